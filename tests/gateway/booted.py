@@ -26,7 +26,7 @@ BOOT = Path(__file__).with_name("boot.sh")
 TOOLS = ("setpriv", "unshare", "nsenter", "pivot_root", "systemctl")
 SYSTEMD = Path("/lib/systemd/systemd")
 PATIENCE = 120.0
-"""Seconds that anything here may take on a busy machine."""
+"""The most seconds that anything here may take on a busy machine."""
 HALT = signal.SIGRTMIN + 3
 """systemd(1)."""
 
@@ -47,7 +47,7 @@ class Booted:
     folder: Path
 
     def run(self, *words: str, check: bool = True) -> str:
-        """Runs a command there; what it said."""
+        """Runs a command there, and returns its output."""
         done = subprocess.run(
             ["nsenter", "-t", str(self.pid), "-a", *words],
             stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ class Booted:
         return done.stdout.strip()
 
     def path(self, name: str) -> Path:
-        """A file there, as it is called here."""
+        """The path here of a file there."""
         return Path(f"/proc/{self.pid}/root") / name.lstrip("/")
 
     def shown(self, unit: str, key: str) -> str:
@@ -68,7 +68,7 @@ class Booted:
         return self.run("systemctl", "show", "--property", key, "--value", unit)
 
     def status(self, link: str) -> dict[str, Any]:
-        """What the gateway of an interface says of itself."""
+        """What the gateway of an interface reports."""
         return dict(
             json.loads(self.run("narrows-gateway", "status", "--json", "--interface", link))
         )
@@ -81,7 +81,7 @@ class Booted:
 
 @contextlib.contextmanager
 def booted(space: Namespace, folder: Path, prepare: str) -> Iterator[Booted]:
-    """Boots it in a network namespace, after the shell script `prepare` has run in its root."""
+    """Boots it in a network namespace; the shell script `prepare` runs in its root before that."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "prepare").write_text(prepare)
     group = control_group() / f"nrw-boot-{os.getpid()}-{folder.name}"
@@ -118,7 +118,7 @@ def booted(space: Namespace, folder: Path, prepare: str) -> Iterator[Booted]:
 
 
 def first_process(outside: subprocess.Popen[bytes], folder: Path) -> int:
-    """PID 1 of the namespaces, by its number here, once it is systemd."""
+    """PID 1 of the namespaces, by its number here, once it has become systemd."""
     children = Path(f"/proc/{outside.pid}/task/{outside.pid}/children")
 
     def found() -> list[str]:
@@ -139,7 +139,7 @@ def name_of(pid: str) -> str:
 
 
 def control_group() -> Path:
-    """Where control groups of version 2 are mounted, which systemd needs one of."""
+    """Where control groups of version 2 are mounted; systemd needs one of them."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         place, _, kind = line.partition(" - ")
         if kind.startswith("cgroup2 "):

@@ -53,7 +53,7 @@ def connect(
     mss: int | None = None,
     source: tuple[str, int] | None = None,
 ) -> socket.socket:
-    """A connection of the kernel's TCP, from that namespace."""
+    """A connection through the kernel's TCP from that namespace."""
     with space.inside():
         stream = socket.socket(family(address), socket.SOCK_STREAM)
     try:
@@ -72,13 +72,13 @@ def connect(
 
 
 def receive(stream: socket.socket) -> bytes:
-    """The next reply on a connection, without its length."""
+    """The next reply on a connection, without its length prefix."""
     length = int.from_bytes(receive_bytes(stream, 2))
     return receive_bytes(stream, length)
 
 
 def receive_bytes(stream: socket.socket, count: int) -> bytes:
-    """That many bytes."""
+    """Reads exactly that many bytes."""
     parts = []
     while count:
         part = stream.recv(count)

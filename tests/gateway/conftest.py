@@ -21,7 +21,7 @@ from .unruly import Unruly, unruly
 
 KINDS = tuple(servers.PROGRAMS)
 UNRULY = ("unruly", "no-tcp")
-"""A server of the tests' own, and another of them that has no TCP."""
+"""A server of the tests' own, and another one without TCP."""
 PLACES = KINDS + UNRULY
 ARMS = ("kernel", "gateway")
 INSTALL = "install it with: sh tools/install_test_tools.sh"
@@ -43,7 +43,7 @@ class Lab:
     unruly: Unruly
     gateway: gateway.Gateway | None
     wire: Wire | None = None
-    """What joins the two ends, where a wire does."""
+    """The wire that joins the two ends, if there is one."""
 
     def address(self, kind: str, arm: str, version: int = 4) -> str:
         """Where a server answers: by the kernel's TCP, or through the gateway."""
@@ -64,7 +64,7 @@ def address(kind: str, arm: str, version: int = 4) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips all of it, with the reason, where the machine cannot run it."""
+    """Skips all tests, with the reason, if the machine cannot run them."""
     reason = None
     if os.geteuid() != 0:
         reason = "needs root: network namespaces; run as root: make test"
@@ -101,7 +101,7 @@ def laboratory(
     if peer_program and "--mode" not in options:
         options = ("--mode", "native", *options)
     if "--check-every" not in options:
-        # Its own checks are queries too, among those that a test counts.
+        # Its own checks are queries, too, and would be counted.
         options = ("--check-every", "0 s", *options)
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")
@@ -144,13 +144,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(params=ARMS)
 def arm(request: pytest.FixtureRequest) -> str:
-    """Each test runs on the kernel's TCP too: what it asks must hold there."""
+    """Each test also runs on the kernel's TCP, where its expectations must hold."""
     return str(request.param)
 
 
 @pytest.fixture
 def line(lab: Lab) -> Iterator[Tap]:
-    """The client's end of the line, for segments by hand."""
+    """The client's end of the line, for handmade segments."""
     with tap(lab.network) as made:
         yield made
 
@@ -160,7 +160,7 @@ PeerMaker = Callable[..., Peer]
 
 @pytest.fixture
 def peer(lab: Lab, arm: str, line: Tap) -> Iterator[PeerMaker]:
-    """Makes clients by hand: of which server, IPv4 or IPv6, and whatever else a Peer has."""
+    """Makes handmade clients: for a server, IPv4 or IPv6, and other fields of Peer."""
     made = 0
 
     def make(kind: str = "nsd", version: int = 4, **fields: Any) -> Peer:
@@ -184,6 +184,6 @@ def version(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def expected(lab: Lab) -> dict[bytes, bytes]:
-    """What NSD gives to both queries over the kernel's TCP."""
+    """What NSD answers to both queries over the kernel's TCP."""
     address = lab.address("nsd", "kernel")
     return {message: ask(lab.network.client, address, message) for message in (SMALL, LARGE)}

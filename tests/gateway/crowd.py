@@ -1,4 +1,4 @@
-"""Many ordinary clients at once, each with its own address and segment size, none in a thread."""
+"""Many ordinary clients at once, each with its own address and segment size, without threads."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Job:
     source: str = ""
     mss: int | None = None
     queries: int = 1
-    """How often it is asked on the connection, one after the other."""
+    """How often it is asked on the connection, one query after another."""
 
 
 @dataclass
 class Outcome:
-    """What became of it."""
+    """The result of a query."""
 
     job: Job
     replies: list[bytes]
@@ -34,13 +34,13 @@ class Outcome:
     """From the SYN to the last byte of the first reply."""
     error: str = ""
     port: int = 0
-    """Of the client."""
+    """The client's."""
 
 
 def ask_all(
     space: Namespace, jobs: Sequence[Job], timeout: float, apart: float = 0.002
 ) -> list[Outcome]:
-    """Does all jobs, begun that many seconds apart; each has `timeout` seconds."""
+    """Does all jobs, which begin that many seconds apart; each has `timeout` seconds."""
     return asyncio.run(crowd(space, jobs, timeout, apart))
 
 
@@ -79,7 +79,7 @@ async def client(space: Namespace, job: Job, timeout: float) -> Outcome:
 
 
 async def exchange(stream: socket.socket, job: Job, outcome: Outcome, begin: float) -> None:
-    """Asks and listens."""
+    """Asks, and reads the reply."""
     loop = asyncio.get_running_loop()
     await loop.sock_connect(stream, (job.server, 53))
     outcome.port = stream.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The gateway as a process, found where it was built."""
+"""The gateway as a process; its binary is found where it was built."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CHECKOUT = Path(__file__).parents[2]
 
 @functools.cache
 def program() -> Path | None:
-    """The newest that was built, or the one that NARROWS_GATEWAY names."""
+    """The newest binary that was built, or the one that NARROWS_GATEWAY names."""
     if named := os.environ.get("NARROWS_GATEWAY"):
         return Path(named)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or CHECKOUT / "target")
     built = [target / profile / "narrows-gateway" for profile in ("release", "debug")]
-    # The object with the eBPF programs, and in it this name, needs the feature `ebpf`.
+    # Only a build with the feature `ebpf` contains the eBPF programs, and so this name.
     found = [p for p in built if p.exists() and b"bpf_sk_assign_tcp_reqsk" in p.read_bytes()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
@@ -48,7 +48,7 @@ class Gateway:
     process: subprocess.Popen[bytes]
 
     def command(self, name: str, *words: str) -> str:
-        """Another of its commands, in the same place."""
+        """Runs another of its commands, in the same namespace."""
         return self.space.run(str(program()), name, *words)
 
     @property
@@ -58,11 +58,11 @@ class Gateway:
         return pins
 
     def dump(self, name: str) -> list[Any]:
-        """What is in one of its maps."""
+        """The contents of one of its maps."""
         return list(bpftool("map", "dump", "pinned", str(self.pins / name)))
 
     def map_bytes(self) -> int:
-        """Memory of all its maps."""
+        """The memory of all its maps."""
         pinned = [path for path in self.pins.iterdir() if path.name in MAPS]
         assert len(pinned) >= 5
         return sum(
@@ -70,13 +70,13 @@ class Gateway:
         )
 
     def counters(self) -> dict[str, int]:
-        """How often each verdict fell, from the map itself."""
+        """How often each verdict occurred, read from the map itself."""
         dump = self.dump("counters")
         values = [sum(int(cpu["value"]) for cpu in entry["formatted"]["values"]) for entry in dump]
         return dict(zip(counter_names(), values, strict=True))
 
     def resident(self) -> int:
-        """Bytes of memory that the process has."""
+        """How many bytes of memory the process has."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
@@ -86,7 +86,7 @@ class Gateway:
         self.process.wait(10)
 
     def restart(self, how: signal.Signals) -> None:
-        """Ends the process so, and starts it again."""
+        """Ends the process in this way, and starts it again."""
         self.end(how)
         self.process = start(self.space, self.words, self.folder)
 
@@ -95,14 +95,14 @@ MAPS = {"flows", "ring", "ring_head", "sources", "large", "settings", "syncache_
 
 
 def bpftool(*words: str) -> Any:
-    """What bpftool knows."""
+    """What bpftool reports."""
     done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 @functools.cache
 def counter_names() -> list[str]:
-    """The names, in the order of the map."""
+    """Their names, in the order of the map."""
     text = (CHECKOUT / "crates/gateway/bpf/types.h").read_text()
     return [name.lower() for name in re.findall(r"^\tX\((\w+),", text, re.MULTILINE)]
 
@@ -131,12 +131,12 @@ def running(
     folder: Path,
     options: Sequence[str] = (),
 ) -> Iterator[Gateway]:
-    """Runs the gateway before those addresses until the block ends; native if no mode is named."""
+    """Runs the gateway for those addresses until the block ends; native if no mode is named."""
     words = [str(program()), "run", "--interface", link, *options]
     if "--mode" not in options:
         words += ["--mode", "native"]
     if "--limits-adoptions" not in options:
-        # Most tests have one client address for all their connections.
+        # In most tests, all connections come from one client address.
         words += ["--limits-adoptions", "0"]
     if "--check-every" not in options:
         words += ["--check-every", "0 s"]

@@ -26,19 +26,19 @@ CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000
 CLIENT = "192.0.2.1"
 CLIENT6 = "2001:db8::1"
 ROUTED = "198.18.0.0/15"
-"""Behind the client (RFC 2544, C.2.2): no kernel owns these, so none resets what they get."""
+"""Behind the client (RFC 2544, C.2.2): no kernel owns these, so none resets their connections."""
 ROUTED6 = "2001:db8:f::/48"
 
-# What makes the kernel's TCP the same in each run, whatever the machine's settings are. Reno is the
+# These make the kernel's TCP the same in each run, whatever the machine's settings are. Reno is the
 # one congestion control that every namespace may choose.
 SETTINGS = {
     "net/ipv4/tcp_congestion_control": "reno",
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv4/tcp_syncookies": "1",
-    # NSD 4.6 never goes on after a write that took a part of its reply.
+    # After a write that took part of its reply, NSD 4.6 never continues.
     "net/ipv4/tcp_wmem": "4096 262144 4194304",
     "net/ipv4/tcp_syn_retries": "20",
-    # Time-outs double up to 2 minutes: on a bad line a few losses in a row would outlast a test.
+    # Time-outs double up to 2 minutes: on a bad line, a few losses in a row would outlast a test.
     "net/ipv4/tcp_rto_max_ms": "2000",
     "net/ipv4/tcp_tw_reuse": "1",
     "net/ipv4/ip_local_port_range": "1024 65000",
@@ -60,15 +60,15 @@ class Namespace:
 
     @property
     def path(self) -> Path:
-        """The file that stands for it."""
+        """The file that represents it."""
         return Path("/run/netns") / self.name
 
     def command(self, *words: str) -> list[str]:
-        """A command line that runs inside; the mounts, and so the BPF file system, stay."""
+        """A command line that runs inside; the mounts stay, including the BPF file system."""
         return ["nsenter", f"--net={self.path}", *words]
 
     def run(self, *words: str, check: bool = True, **options: Any) -> str:
-        """Runs a command inside, and gives what it said."""
+        """Runs a command inside, and returns its output."""
         done = subprocess.run(
             self.command(*words), capture_output=True, text=True, timeout=120, **options
         )
@@ -84,7 +84,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """This thread is inside; sockets that are made meanwhile stay there."""
+        """Moves this thread inside; sockets that are made meanwhile stay there."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         there = os.open(self.path, os.O_RDONLY)
         try:
@@ -98,7 +98,7 @@ class Namespace:
             os.close(home)
 
     def settings(self, values: dict[str, str]) -> None:
-        """Writes to /proc/sys; what this kernel does not have is left."""
+        """Writes to /proc/sys; settings that this kernel lacks are skipped."""
         with self.inside():
             for name, value in values.items():
                 path = Path("/proc/sys") / name
@@ -128,7 +128,7 @@ class Network:
     client_link: str
     server_link: str
     wire: Namespace | None = None
-    """Between the two, where a wire that loses packets stands there."""
+    """Between the two, if a wire that loses packets is there."""
     wire_links: tuple[str, str] | None = None
     """The wire's end at the client, and at the server."""
     made: list[Namespace] = field(default_factory=list)
@@ -193,7 +193,7 @@ def network(
                 here.run("ip", "addr", "add", address + prefix, "dev", link, *nodad(address))
         server.run("ip", "route", "add", ROUTED, "via", CLIENT)
         server.run("ip", "route", "add", ROUTED6, "via", CLIENT6)
-        # Neighbours stand from the start: no test waits for, or loses, a neighbour discovery.
+        # Neighbour entries are permanent: no test waits for neighbour discovery or loses it.
         for here, link, mac, addresses in (
             (client, client_link, SERVER_MAC, list(servers)),
             (server, server_link, CLIENT_MAC, [CLIENT, CLIENT6, *clients]),
@@ -239,5 +239,5 @@ def join_by_router(made: Network, servers: Sequence[str], clients: Sequence[str]
 
 
 def nodad(address: str) -> list[str]:
-    """Has an IPv6 address usable at once."""
+    """Makes an IPv6 address usable at once."""
     return ["nodad"] if ":" in address else []

@@ -1,4 +1,4 @@
-"""The two C programs of these tests, compiled when first needed: a bad wire, and a flood."""
+"""The two C programs of these tests, compiled when first needed: a lossy wire, and a flood."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = Path(__file__).parent / "programs"
 
 @functools.cache
 def compiled(name: str) -> Path:
-    """The program, in a folder that goes with this process."""
+    """The program, in a folder that is removed when this process ends."""
     folder = tempfile.TemporaryDirectory(prefix="nrw-e2e-")
     FOLDERS.append(folder)
     program = Path(folder.name) / name
@@ -33,7 +33,7 @@ FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 @dataclass(frozen=True)
 class Conditions:
-    """What happens to segments, in both directions alike; classes are client addresses."""
+    """What happens to segments, in both directions; classes are client addresses."""
 
     loss: float = 0.0
     double: float = 0.0
@@ -72,12 +72,12 @@ class Wire:
         assert self.answer() == "ready"
 
     def answer(self) -> str:
-        """The next line it says."""
+        """The next line of its output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def tell(self, line: str) -> str:
-        """Gives it a command."""
+        """Sends it a command."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
@@ -86,7 +86,7 @@ class Wire:
         return answer
 
     def set(self, conditions: Conditions, client: int = 1) -> None:
-        """For clients whose address ends in that byte; what was counted is forgotten."""
+        """Settings for clients whose address ends in that byte; this resets its counts."""
         shares = [
             round(share * 10000)
             for share in (conditions.loss, conditions.double, conditions.reorder)
@@ -95,7 +95,7 @@ class Wire:
         self.tell(" ".join(map(str, ["set", client, conditions.seed, *shares, *delays])))
 
     def drop(self, to_client: bool, number: int, client: int = 1) -> None:
-        """Loses one segment of a direction, counted from 1 since `set`; 0 for none."""
+        """Loses one segment of a direction, counted from 1 since `set`; 0 loses none."""
         self.tell(f"drop {client} {int(to_client)} {number}")
 
     def counts(self, client: int = 1) -> Counts:
@@ -105,7 +105,7 @@ class Wire:
 
 @contextlib.contextmanager
 def wire(net: Network) -> Iterator[Wire]:
-    """A wire until the block ends."""
+    """Runs a wire until the block ends."""
     made = Wire(net)
     try:
         yield made
@@ -119,7 +119,7 @@ def wire(net: Network) -> Iterator[Wire]:
 
 @dataclass(frozen=True)
 class Flood:
-    """What a flood sent, and what came back to it."""
+    """What a flood sent, and what came back."""
 
     sent: int
     seconds: float
@@ -154,7 +154,7 @@ def flood_command(
 def flood(
     net: Network, kind: str, server: str, number: int, seconds: float, **other: int | bytes
 ) -> Flood:
-    """Runs one to its end."""
+    """Runs a flood to its end."""
     words, environment = flood_command(net, kind, server, number, seconds, **other)  # type: ignore[arg-type]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     return Flood(**json.loads(done.stdout))
@@ -164,7 +164,7 @@ def flood(
 def flooding(
     net: Network, kind: str, server: str, seconds: float, **other: int | bytes
 ) -> Iterator[subprocess.Popen[str]]:
-    """One in the background, for that many seconds at most."""
+    """Runs a flood in the background, for that many seconds at most."""
     words, environment = flood_command(net, kind, server, 100_000_000, seconds, **other)  # type: ignore[arg-type]
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
     try:

@@ -31,7 +31,7 @@ MODULUS = 1 << 32
 
 @dataclass(frozen=True)
 class Segment:
-    """A TCP segment with all that surrounds it; numbers as they stand on the wire."""
+    """A TCP segment with all headers; numbers are those on the wire."""
 
     source: str
     source_port: int
@@ -49,7 +49,7 @@ class Segment:
     vlan: tuple[int, ...] = ()
     """VLAN identifiers, outermost first."""
     padding: bytes = b""
-    """Behind the IP packet, as Ethernet's padding of short frames."""
+    """Bytes behind the IP packet, as Ethernet pads short frames."""
     checksum: int | None = None
     """None: the right one."""
     data_offset: int | None = None
@@ -148,7 +148,7 @@ def internet_checksum(data: bytes) -> int:
 
 
 def parse(frame: bytes, vlan: tuple[int, ...] = ()) -> Segment | None:
-    """The TCP segment in a frame, or None; a checksum that is wrong fails the test."""
+    """The TCP segment in a frame, or None; a wrong checksum fails the test."""
     kind, at = int.from_bytes(frame[12:14]), 14
     while kind == 0x8100:
         vlan += (int.from_bytes(frame[at : at + 2]) & 0xFFF,)
@@ -190,7 +190,7 @@ def parse(frame: bytes, vlan: tuple[int, ...] = ()) -> Segment | None:
 
 
 class Tap:
-    """The client's end of the line: frames go out and come in as they are."""
+    """The client's end of the line: sends and receives raw frames."""
 
     def __init__(self, net: Network) -> None:
         with net.client.inside():
@@ -202,21 +202,21 @@ class Tap:
             self.socket.bind((net.client_link, 3))
         self.socket.setblocking(False)
         self.waiting: deque[Segment] = deque(maxlen=5000)
-        """What came and was not asked for yet."""
+        """Segments that came and were not asked for yet."""
 
     def close(self) -> None:
-        """Lets go of the line."""
+        """Closes the line."""
         self.socket.close()
 
     def send(self, *segments: Segment) -> None:
-        """Puts segments on the line."""
+        """Sends segments."""
         for segment in segments:
             self.socket.send(bytes(10) + segment.frame())
 
     def receive(
         self, timeout: float, wanted: Callable[[Segment], bool] = lambda _: True
     ) -> Segment | None:
-        """The next segment that is wanted, or None after that many seconds."""
+        """The next wanted segment, or None after that many seconds."""
         for segment in self.waiting:
             if wanted(segment):
                 self.waiting.remove(segment)
@@ -258,7 +258,7 @@ DRAW = random.Random(2026)
 
 @dataclass
 class Peer:
-    """A client that does what a test tells it to; every field may be set at any time."""
+    """A client that does what a test tells it; every field may be set at any time."""
 
     tap: Tap
     server: str
@@ -269,7 +269,7 @@ class Peer:
     sack: bool = True
     timestamps: bool = True
     window: int = 65535
-    """As it stands in the segments, so before the scale."""
+    """As in the segments, before scaling."""
     vlan: tuple[int, ...] = ()
     ip_options: bytes = b""
     first_header: int = 6
@@ -280,7 +280,7 @@ class Peer:
     tsval: int = 1000
     tsecr: int = 0
     seen: list[Segment] = field(default_factory=list)
-    """Everything that came, in order."""
+    """Everything that arrived, in order."""
 
     def __post_init__(self) -> None:
         self.port = self.port or next(PORTS)
@@ -288,7 +288,7 @@ class Peer:
         self.seq = DRAW.getrandbits(32)
 
     def segment(self, payload: bytes = b"", flags: int = ACK, **other: object) -> Segment:
-        """The segment that would go out now; `other` fields replace what it would have."""
+        """The segment that would be sent now; `other` fields replace its own."""
         options = b""
         if self.timestamps and not flags & RST:
             options = NOP * 2 + struct.pack(">BBII", 8, 10, self.tsval, self.tsecr)
@@ -309,7 +309,7 @@ class Peer:
         return replace(made, **other)  # type: ignore[arg-type]
 
     def send(self, payload: bytes = b"", flags: int = ACK, **other: object) -> Segment:
-        """Sends it; what comes next in sequence is counted on, unless `seq` is among the others."""
+        """Sends it, and advances the sequence number unless `seq` is among the others."""
         segment = self.segment(payload, flags, **other)
         self.tap.send(segment)
         if "seq" not in other:
@@ -317,7 +317,7 @@ class Peer:
         return segment
 
     def mine(self, segment: Segment) -> bool:
-        """Whether a segment is for this connection."""
+        """Whether a segment belongs to this connection."""
         return (segment.destination, segment.destination_port, segment.source) == (
             self.address,
             self.port,
@@ -335,7 +335,7 @@ class Peer:
         return segment
 
     def expect(self, flags: int | None = None, timeout: float = 2.0) -> Segment:
-        """The next segment, which must be there; with these flags apart from PSH, if given."""
+        """The next segment, which must come, with these flags apart from PSH, if given."""
         segment = self.receive(timeout)
         assert segment is not None, f"nothing came; before: {[str(s) for s in self.seen]}"
         if flags is not None:
@@ -343,7 +343,7 @@ class Peer:
         return segment
 
     def quiet(self, seconds: float = 0.15) -> None:
-        """Nothing comes for that long."""
+        """Checks that nothing comes for that long."""
         segment = self.receive(seconds)
         assert segment is None, str(segment)
 
@@ -360,7 +360,7 @@ class Peer:
         return options
 
     def connect(self, acknowledge: bool = True) -> Segment:
-        """Shakes hands, and gives the SYN/ACK."""
+        """Does the handshake, and returns the SYN/ACK."""
         self.send(flags=SYN, options=self.syn(), window=min(self.window, 65535))
         answer = self.expect(SYN | ACK)
         assert answer.ack == self.seq, str(answer)
@@ -419,7 +419,7 @@ class Peer:
 
 
 def in_order(stream: dict[int, bytes]) -> bytes:
-    """The bytes from 0 on without a gap."""
+    """The bytes from 0 up to the first gap."""
     have = b""
     for offset in sorted(stream):
         if offset > len(have):

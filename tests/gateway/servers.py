@@ -1,4 +1,4 @@
-"""Unmodified DNS servers, as Debian packages them, with what an operator would set and no more."""
+"""Unmodified DNS servers from Debian's packages, with an operator's usual settings and no more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = {
     "powerdns": "pdns_server",
 }
 Configure = Callable[[Path, dict[str, Path], Sequence[str]], list[str]]
-"""Writes a server's configuration; its command line."""
+"""Writes a server's configuration, and returns its command line."""
 AUTHORITATIVE = ("nsd", "bind", "knot", "powerdns")
 
 
@@ -36,7 +36,7 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def queries(self) -> int:
-        """How many queries it has seen, by its own count."""
+        """How many queries it has seen, by its own counter."""
         if self.kind == "nsd":
             config = str(self.folder / "nsd.conf")
             for line in self.space.run("nsd-control", "-c", config, "stats_noreset").splitlines():
@@ -117,7 +117,7 @@ def knot(folder: Path, files: dict[str, Path], addresses: Sequence[str]) -> list
 
 
 def unbound(folder: Path, files: dict[str, Path], addresses: Sequence[str]) -> list[str]:
-    """Unbound with the zones as local authority, so that it asks nobody."""
+    """Unbound with the zones as local data, so that it asks nobody."""
     lines = ["server:", *(f"  interface: {address}" for address in addresses)]
     lines += ['  username: ""', '  chroot: ""', f'  directory: "{folder}"', "  use-syslog: no"]
     lines += [f'  pidfile: "{folder}/unbound.pid"', "  do-daemonize: no", "  num-threads: 1"]
@@ -160,7 +160,7 @@ def powerdns(folder: Path, files: dict[str, Path], addresses: Sequence[str]) -> 
 def limited(
     folder: Path, files: dict[str, Path], addresses: Sequence[str], slip: int, cookies: bool
 ) -> list[str]:
-    """BIND with a rate limit for each client, and with cookies that it wants to see over UDP."""
+    """BIND with a rate limit for each client, which wants cookies over UDP."""
     words = bind(folder, files, addresses)
     config = folder / "named.conf"
     more = f"  rate-limit {{ responses-per-second 5; slip {slip}; ipv4-prefix-length 32; }};"
@@ -190,7 +190,7 @@ def serve(
     addresses: Sequence[str],
     configure: Configure | None = None,
 ) -> Iterator[Server]:
-    """Runs a server until the block ends; it answers when the block begins."""
+    """Runs a server until the block ends; it answers from the start of the block."""
     folder.mkdir(parents=True)
     words = (configure or CONFIGURE[kind])(folder, files, addresses)
     with (folder / "log").open("wb") as log:

@@ -1,4 +1,4 @@
-"""What the machine has besides: a server that is gone, MPTCP, the kernel's own connections."""
+"""What else the machine has: a server that is gone, MPTCP, the kernel's own connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MPTCP = 262
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A network with NSD, which a test ends."""
+    """A network with NSD, which the test ends."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     with laboratory(tmp_path_factory.mktemp("beside") / "lab", ("nsd",)) as made:
@@ -32,7 +32,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_port_that_is_used_again_is_served(lab: Lab, arm: str) -> None:
-    """The client was switched off, or its router gives the port to somebody else."""
+    """The client was switched off, or its router gave the port to somebody else."""
     address = lab.address("nsd", arm)
     source = ("0.0.0.0", 40_100 + ARMS.index(arm))
     took = []
@@ -43,7 +43,7 @@ def test_a_port_that_is_used_again_is_served(lab: Lab, arm: str) -> None:
             stream.sendall(prefixed(SMALL))
             assert receive(stream)[3] & 15 == 0
         took.append(time.monotonic() - began)
-        # Nothing of it reaches the server: the kernel there keeps the connection.
+        # None of it reaches the server: the kernel there keeps the connection.
         table = (
             "add table inet lost; add chain inet lost out { type filter hook output priority 0; };"
         )
@@ -56,7 +56,7 @@ def test_a_port_that_is_used_again_is_served(lab: Lab, arm: str) -> None:
 
 
 def test_mptcp_is_the_kernels(lab: Lab) -> None:
-    """As servers in Go listen: second queries and pipelined ones get their answers."""
+    """Servers in Go listen in this way: second queries and pipelined ones get their answers."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     address = lab.address("no-tcp", "gateway")
@@ -70,13 +70,13 @@ def test_mptcp_is_the_kernels(lab: Lab) -> None:
             stream.sendall(prefixed(message) * 2)
             assert receive(stream) == receive(stream)
     assert lab.counter("syn_passed") == passed + 1
-    # Without it datagrams alone are answered, and the gateway is all the TCP that there is.
+    # Without it only datagrams are answered, and the gateway is the only TCP.
     assert ask(lab.network.client, address, message)[:2] == message[:2]
 
 
 @contextlib.contextmanager
 def answering(space: Namespace, address: str) -> Iterator[None]:
-    """A listener with MPTCP that gives each query back as its reply."""
+    """A listener with MPTCP that returns each query as its reply."""
     with space.inside():
         try:
             listener = socket.socket(family(address), socket.SOCK_STREAM, MPTCP)
@@ -102,7 +102,7 @@ def answering(space: Namespace, address: str) -> Iterator[None]:
 
 
 def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
-    """The setting is noticed while the gateway runs: without it the kernel takes nothing over."""
+    """The gateway notices the setting while it runs: without it the kernel takes nothing over."""
     assert lab.gateway is not None
     address = lab.address("nsd", "gateway")
 
@@ -136,7 +136,7 @@ def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
 
 
 def test_a_server_that_is_gone_is_refused_and_served_when_it_is_back(tmp_path: Path) -> None:
-    """As without the gateway: whoever connects is told at once, and who was connected, too."""
+    """As without the gateway: new clients and connected ones learn of it at once."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     with laboratory(tmp_path / "lab", ("nsd",)) as made:
@@ -173,7 +173,7 @@ def test_a_server_that_is_gone_is_refused_and_served_when_it_is_back(tmp_path: P
 
 
 def test_a_silent_address_keeps_nobody_from_the_others(tmp_path: Path) -> None:
-    """It is named, its clients are refused, and it is served once it answers."""
+    """The log names it, its clients are refused, and it is served once it answers."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     silent = "192.0.2.99"

@@ -1,4 +1,4 @@
-"""`check --deep`, alone and within `run`: real connections, and what is said where they fail."""
+"""`check --deep`, alone and within `run`: real connections, and what is reported if they fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ table inet filter {
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A network with NSD and a running gateway, beside which is checked."""
+    """A network with NSD and a running gateway, beside which the checks run."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     options = ("--check-every", "1 s", "--metrics", "127.0.0.1:9053")
@@ -39,7 +39,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def checks(lab: Lab, wanted: Callable[[dict[str, str | None]], bool]) -> dict[str, str | None]:
-    """What `run` says of each server address, once it is as wanted."""
+    """What `run` reports about each server address, once it is as wanted."""
     assert lab.gateway is not None
     found: dict[str, str | None] = {}
     for _ in range(600):
@@ -53,7 +53,7 @@ def checks(lab: Lab, wanted: Callable[[dict[str, str | None]], bool]) -> dict[st
 
 
 def own(lab: Lab) -> tuple[list[str], list[str]]:
-    """Interfaces and pins of the client that `run` has for its checks."""
+    """The interfaces and pins of the client that `run` keeps for its checks."""
     links = interfaces(lab.network.server.run("ip", "-j", "address"))
     return (
         [name for name in links if name.startswith("nrwself")],
@@ -62,7 +62,7 @@ def own(lab: Lab) -> tuple[list[str], list[str]]:
 
 
 def wait_until_gone(lab: Lab) -> None:
-    """A namespace that nobody has goes a little later."""
+    """A namespace without processes disappears a little later."""
     for _ in range(600):
         if not own(lab)[0]:
             return
@@ -71,7 +71,7 @@ def wait_until_gone(lab: Lab) -> None:
 
 
 def deep(lab: Lab, *kinds: str) -> dict[str, Any]:
-    """What it says of servers, over both versions of IP; nothing is left of it."""
+    """What it reports about servers, over both versions of IP; it leaves nothing behind."""
     words = ["check", "--deep", "--json", "--interface", lab.network.server_link]
     for kind in kinds:
         for version in (4, 6):
@@ -145,7 +145,7 @@ def test_run_checks_by_itself(lab: Lab) -> None:
     why = "the kernel did not take the connection over"
 
     def as_it_is(found: dict[str, str | None]) -> bool:
-        # Those of other tests' packet filters may stand there for a moment.
+        # Packet filters of other tests may be there for a moment.
         failed = {server: words for server, words in found.items() if words is not None}
         return failed.keys() == without and all(why in words for words in failed.values())
 
@@ -177,13 +177,13 @@ def test_run_leaves_no_client_behind(lab: Lab) -> None:
     assert running is not None
     links, pinned = own(lab)
     assert (len(links), len(pinned)) == (1, 1)
-    # The programs stay, and serve; the client does not.
+    # The programs stay and serve; the client goes.
     running.end(signal.SIGUSR2)
     wait_until_gone(lab)
     assert own(lab) == ([], [])
     running.process = gateway.start(running.space, running.words, running.folder)
     assert own(lab) == (links, pinned)
-    # What outlives a kill, the next run removes, whether it makes such checks or not.
+    # The next run removes what survives a kill, with or without checks of its own.
     running.restart(signal.SIGKILL)
     assert own(lab) == (links, pinned)
     assert checks(lab, lambda found: None in found.values())

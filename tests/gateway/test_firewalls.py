@@ -1,4 +1,4 @@
-"""Common packet filters: what the kernel's TCP takes over is an ordinary connection to them."""
+"""Common packet filters: to them, what the kernel's TCP takes over is an ordinary connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import LARGE, SMALL, Lab, laboratory
 from .network import Namespace
 
 NEW_IS_SYN = "tcp flags & (fin|syn|rst|ack) != syn ct state new drop"
-"""As the nftables wiki, the Debian wiki and many guides have it."""
+"""From the nftables wiki, the Debian wiki and many guides."""
 
 STRICT = f"""
 table inet filter {{
@@ -51,7 +51,7 @@ def make(tmp_path: Path) -> Maker:
 
 
 def rule(space: Namespace, text: str) -> None:
-    """Has these tables in a namespace."""
+    """Puts these tables into a namespace."""
     space.run("nft", "-f", "-", input=text)
 
 
@@ -67,7 +67,7 @@ def rule(space: Namespace, text: str) -> None:
 def test_a_filter_that_wants_a_handshake(
     make: Maker, mode: str, loose: str, offload: bool, version: int
 ) -> None:
-    """Connection tracking sees one of each connection that the kernel's TCP takes over."""
+    """Connection tracking sees each connection that the kernel's TCP takes over once."""
     with make("--mode", mode, offload=offload) as lab:
         net = lab.network
         net.server.settings({"net/netfilter/nf_conntrack_tcp_loose": loose})
@@ -80,10 +80,10 @@ def test_a_filter_that_wants_a_handshake(
         address = lab.address("nsd", "gateway", version)
         adopted = lab.counter("adopted")
 
-        # Replies that are too long, first over UDP, then by name.
+        # Replies that are too long: first over UDP, then by name.
         for message in list(expected) * 2:
             assert ask(net.client, address, message, 3) == expected[message]
-        # Further queries, and as many bytes at once as the client's window takes.
+        # Further queries, and as many bytes at once as the client's window allows.
         with connect(net.client, address, 3) as stream:
             for message in expected:
                 stream.sendall(prefixed(message))
@@ -100,7 +100,7 @@ def test_a_filter_that_wants_a_handshake(
             stream.sendall(prefixed(small)[:1])
             stream.sendall(prefixed(small)[1:])
             assert receive(stream) == expected[small]
-        # The same client port, as soon as the client lets it (tcp_tw_reuse: after a second).
+        # The same client port, as soon as the client may use it (tcp_tw_reuse: after a second).
         for turn in range(2):
             time.sleep(1.2 * turn)
             source = ("::" if version == 6 else "0.0.0.0", 40_300)
@@ -113,7 +113,7 @@ def test_a_filter_that_wants_a_handshake(
 
 
 def test_who_may_not_connect_is_not_adopted(make: Maker) -> None:
-    """A rule about TCP to the port holds for what the kernel's TCP takes over, as ever."""
+    """A rule about TCP to the port still holds for what the kernel's TCP takes over."""
     with make() as lab:
         net = lab.network
         rule(net.server, STRICT.replace("tcp dport 53 ct state new accept", ""))
@@ -122,8 +122,8 @@ def test_who_may_not_connect_is_not_adopted(make: Maker) -> None:
         with connect(net.client, address, 1) as stream:
             stream.sendall(prefixed(SMALL))
             receive(stream)
-            # More than one at once is for the kernel's TCP.
+            # Several queries at once go to the kernel's TCP.
             stream.sendall(prefixed(LARGE) * 2)
-            # Nothing comes, and what is sent again is of a connection that is over.
+            # Nothing comes, and what is sent again belongs to a connection that is over.
             with pytest.raises((TimeoutError, ConnectionResetError)):
                 receive(stream)

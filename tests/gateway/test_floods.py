@@ -1,4 +1,4 @@
-"""Crowds and floods: what is no query costs no memory, and what is forged reaches no server."""
+"""Crowds and floods: only queries cost memory, and nothing forged reaches a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .crowd import Job, Outcome, ask_all
 from .programs import flood, flooding
 
 pytestmark = pytest.mark.alone
-"""A flood fills the queue of packets that a processor keeps for all virtual links."""
+"""A flood fills the packet queue that a processor keeps for all virtual links."""
 
 OPTIONS = ("--limits-syn-rate", "0", "--limits-query-rate", "0")
 SECONDS = 5.0
@@ -37,14 +37,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What is held at a moment: numbers of things, and bytes."""
+    """What is held at a point in time: numbers of things, and bytes."""
 
     entries: int
     sockets: int
     maps: int
     process: int
     kernel: int
-    """The kernel's own objects and what programs mapped, of the whole machine."""
+    """The kernel's own objects and mapped memory, of the whole machine."""
 
 
 def holdings(lab: Lab) -> Holdings:
@@ -62,19 +62,19 @@ def holdings(lab: Lab) -> Holdings:
 
 
 def sockets(lab: Lab) -> int:
-    """TCP sockets of the server's end, of any state."""
+    """The server's TCP sockets, in any state."""
     shown = lab.network.server.run("ss", "-Hant")
     return len(shown.splitlines())
 
 
 def fresh(lab: Lab, count: int, server: str, tag: str) -> list[Outcome]:
-    """As many queries for names never asked before, each on a connection of its own."""
+    """That many queries for new names, each on a separate connection."""
     jobs = [Job(server, query(f"{tag}{i}.w.{zones.ZONE}")) for i in range(count)]
     return ask_all(lab.network.client, jobs, 20, apart=0.001)
 
 
 def share(outcomes: list[Outcome], part: float) -> float:
-    """The time within which that part of them was answered, in ms."""
+    """The time in which that share of them was answered, in ms."""
     times = sorted(outcome.seconds for outcome in outcomes)
     return 1000 * times[min(len(times) - 1, int(part * len(times)))]
 
@@ -87,7 +87,7 @@ def test_100_000_connections_without_a_query_cost_nothing(
     server = address("nsd", "gateway")
     fresh(lab, 20, server, "warm")
     time.sleep(1)
-    # The memory is the whole machine's: what others do meanwhile is not there each time.
+    # The memory is the whole machine's, and what others do differs each time.
     for attempt in (1, 2, 3):
         before = holdings(lab)
         opened = flood(lab.network, "open", server, 100_000, 60.0)
@@ -115,7 +115,7 @@ def test_100_000_connections_without_a_query_cost_nothing(
 
 
 def lost_before_the_gateway(lab: Lab) -> int:
-    """Frames that found the queue of the server's link full: 256, a moment of such a flood."""
+    """Frames that found the queue of the server's link full; a flood fills its 256 at once."""
     net = lab.network
     shown = json.loads(net.client.run("ip", "-j", "-s", "link", "show", net.client_link))
     return int(shown[0]["stats64"]["tx"]["dropped"])
@@ -153,7 +153,7 @@ def test_a_flood(lab: Lab, kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         )
     assert sent["sent"] > 10_000
     assert len(good) == count
-    # What was asked for reached the server, some of it twice where a client asked again; no more.
+    # Requested queries reached the server, some twice because a client asked again; no others did.
     assert through == count
     assert reached <= count + lab.counter("query_again")
     assert waited <= again
@@ -171,7 +171,7 @@ def connected(stream: socket.socket) -> bool:
 def test_bind_answers_with_200_idle_connections(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its `tcp-clients` is 150: over the kernel's TCP these take all of them."""
+    """Its `tcp-clients` is 150: over the kernel's TCP these occupy all of them."""
     answered = {}
     for arm in ("kernel", "gateway"):
         server = address("bind", arm)
@@ -184,7 +184,7 @@ def test_bind_answers_with_200_idle_connections(
                 stream.connect_ex((server, 53))
                 streams.append(stream)
                 time.sleep(0.005)  # BIND listens with a queue of ten
-            # Where BIND has its 150, the rest never gets through.
+            # When BIND has its 150, the rest never gets through.
             until = time.monotonic() + 10
             while sum(map(connected, streams)) < 160 and time.monotonic() < until:
                 time.sleep(0.1)
@@ -198,7 +198,7 @@ def test_bind_answers_with_200_idle_connections(
 
 
 def test_idle_connections_after_a_query_are_no_sockets(lab: Lab) -> None:
-    """One query each, and then silence: they are entries of the gateway."""
+    """One query each, and then silence: they are only entries of the gateway."""
     server = address("nsd", "gateway")
     before = sockets(lab)
     with contextlib.ExitStack() as idle:

@@ -1,4 +1,4 @@
-"""One connection by hand: what breaks naive stateless TCP, on the kernel's TCP as well."""
+"""One handmade connection: what breaks naive stateless TCP, also on the kernel's TCP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .segments import ACK, FIN, MODULUS, NOP, PSH, RST, SYN, Peer, Segment
 
 
 def close(client: Peer) -> None:
-    """The client closes first, in order."""
+    """The client closes first, in an orderly way."""
     sent = client.send(flags=FIN | ACK)
     finish(client, sent)
 
@@ -44,7 +44,7 @@ def finish(client: Peer, sent: Segment) -> None:
 
 
 def nothing_new(client: Peer, seconds: float = 0.15) -> None:
-    """Nothing comes but what came before: on a busy machine that may cross its acknowledgement."""
+    """Nothing new comes: on a busy machine, a copy may cross its acknowledgement."""
     until = time.monotonic() + seconds
     while (segment := client.receive(max(0.0, until - time.monotonic()))) is not None:
         assert not segment.flags & RST, str(segment)
@@ -159,7 +159,7 @@ def test_pipelined_queries(peer: PeerMaker) -> None:
     ]
 
     def again() -> None:
-        """As any TCP: what is not acknowledged is sent again, from the first on."""
+        """Like any TCP, it sends again what is not acknowledged, from the start."""
         for segment in sent:
             if segment.seq == client.seen[-1].ack:
                 client.send(segment.payload, ACK | PSH, seq=segment.seq)
@@ -168,7 +168,7 @@ def test_pipelined_queries(peer: PeerMaker) -> None:
 
 
 def ids(client: Peer, count: int, again: object = lambda: None) -> set[int]:
-    """The IDs of as many replies, which may share segments."""
+    """The IDs of that many replies, which may share segments."""
     begin, stream, found = client.ack, {}, set()  # type: ignore[var-annotated]
     for _ in range(200):
         segment = client.receive(0.2)
@@ -226,7 +226,7 @@ def test_a_close_without_a_query(peer: PeerMaker) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [300, 4000])
 def test_half_close(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
-    """The client has no more to ask, and still waits for its reply."""
+    """The client has no more queries, and still waits for its reply."""
     message = query(zones.size_name(size))
     client = peer(kind)
     client.connect()
@@ -268,7 +268,7 @@ def test_the_port_is_used_again_after_an_orderly_close(
 def test_the_port_is_used_again_by_a_client_that_forgot(
     peer: PeerMaker, expected: dict[bytes, bytes], state: str
 ) -> None:
-    """It crashed, and knows nothing of its old connection (RFC 9293, section 3.5.1)."""
+    """It crashed, and no longer knows its old connection (RFC 9293, section 3.5.1)."""
     first = peer("nsd" if state != "asked" else "unruly")
     first.connect()
     if state == "asked":
@@ -286,7 +286,7 @@ def test_the_port_is_used_again_by_a_client_that_forgot(
         answer = second.expect()
         if answer.flags == SYN | ACK:
             break
-        # What it knows nothing of, it resets; and then it tries again.
+        # It resets what it does not know, and then tries again.
         second.send(flags=RST, seq=answer.ack)
     assert answer.ack == syn.next
     second.seq, second.ack = syn.next, answer.next
@@ -327,7 +327,7 @@ def test_a_blind_reset_is_ignored(peer: PeerMaker, expected: dict[bytes, bytes])
 def test_no_segment_is_longer_than_the_clients_mss(
     peer: PeerMaker, expected: dict[bytes, bytes], mss: int, timestamps: bool
 ) -> None:
-    # The kernel adopts no connection with an MSS below 536: what it would get is for no such.
+    # The kernel adopts no connection with an MSS below 536, and would send longer segments.
     message = LARGE if mss >= 536 else SMALL
     client = peer(mss=mss, timestamps=timestamps)
     client.connect()
@@ -346,7 +346,7 @@ def test_a_reply_above_the_window(
     client.send(prefixed(LARGE), ACK | PSH)
     begin = client.ack
     assert client.reply(timeout=20) == expected[LARGE]
-    # Nothing ever went beyond what had been acknowledged, plus the window.
+    # Nothing was ever sent beyond the acknowledged data plus the window.
     edge = begin
     for segment in client.seen:
         if segment.payload:
@@ -378,7 +378,7 @@ def test_an_answer_to_a_segment_with_a_wrong_checksum_never_comes(peer: PeerMake
     client.quiet(0.3)
 
 
-# What stands before and behind the TCP header.
+# What may stand before and behind the TCP header.
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_bytes_behind_the_packet_are_ignored(
 
 
 def options(name: str) -> list[dns.edns.Option]:
-    """EDNS options by the names of the tests."""
+    """EDNS options, by the names of the tests."""
     code, length = {"odd": (65001, 13), "empty": (65001, 0), "padding": (12, 201), "nsid": (3, 0)}[
         name
     ]
@@ -497,7 +497,7 @@ def test_many_connections_with_the_same_id(peer: PeerMaker, expected: dict[bytes
 
 
 def test_a_udp_client_of_the_same_address_and_port(lab: Lab, arm: str) -> None:
-    """While its TCP query is with the server, which answers the other one first."""
+    """While its TCP query is with the server, which answers the other query first."""
     net, server = lab.network, lab.address("unruly", arm)
     with connect(net.client, server) as stream:
         stream.sendall(prefixed(query("slow.100.1.test", id=1)))

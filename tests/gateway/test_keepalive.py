@@ -1,4 +1,4 @@
-"""The edns-tcp-keepalive option (RFC 7828): what the server says of idle time, clients hear."""
+"""The edns-tcp-keepalive option (RFC 7828): clients get what the server says about idle time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_the_servers_idle_time_is_told(lab: Lab, kind: str, version: int) -> Non
     told = idle_time(ask(lab.network.client, through, message))
     assert lab.counter("to_kernel_keepalive") == before + 1
     assert told == idle_time(ask(lab.network.client, lab.address(kind, "kernel", version), message))
-    # BIND says its tcp-advertised-timeout, 30 s unless set.
+    # BIND reports its tcp-advertised-timeout, which is 30 s unless set.
     assert told == (300).to_bytes(2) if kind == "bind" else True
 
 
 def test_the_connection_goes_on(lab: Lab) -> None:
-    """The server has it from the first query on."""
+    """The server gets it from the first query on."""
     message = query(zones.size_name(300), edns=1232, options=[KEEPALIVE])
     with connect(lab.network.client, lab.address("bind", "gateway")) as stream:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Queries one after the other on a connection that stays, which the gateway serves one by one."""
+"""Queries one after another on a kept connection, which the gateway serves one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version: int) -> None:
-    """Also of real clients; what they get is what they get from the kernel's TCP."""
+    """Real clients, too, get what they get from the kernel's TCP."""
     lab = fresh
     client, address = lab.network.client, lab.address(kind, "gateway", version)
     messages = [query(zones.size_name(size), edns=4096) for size in SIZES] * 4
@@ -46,7 +46,7 @@ def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version:
 def test_several_at_once_go_on_with_the_kernels_tcp(
     lab: Lab, expected: dict[bytes, bytes], version: int
 ) -> None:
-    """On the same connection, wherever in it they come."""
+    """On the same connection, at any place in it."""
     adopted = lab.counter("adopted")
     with connect(lab.network.client, lab.address("nsd", "gateway", version)) as stream:
         for message in (SMALL, LARGE, SMALL):
@@ -61,7 +61,7 @@ def test_several_at_once_go_on_with_the_kernels_tcp(
 
 
 def test_a_later_reply_that_is_too_long(lab: Lab, version: int) -> None:
-    """It comes from the kernel's TCP, which takes the connection over in its midst."""
+    """It comes from the kernel's TCP, which takes the connection over in the middle."""
     long = query(zones.size_name(16_000))
     whole = ask(lab.network.client, lab.address("nsd", "kernel", version), long)
     small = ask(lab.network.client, lab.address("nsd", "kernel", version), SMALL)

@@ -1,4 +1,4 @@
-"""How long the server took: what `status` and `top` say of it."""
+"""How long the server took, as `status` and `top` show it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_servers_time_is_told(tmp_path: Path, mode: str) -> None:
     """Nine replies at once, and one after 0.6 s."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
-    # The server has that time, so that nothing is the kernel's.
+    # The server gets that time, so that nothing goes to the kernel.
     options = ("--mode", mode, "--patience", "5 s", "--timeout", "5 s")
     with laboratory(tmp_path / "lab", (), options=options) as lab:
         address = lab.address("unruly", "gateway")
@@ -29,9 +29,9 @@ def test_the_servers_time_is_told(tmp_path: Path, mode: str) -> None:
         answers = json.loads(lab.gateway.command("status", *words, "--json"))["answers"]
         assert answers["count"] == 10
         assert answers["p50_us"] < 100_000
-        # To a quarter of an octave.
+        # Precise to a quarter of an octave.
         assert 600_000 <= answers["p99_us"] <= 1_000_000
         said = lab.gateway.command("status", *words)
         assert "answers      10 over UDP: half within" in said
-        # In `top`, of what came since the picture before.
+        # `top` shows what came since the previous picture.
         assert "answers" not in lab.gateway.command("top", *words, "--times", "1")

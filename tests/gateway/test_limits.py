@@ -27,7 +27,7 @@ RATE = 1000
 
 @contextmanager
 def asked_over_udp(lab: Lab, address: str, message: bytes) -> Iterator[None]:
-    """The client's address asks the server over UDP again and again, far above its limit."""
+    """The client's address keeps asking the server over UDP, far above its limit."""
     over = threading.Event()
     with lab.network.client.inside():
         datagrams = socket.socket(family(address), socket.SOCK_DGRAM)
@@ -52,11 +52,11 @@ def asked_over_udp(lab: Lab, address: str, message: bytes) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("slip", "cookies"), [(0, False), (1, False), (2, True)])
 def test_a_rate_limit_leaves_tcp_alone(tmp_path: Path, slip: int, cookies: bool) -> None:
-    """Dropped, truncated, or asked for a cookie: every query over TCP is answered all the same."""
+    """Dropped, truncated, or asked for a cookie: every query over TCP is still answered."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     configure = functools.partial(servers.limited, slip=slip, cookies=cookies)
-    # 16 bytes of RFC 7873, section 4: the client's half alone.
+    # The 16 bytes of RFC 7873, section 4: only the client's half.
     cookie = dns.edns.GenericOption(dns.edns.OptionType.COOKIE, bytes(range(8)))
     name = f"limited.w.{zones.ZONE}"
     message = query(name, edns=1232, options=[cookie]) if cookies else query(name)
@@ -70,7 +70,7 @@ def test_a_rate_limit_leaves_tcp_alone(tmp_path: Path, slip: int, cookies: bool)
             assert [reply[2] & 2 for reply in replies] == [0] * 8, "truncated over TCP"
             assert [reply[3] & 15 for reply in replies] == [0] * 8, "not NOERROR"
             assert all(reply[7] for reply in replies), "without an answer"
-            # A client waits for its own second time-out at most (RFC 6298: 0.2 s in Linux).
+            # A client waits at most for its second time-out (RFC 6298: 0.2 s in Linux).
             assert took < 8 * 2
         assert lab.counter("to_kernel_large") == 0, "the name is none with a large reply"
         refused, silent = lab.counter("to_kernel_refused"), lab.counter("to_kernel_silent")
@@ -104,7 +104,7 @@ def test_a_reply_to_a_datagram_is_none_over_tcp(lab: Lab, arm: str) -> None:
         datagrams.sendto(other, (address, 53))
         assert b"plain" in datagrams.recv(65535)
         assert b"slow" in stream.recv(65535)
-        # And in the connection's later states.
+        # Also in the connection's later states.
         datagrams.sendto(other, (address, 53))
         assert b"plain" in datagrams.recv(65535)
 
@@ -126,7 +126,7 @@ OTHER = ("192.0.2.2", "2001:db8:0:1::2")
 
 
 def held(lab: Lab, address: str, source: str, count: int) -> list[socket.socket]:
-    """Connections with one byte on each, of those that were not reset."""
+    """Connections with one byte on each, without those that were reset."""
     made = [connect(lab.network.client, address, source=(source, 0)) for _ in range(count)]
     for stream in made:
         stream.sendall(b"\0")
@@ -145,7 +145,7 @@ def held(lab: Lab, address: str, source: str, count: int) -> list[socket.socket]
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_one_source_has_a_share_of_the_servers_connections(tmp_path: Path, version: int) -> None:
-    """NSD takes 100; who holds the limit is reset, others and later connections are served."""
+    """NSD accepts 100; clients beyond the limit are reset, others and later ones are served."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     options = ("--limits-adoptions", str(LIMIT))
@@ -157,10 +157,10 @@ def test_one_source_has_a_share_of_the_servers_connections(tmp_path: Path, versi
         kept = held(lab, address, own, 2 * LIMIT)
         assert len(kept) == LIMIT
         assert lab.counter("adopt_limited") >= LIMIT
-        # The daemon has counted them: that they were taken over a while ago does not help.
+        # The daemon has counted them, and earlier ones count, too.
         time.sleep(2.5)
         assert held(lab, address, own, 2) == []
-        # A first query needs no connection of the server's.
+        # A first query needs no connection to the server.
         message = query(zones.size_name(300))
         assert ask(lab.network.client, address, message)
         others = held(lab, address, other, 2)

@@ -1,4 +1,4 @@
-"""A bad line: whatever is lost, doubled or out of order, each reply comes whole and unchanged."""
+"""A bad line: whatever is lost, doubled or reordered, each reply comes whole and unchanged."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .crowd import Job, Outcome, ask_all
 from .programs import Conditions, Wire
 
 NUMBERS = range(100, 220)
-"""Of the clients, and of the wire's classes: the last byte of an address, IPv4 or IPv6."""
+"""Of clients and of the wire's classes: the last byte of an address, IPv4 or IPv6."""
 LOSSES = (0.0, 0.01, 0.05, 0.10, 0.25)
 SEGMENTS = (536, 1220, 1460, 8960)
 SIZES = (60, 300, 1400, 4000, 16000, 60000)
 FULL = os.environ.get("NARROWS_GATEWAY_TESTS") == "full"
-"""Also what takes minutes, on the kernel's TCP no less: long replies on the worst line."""
+"""With what takes minutes, even on the kernel's TCP: long replies on the worst line."""
 OPTIONS = ("--edns-size", "65500 B", "--max-segments", "64")
-# No client is idle because its second query is lost again and again.
+# No client is idle here: its second query may be lost again and again.
 OPTIONS += ("--idle", "120 s")
 OPTIONS += ("--limits-syn-rate", "0", "--limits-query-rate", "0")
 
@@ -47,7 +47,7 @@ def client(number: int, version: int) -> str:
 
 
 def classes(version: int = 4) -> Iterator[tuple[str, int]]:
-    """Addresses with the wire's number for each."""
+    """The addresses, with the wire's number for each."""
     return ((client(number, version), number) for number in NUMBERS)
 
 
@@ -55,7 +55,7 @@ def classes(version: int = 4) -> Iterator[tuple[str, int]]:
 def test_each_single_segment_may_be_lost(
     bad_line: tuple[Lab, Wire], arm: str, version: int, size: int
 ) -> None:
-    """Of either direction: the SYN, the query, each segment of the reply, each acknowledgement."""
+    """In either direction: the SYN, the query, each segment of the reply, each acknowledgement."""
     lab, line = bad_line
     server, message = lab.address("nsd", arm, version), query(zones.size_name(size))
     line.set(Conditions())
@@ -84,7 +84,7 @@ def cells(version: int) -> list[tuple[float, int, int]]:
 def test_a_line_that_loses_doubles_and_reorders(
     bad_line: tuple[Lab, Wire], version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Never corrupted, never stuck; how long it takes is printed beside the kernel's TCP."""
+    """Never corrupted, never stuck; the test prints the time beside that of the kernel's TCP."""
     lab, line = bad_line
     lab.address("nsd", "gateway")
     line.set(Conditions())
@@ -171,7 +171,7 @@ def test_long_replies_to_clients_that_give_up(
 
 
 def test_replies_that_differ_are_never_mixed(bad_line: tuple[Lab, Wire]) -> None:
-    """The server never gives the same reply again; a client gets one of them, whole."""
+    """The server never repeats a reply; a client gets one of them, whole."""
     lab, line = bad_line
     server = lab.address("unruly", "gateway")
     numbers = list(classes())[:4]

@@ -1,4 +1,4 @@
-"""The packages: installed, booted, upgraded under an open connection, removed without a trace.
+"""The packages: installed, booted, upgraded under an open connection, removed completely.
 
 dpkg and systemd are the real ones, on a machine that is booted in namespaces (`booted.py`).
 """
@@ -27,9 +27,9 @@ dpkg --force-depends -i /srv/narrows-gateway_0.9_*.deb
 cp /srv/settings {SETTINGS}
 systemctl enable {UNIT}
 """
-"""As who makes an image of a machine does: systemd does not run yet."""
+"""As for making a machine's image: systemd does not run yet."""
 KEPT = ("./var/lib/dpkg", "./var/log", "./var/lib/systemd", "./var/cache")
-"""Where dpkg and systemd keep what they have done."""
+"""Where dpkg and systemd record what they have done."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def package(folder: Path, version: str) -> Path:
-    """The package of what was built, in this version."""
+    """A package of the built gateway, in this version."""
     said = subprocess.run(
         ["sh", str(PACKAGING / "deb.sh"), str(gateway.program()), str(folder)],
         env={**os.environ, "VERSION": version, "DPKG_DEB_COMPRESSOR_TYPE": "none"},
@@ -76,17 +76,17 @@ def machine(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boot
 
 
 def answer(lab: Lab) -> bytes:
-    """What a client gets over TCP, on a connection of its own."""
+    """What a client gets over TCP, on a separate connection."""
     return ask(lab.network.client, lab.address("nsd", "gateway"), SMALL)
 
 
 def counters(machine: Booted, lab: Lab) -> dict[str, int]:
-    """How often each verdict fell."""
+    """How often each verdict occurred."""
     return dict(machine.status(lab.network.server_link)["counters"])
 
 
 def process(machine: Booted) -> dict[str, str]:
-    """What the kernel says of the unit's process."""
+    """What the kernel reports about the unit's process."""
     pid = machine.shown(UNIT, "MainPID")
     lines = machine.path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
@@ -102,7 +102,7 @@ def test_a_boot_starts_it(machine: Booted, lab: Lab) -> None:
     assert {running[name] for name in ("CapEff", "CapPrm", "CapBnd")} == {no_capabilities}
     assert (running["NoNewPrivs"], running["Seccomp"]) == ("1", "2")
 
-    # Its own client's namespace was made under the unit's restrictions.
+    # The client's namespace for its checks was made under the unit's restrictions.
     def checks() -> list[dict[str, object]]:
         return list(machine.status(lab.network.server_link)["checks"])
 
@@ -137,7 +137,7 @@ def test_an_upgrade_keeps_connections_and_settings(machine: Booted, lab: Lab) ->
         assert machine.shown(UNIT, "MainPID") != before
         stream.sendall(prefixed(SMALL))
         assert receive(stream) == first
-        # The connection went on where it was: this query was a later one on it.
+        # The connection continued: this was a later query on it.
         assert counters(machine, lab)["query_later"] == later + 1
     assert machine.path(SETTINGS).read_text() == settings
 
@@ -157,7 +157,7 @@ def test_wrong_settings_are_not_tried_again(machine: Booted, lab: Lab) -> None:
     settings.write_text(as_it_was.replace(lab.network.server_link, "no-such-link"))
     machine.run("systemctl", "stop", UNIT)
     machine.run("systemctl", "start", UNIT, check=False)
-    # While it waits to be started again a unit is "activating".
+    # A unit that waits to be started again is "activating".
     assert machine.shown(UNIT, "ActiveState") == "failed"
     assert machine.shown(UNIT, "ExecMainStatus") == "2"
     assert machine.shown(UNIT, "NRestarts") == "0"
@@ -170,7 +170,7 @@ def test_wrong_settings_are_not_tried_again(machine: Booted, lab: Lab) -> None:
 def test_a_removal_leaves_no_trace(machine: Booted, lab: Lab) -> None:
     link = lab.network.server_link
     pins = machine.path("/sys/fs/bpf/narrows-gateway")
-    # What a kill leaves attached while nothing starts it again is taken off, too.
+    # What a kill leaves attached is also removed if nothing starts it again.
     machine.run("systemctl", "stop", UNIT)
     settings = machine.path(SETTINGS)
     settings.write_text(settings.read_text() + 'on_exit = "keep"\n')
@@ -184,7 +184,7 @@ def test_a_removal_leaves_no_trace(machine: Booted, lab: Lab) -> None:
     assert machine.shown(UNIT, "LoadState") == "not-found"
     assert answer(lab), "the server's own TCP"
     assert settings.exists()
-    # An installation by hand afterwards starts nothing.
+    # A later installation by hand starts nothing.
     machine.run("sh", "-c", "dpkg --force-depends -i /srv/narrows-gateway_1.0_*.deb")
     assert machine.shown(UNIT, "ActiveState") == "inactive"
     assert machine.run("systemctl", "is-enabled", UNIT, check=False) == "disabled"
@@ -195,7 +195,7 @@ def test_a_removal_leaves_no_trace(machine: Booted, lab: Lab) -> None:
 
 
 def rpm(folder: Path) -> Path:
-    """The RPM package of what was built."""
+    """The RPM package of the built gateway."""
     macros = {
         "_topdir": str(folder / "rpm"),
         "_binary_payload": "w1.gzdio",
@@ -215,7 +215,7 @@ def rpm(folder: Path) -> Path:
 
 
 def asked(*words: str) -> list[str]:
-    """The lines that a tool of packages says."""
+    """The output lines of a packaging tool."""
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -20,7 +20,7 @@ PAPER = ("--preset", "hayes-2010", "--active", "true")
 
 @pytest.fixture(scope="module", params=["native", "generic, whole checksums"])
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """NSD, the server of the tests' own, and the gateway as in the paper."""
+    """NSD, the tests' own server, and the gateway as in the paper."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     mode, _, whole = request.param.partition(", ")
@@ -51,7 +51,7 @@ def test_queries_are_acknowledged_before_their_replies(
 
 
 def test_it_does_not_wait_for_the_server(lab: Lab) -> None:
-    """The server takes its time; the acknowledgement is there before."""
+    """The server takes its time; the acknowledgement comes before its reply."""
     message = query("slow.300.test")
     with tap(lab.network) as line:
         peer = Peer(line, lab.address("unruly", "gateway"))
@@ -65,7 +65,7 @@ def test_it_does_not_wait_for_the_server(lab: Lab) -> None:
 
 
 def test_ordinary_clients_have_their_answers(lab: Lab) -> None:
-    """Also those that are too long for segments of the gateway, and so the kernel's."""
+    """Also replies that are too long for the gateway's segments, which the kernel sends."""
     before = lab.counter("query")
     for version in (4, 6):
         for size in (60, 1200, 1470, 9000, 30_000):

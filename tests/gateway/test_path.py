@@ -1,4 +1,4 @@
-"""Paths that carry less than the links of both ends: a router says so by ICMP, or nobody does."""
+"""Paths narrower than the links at both ends: a router reports it by ICMP, or nobody does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CLIENTS = {
     4: tuple(f"192.0.2.{200 + i}" for i in range(len(SIZES))),
     6: tuple(f"2001:db8::{200 + i}" for i in range(len(SIZES))),
 }
-"""One for each size, as what a path carries is remembered of an address."""
+"""One for each size, because the gateway remembers the path of an address."""
 
 
 def fetch(lab: Lab, arm: str, version: int, size: int, source: str) -> bytes:
-    """The reply on a connection of its own."""
+    """The reply on a separate connection."""
     address = lab.address("nsd", arm, version)
     with connect(lab.network.client, address, 30, source=(source, 0)) as stream:
         stream.sendall(prefixed(query(zones.size_name(size))))
@@ -50,7 +50,7 @@ def narrow(tmp_path: Path) -> Maker:
 
 
 def too_long(version: int, mtu: int) -> list[int]:
-    """The sizes whose replies have segments that the path does not take."""
+    """The sizes whose replies have segments that are too long for the path."""
     headers = 52 if version == 4 else 72
     return [size for size in SIZES if min(headers + 2 + size, 1500) > mtu]
 
@@ -66,7 +66,7 @@ def test_a_router_says_what_the_path_takes(
             first = fetch(lab, "gateway", version, size, source)
             again = fetch(lab, "gateway", version, size, source)
             assert first == again == fetch(lab, "kernel", version, size, source), size
-        # Of each client once: its second connection is right from the start.
+        # Once for each client: its second connection is right from the start.
         assert lab.counter("path_mtu") == len(too_long(version, mtu))
         assert lab.counter("black_hole") == 0
         # And no client had to wait for its time-out.

@@ -1,4 +1,4 @@
-"""A second query, and more, while the first is with the server, a resolver that takes its time."""
+"""A second query and more, while the first is with the server, which takes its time."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ RETRANSMITTED = 100
 
 @pytest.fixture(scope="session", params=["native", "native-one", "generic", "generic-offload"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The mode, and whether checksums are left to offloads, or one query is open at a time."""
+    """The mode, and whether checksums are left to offloads, or one query may be open at a time."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def place(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The tests' own server alone, with checksums that are whole or left to offloads."""
+    """Only the tests' own server, with checksums that are complete or left to offloads."""
     folder = tmp_path_factory.mktemp(f"pipelining-{kind}")
     options = ("--mode", kind.split("-")[0])
     if kind == "native-one":
         options += ("--several-queries", "false")
     else:
-        # Slow queries come again at about the moment at which the gateway's patience ends.
+        # Slow queries come again at about the time when the gateway's patience ends.
         options += ("--patience", "5 s", "--timeout", "10 s")
     with laboratory(Path(folder), (), offload=kind != "generic", options=options) as lab:
         yield lab
 
 
 def served(kind: str, arm: str) -> bool:
-    """Whether several queries at once are served without the kernel's TCP: replies in any order."""
+    """Whether the gateway itself serves several queries at once, with replies in any order."""
     return arm == "gateway" and kind != "native-one"
 
 
@@ -52,12 +52,12 @@ def slow(id: int, size: int = 200) -> bytes:
 
 
 def plain(id: int, size: int = 100) -> bytes:
-    """One that it answers at once."""
+    """A query that it answers at once."""
     return query(f"plain.{size}.test", id=id)
 
 
 def retransmitted(stream: socket.socket) -> int:
-    """Segments that the client has sent again."""
+    """Segments that the client sent again."""
     info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return int(struct.unpack_from("=I", info, RETRANSMITTED)[0])
 
@@ -88,35 +88,35 @@ def test_nothing_waits_for_a_retransmission(
                 assert [reply[:2] for reply in replies] == [b"\0\1", b"\0\2"]
                 assert len(replies[0]) > size - 60
                 if not half_close:
-                    # It is an ordinary connection afterwards.
+                    # Afterwards it is an ordinary connection.
                     for id in (3, 4):
                         stream.sendall(prefixed(plain(id)))
                         assert receive(stream)[:2] == id.to_bytes(2)
                     stream.shutdown(socket.SHUT_WR)
                 assert stream.recv(1) == b""
-                # A query that is served here is acknowledged with its reply: the slow one comes
-                # again meanwhile, as one alone does, and so does a FIN behind it.
+                # A query that is served here is acknowledged with its reply. So the slow one comes
+                # again meanwhile, as a single one would, and so does a FIN behind it.
                 assert many or retransmitted(stream) == 0
-                # Over UDP the server has answered the first query too.
+                # The server has also answered the first query over UDP.
                 with pytest.raises(BlockingIOError):
                     datagrams.recv(65535)
     if arm == "gateway":
         after = [place.counter(name) for name in names]
         more = [b - a for a, b in zip(before, after, strict=True)]
-        # Whatever comes again, the server is asked each query once: the first alone, or all.
+        # Whatever comes again, the server gets each query once: only the first, or all.
         if not many:
             assert more == [2, 2, 2, 0, 2]
         elif size <= 1400:
             assert more == [0, 0, 0, 0, 6]
         else:
-            # The kernel has a reply that is too long for one segment, and all that comes behind it.
+            # The kernel gets a reply that is too long for one segment, and everything behind it.
             assert more == [0, 2, 0, 0, 4]
 
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("apart", [True, False], ids=["one-by-one", "at-once"])
 def test_many_in_a_row(place: Lab, kind: str, arm: str, apart: bool) -> None:
-    """Those behind the second find the kernel's socket, also where they come in the same moment."""
+    """Those behind the second find the kernel's socket, even if they come at the same moment."""
     with connect(place.network.client, place.address("unruly", arm)) as stream:
         stream.sendall(prefixed(slow(0)))
         rest = [prefixed(plain(id)) for id in range(1, 40)]
@@ -124,13 +124,13 @@ def test_many_in_a_row(place: Lab, kind: str, arm: str, apart: bool) -> None:
             stream.sendall(part)
         ids = [receive(stream)[:2] for _ in range(40)]
         assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(40)]
-        # Here one that takes its time comes again, as one alone does.
+        # Here a query that takes its time comes again, as a single one would.
         assert served(kind, arm) or retransmitted(stream) == 0
 
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_long_second_part(place: Lab, kind: str, arm: str) -> None:
-    """More than a segment behind the first query, and some that is no query yet."""
+    """More than a segment behind the first query, and part of a query."""
     with connect(place.network.client, place.address("unruly", arm)) as stream:
         stream.sendall(prefixed(slow(0)))
         rest = b"".join(prefixed(plain(id)) for id in range(1, 300))
@@ -139,7 +139,7 @@ def test_a_long_second_part(place: Lab, kind: str, arm: str) -> None:
         assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(299)]
         stream.sendall(rest[-7:])
         assert receive(stream)[:2] == (299).to_bytes(2)
-        # Here what was more than could be kept comes again.
+        # Here what was too much to be kept comes again.
         assert served(kind, arm) or retransmitted(stream) == 0
 
 
@@ -147,7 +147,7 @@ def test_a_long_second_part(place: Lab, kind: str, arm: str) -> None:
 
 
 def replies(client: Peer, count: int, again: Callable[[], None] = lambda: None) -> list[int]:
-    """The IDs of as many replies, in their order in the stream; what comes is acknowledged."""
+    """The IDs of that many replies, in stream order; what arrives is acknowledged."""
     begin, have = client.ack, b""
     ids: list[int] = []
     ahead: dict[int, bytes] = {}
@@ -230,7 +230,7 @@ def test_any_of_them_may_be_lost(peer: PeerMaker, lost: set[int]) -> None:
             client.tap.send(segment)
 
     def again() -> None:
-        """What is not acknowledged, from the first on."""
+        """Everything unacknowledged, from the first on."""
         acked = client.seen[-1].ack
         for segment in sent:
             if (segment.next - acked) % MODULUS < MODULUS // 2 and segment.next != acked:
@@ -278,7 +278,7 @@ def test_a_reset_reaches_the_kernel(lab: Lab, arm: str, peer: PeerMaker) -> None
     client = peer("unruly")
     client.connect()
     client.send(prefixed(slow(1)), ACK | PSH)
-    # A part alone is the kernel's, with all before it.
+    # A part alone goes to the kernel, with everything before it.
     client.send(prefixed(plain(2))[:-3], ACK | PSH)
 
     def there() -> bool:

@@ -1,4 +1,4 @@
-"""Servers of several processes at one address and port, to which the kernel gives out what comes.
+"""Servers with several processes at one address and port, among which the kernel distributes.
 
 Sources: nsd.conf(5), `server-count` and `reuseport`; socket(7), SO_REUSEPORT.
 """
@@ -15,7 +15,7 @@ from .clients import ask, connect, prefixed, receive
 from .conftest import SMALL, Lab, laboratory
 
 CONNECTIONS = 40
-"""So many that each process gets some: that one gets none has odds of 4 * (3/4)^40."""
+"""Enough that each process gets some: the odds that one gets none are 4 * (3/4)^40."""
 
 
 @pytest.mark.parametrize("own_sockets", [False, True], ids=["one-socket", "reuseport"])
@@ -36,7 +36,7 @@ def test_each_process_answers(tmp_path: Path, own_sockets: bool) -> None:
         for _ in range(CONNECTIONS):
             assert ask(lab.network.client, address, SMALL) == expected
         assert served(lab) == (CONNECTIONS, 0, 0)
-        # In two parts it is the kernel's, whichever process has the listener.
+        # In two parts it goes to the kernel, whichever process has the listener.
         for _ in range(CONNECTIONS):
             with connect(lab.network.client, address) as stream:
                 stream.sendall(prefixed(SMALL)[:20])
@@ -46,6 +46,6 @@ def test_each_process_answers(tmp_path: Path, own_sockets: bool) -> None:
 
 
 def served(lab: Lab) -> tuple[int, int, int]:
-    """Replies of the gateway, connections that the kernel took over, and those that it did not."""
+    """The gateway's replies, the connections that the kernel took over, and those it did not."""
     counters = lab.gateway.counters() if lab.gateway else {}
     return counters["reply"], counters["adopted"], counters["adopt_failed"]

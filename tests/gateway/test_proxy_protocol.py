@@ -25,13 +25,13 @@ from .network import Namespace
 
 FRIEND, OTHER, PLAIN, SERVICE = "192.0.2.7", "192.0.2.8", "192.0.2.9", "198.51.100.53"
 PROXIED = "127.0.0.1"
-"""The gateway asks from there, and there the servers take headers."""
+"""The gateway asks from there, and servers accept headers from there."""
 PORT = 5300
 COUNT = itertools.count()
 
 
 def changed(config: Path, *pairs: tuple[str, str]) -> None:
-    """With these words in the place of others."""
+    """With these replacements."""
     text = config.read_text()
     for old, new in pairs:
         assert old in text
@@ -40,7 +40,7 @@ def changed(config: Path, *pairs: tuple[str, str]) -> None:
 
 
 def unbound(folder: Path, files: dict[str, Path], addresses: object) -> list[str]:
-    """Unbound 1.17 asks its access list about the proxy's address, too."""
+    """Unbound 1.17 also checks the proxy's address against its access list."""
     words = servers.unbound(folder, files, [PLAIN, f"{PROXIED}@{PORT}"])
     allowed = "\n".join(f"  access-control: {ip}/32 allow" for ip in (FRIEND, PLAIN, PROXIED))
     more = f"{allowed}\n  access-control: 0.0.0.0/0 refuse\n  proxy-protocol-port: {PORT}"
@@ -59,7 +59,7 @@ def knot(folder: Path, files: dict[str, Path], addresses: object) -> list[str]:
 
 
 def powerdns(folder: Path, files: dict[str, Path], addresses: object) -> list[str]:
-    """PowerDNS, with transfers for the friend alone, and UDP replies of 1232 bytes, as it comes."""
+    """PowerDNS, with transfers only for the friend, and its default UDP replies of 1232 bytes."""
     words = servers.powerdns(folder, files, [PLAIN, f"{PROXIED}:{PORT}"])
     changed(
         folder / "pdns.conf",
@@ -101,7 +101,7 @@ def words(transport: str) -> list[str]:
 
 @contextlib.contextmanager
 def serving(space: Namespace, transport: str, folder: Path) -> Iterator[None]:
-    """The gateway serves."""
+    """Runs the gateway."""
     process = gateway.start(space, words(transport), folder)
     try:
         yield
@@ -120,7 +120,7 @@ def ask(space: Namespace, client: str, name: str, kind: str = "TXT") -> dns.mess
 
 
 def asked_again(space: Namespace) -> int:
-    """How often the gateway asked again over TCP, as a reply was cut off."""
+    """How often the gateway asked again over TCP because a reply was truncated."""
     shown = space.run(str(gateway.program()), "status", "--json", "--interface", "dns0")
     found = json.loads(shown)["counters"]
     return int(found["to_kernel_reply"]) + int(found["to_kernel_refused"])
@@ -128,7 +128,7 @@ def asked_again(space: Namespace) -> int:
 
 def test_unbound_sees_the_client_over_udp_and_tcp(tmp_path: Path) -> None:
     with place("unbound", tmp_path) as space, serving(space, "stream", tmp_path / "gateway"):
-        # 16000 bytes do not fit a datagram of edns_size: the server is asked over TCP.
+        # 16000 bytes exceed a datagram of edns_size, so the server is asked over TCP.
         for size in (300, 16000):
             assert ask(space, FRIEND, zones.size_name(size)).rcode() == dns.rcode.NOERROR
             assert ask(space, OTHER, zones.size_name(size)).rcode() == dns.rcode.REFUSED
@@ -136,7 +136,7 @@ def test_unbound_sees_the_client_over_udp_and_tcp(tmp_path: Path) -> None:
 
 
 def test_powerdns_takes_the_client_and_tcp_from_the_header(tmp_path: Path) -> None:
-    """It does not truncate its datagram, and transfers the zone to whom it lets."""
+    """It does not truncate its datagram, and transfers the zone to those it allows."""
     with place("powerdns", tmp_path) as space, serving(space, "stream", tmp_path / "gateway"):
         assert ask(space, OTHER, zones.size_name(2000)).answer
         assert asked_again(space) == 0
@@ -152,7 +152,7 @@ def test_knot_takes_headers_of_datagrams_alone(tmp_path: Path) -> None:
 
 
 def test_a_server_that_takes_no_such_header_is_refused(tmp_path: Path) -> None:
-    """Knot 3.2 takes no STREAM in a datagram."""
+    """Knot 3.2 accepts no STREAM header in a datagram."""
     with place("knot", tmp_path) as space:
         done = subprocess.run(
             space.command(*words("stream"), "--server-wait", "1 s"), capture_output=True, text=True

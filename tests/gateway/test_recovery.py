@@ -1,4 +1,4 @@
-"""What is lost, comes twice or out of order, by hand: the client alone recovers."""
+"""Lost, repeated and reordered segments, by hand: only the client recovers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_duplicate_acknowledgements_bring_the_segment(
             segments.append(segment)
     first = min(segments, key=lambda s: (s.seq - client.ack) % MODULUS)
     assert first.seq == client.ack
-    # The second was lost; the first is acknowledged, then again for each that came after.
+    # The second was lost; the first is acknowledged, and again for each that came later.
     client.ack = first.next
     for _ in range(5):
         client.send()
@@ -80,7 +80,7 @@ def test_duplicate_acknowledgements_bring_the_segment(
 
 @pytest.mark.parametrize("lost", range(5))
 def test_two_different_replies_are_never_mixed(peer: PeerMaker, lost: int) -> None:
-    """The gateway may ask again where several segments are lost; it sends the first reply alone."""
+    """The gateway may ask again if several segments are lost; it only sends the first reply."""
     name = f"changing.4000.{next(NUMBERS)}.test"
     client = peer("unruly", mss=1000)
     client.connect()
@@ -96,7 +96,7 @@ def test_two_different_replies_are_never_mixed(peer: PeerMaker, lost: int) -> No
 
 
 def number_places(reply: bytes) -> list[int]:
-    """Where the eight digits stand in the strings of a changing reply."""
+    """Where the eight digits are in the strings of a changing reply."""
     places = []
     for at in range(len(reply) - 8):
         if reply[at] == 240 and reply[at + 1 : at + 9].isdigit():

@@ -1,4 +1,4 @@
-"""Ordinary clients against each server: what they get is what they get from the kernel's TCP."""
+"""Ordinary clients and each server: they get what they get from the kernel's TCP."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_zone_transfers(lab: Lab, kind: str, version: int, arm: str) -> None:
 
 @pytest.mark.parametrize("kind", AUTHORITATIVE)
 def test_incremental_transfers(lab: Lab, kind: str, arm: str) -> None:
-    """From the serial that the server has: one SOA. From an older one: the zone."""
+    """From the server's serial: one SOA. From an older one: the zone."""
     for serial, records in ((2026, 1), (1, 1500)):
         message = dns.message.make_query(zones.TRANSFER, "IXFR")
         soa = f"ns.{zones.TRANSFER}. hostmaster.{zones.TRANSFER}. {serial} 1 1 1 1"
@@ -132,7 +132,7 @@ def test_incremental_transfers(lab: Lab, kind: str, arm: str) -> None:
 
 
 def test_dig_asks_again_over_tcp_where_udp_is_truncated(lab: Lab, arm: str) -> None:
-    """BIND's UDP replies end at 1232 bytes."""
+    """BIND limits its UDP replies to 1232 bytes."""
     words = ["dig", "+nocookie", "+time=5", f"@{lab.address('bind', arm)}", "TXT"]
     shown = lab.network.client.run(*words, zones.size_name(4000))
     assert "Truncated, retrying in TCP mode" in shown
@@ -140,7 +140,7 @@ def test_dig_asks_again_over_tcp_where_udp_is_truncated(lab: Lab, arm: str) -> N
 
 
 def test_dig(lab: Lab, kind: str, version: int) -> None:
-    """Its output but for times and IDs, with its cookies, several queries on a connection."""
+    """Its output without times and IDs, with its cookies and several queries on a connection."""
     shown = []
     for arm in ARMS:
         words = ["dig", "+tcp", "+keepopen", "+time=5", "+nocookie", "+nostats", "+dnssec"]
@@ -170,7 +170,7 @@ def test_kdig(lab: Lab, kind: str, version: int) -> None:
 
 @pytest.mark.parametrize("long", [False, True], ids=["a-connection-each", "long-connections"])
 def test_dnsperf(lab: Lab, kind: str, arm: str, long: bool, tmp_path: Path) -> None:
-    """Nothing is lost, on connections of one query or on ten that stay."""
+    """Nothing is lost, on connections of one query or on ten that stay open."""
     names = [f"{zones.size_name(size)} TXT" for size in (60, 300, 1200, 2000, 300, 60)]
     asked = tmp_path / "queries"
     asked.write_text("\n".join(names) + "\n")

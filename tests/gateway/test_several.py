@@ -32,7 +32,7 @@ def asked(id: int) -> bytes:
 
 
 def expected(lab: Lab, kind: str, version: int) -> list[bytes]:
-    """What comes behind the ID in the replies to queries of each size, from the kernel's TCP."""
+    """What follows the ID in the replies to queries of each size, from the kernel's TCP."""
     address = lab.address(kind, "kernel", version)
     return [ask(lab.network.client, address, asked(id))[2:] for id in range(len(SIZES))]
 
@@ -47,7 +47,7 @@ def check(stream: socket.socket, count: int, replies: list[bytes]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version: int) -> None:
-    """In a segment each, several in one, and both again when all is answered."""
+    """Each in a segment, several in one, and both again when everything is answered."""
     names = ("query_pipelined", "adopted")
     replies = expected(fresh, kind, version)
     before = [fresh.counter(name) for name in names]
@@ -63,7 +63,7 @@ def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version:
     pipelined, adopted = (
         fresh.counter(name) - count for name, count in zip(names, before, strict=True)
     )
-    # Those that come in one segment at least, but for the first.
+    # At least those that come together in one segment, except for the first.
     assert pipelined >= 22
     assert adopted == 0
 
@@ -79,7 +79,7 @@ def test_as_the_first_that_a_client_says(fresh: Lab, version: int) -> None:
 
 
 def test_dnsperf_is_served(fresh: Lab, tmp_path: Path) -> None:
-    """Five connections, twelve queries on each; it waits with small segments (Nagle)."""
+    """Five connections with twelve queries each; it delays small segments (Nagle)."""
     names = tmp_path / "names"
     names.write_text("".join(f"{zones.size_name(size)} TXT\n" for size in SIZES[:2]) * 500)
     counted = ("query", "reply", "adopted")
@@ -111,7 +111,7 @@ def test_a_line_that_loses_doubles_and_reorders(tmp_path: Path, version: int) ->
             for turn in range(2):
                 for number, stream in enumerate(streams):
                     queries = [prefixed(asked(id)) for id in range(20)]
-                    # In a segment each, and several in one.
+                    # Each in a segment, and several in one.
                     several = 1 + (number + turn) % 4
                     for at in range(0, 20, several):
                         stream.sendall(b"".join(queries[at : at + several]))

@@ -1,4 +1,4 @@
-"""The gateway's process, its modes and its limits: each in a network of its own."""
+"""The gateway's process, its modes and its limits, each in a separate network."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_modes(make: Maker, options: tuple[str, ...], offload: bool) -> None:
 
 @pytest.mark.parametrize("offload", [True, False], ids=["offload", "whole-checksums"])
 def test_as_it_comes(make: Maker, offload: bool) -> None:
-    """Without a mode, and with nothing at the other end of the line that native XDP would need."""
+    """Without a mode, and without what native XDP would need at the other end of the line."""
     with make("--mode", "auto", offload=offload, peer_program=False) as lab:
         serves(lab)
         assert lab.gateway is not None
@@ -131,7 +131,7 @@ def test_no_more_state_than_the_syn_cache_may_have(make: Maker) -> None:
 
 
 def test_a_share_of_the_clients_is_served(make: Maker) -> None:
-    """The same ones each time; the others have the kernel's TCP, and all have answers."""
+    """The same ones each time; the others get the kernel's TCP, and all get answers."""
     with make("--active", "25 %") as lab, tap(lab.network) as line:
         addresses = [f"198.18.{i}.{7 * i}" for i in range(36)]
         sides = []
@@ -145,7 +145,7 @@ def test_a_share_of_the_clients_is_served(make: Maker) -> None:
             assert (served, lab.counter("syn_aside") - before[1]) in ((1, 0), (0, 1))
             sides.append(served)
         assert sides[:36] == sides[36:]
-        # 9 are to be expected of 36; fewer than 2, or more than 18, come once in a thousand times.
+        # 9 of 36 are expected; fewer than 2 or more than 18 occur once in a thousand runs.
         assert 2 <= sum(sides[:36]) <= 18
         assert lab.gateway is not None
         assert (
@@ -217,7 +217,7 @@ def test_rates_of_a_source(make: Maker) -> None:
             answered += 1
         assert 20 <= answered <= 30
         assert lab.counter("syn_limited") >= 30
-        # Another source is not kept from anything.
+        # Another source is not affected.
         other = Peer(line, behind(lab), address="198.18.7.7")
         other.connect()
         other.send(prefixed(SMALL), ACK | PSH)
@@ -233,7 +233,7 @@ def test_without_a_listener_single_queries_are_answered(make: Maker) -> None:
         message = query("plain.500.test")
         reply = ask(lab.network.client, address, message)
         assert len(reply) > 400
-        # What the kernel would have to take ends, as it does where nobody listens.
+        # What the kernel would have to take ends, as if nobody listened.
         client = Peer(line, address)
         client.connect()
         client.send(prefixed(message)[:1], ACK | PSH)
@@ -244,7 +244,7 @@ def test_without_a_listener_single_queries_are_answered(make: Maker) -> None:
         assert lab.counter("adopt_failed") >= 1
 
 
-# Vlans: this kernel's may have no such devices, and drops the frames after XDP.
+# VLANs: this kernel may not have such devices, and then drops the frames after XDP.
 
 
 @pytest.mark.parametrize("vlan", [(5,), (5, 7)], ids=["one", "two"])
@@ -262,7 +262,7 @@ def test_vlan_tags_are_kept(make: Maker, vlan: tuple[int, ...]) -> None:
 
 
 def test_a_connection_made_before_the_slots_change(make: Maker) -> None:
-    """Slots are 32 seconds of the wall clock; a cookie is good until the end of the next."""
+    """Slots are 32 seconds of the wall clock; a cookie is valid until the end of the next slot."""
     with make() as lab, tap(lab.network) as line:
         time.sleep(max(0.0, 30.5 - time.time() % 32))
         clients = [Peer(line, behind(lab), timestamps=stamps) for stamps in (True, False) * 3]
@@ -289,7 +289,7 @@ def test_an_old_cookie_is_refused(make: Maker) -> None:
 
 
 def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
-    """Connections in several states; what is given goes on with them."""
+    """Connections in several states, which continue with what is given."""
     shaken, asked, idle, adopted = (Peer(line, behind(lab)) for _ in range(4))
     slow = Peer(line, lab.address("unruly", "gateway"))
     for client in (shaken, asked, idle, adopted, slow):
@@ -297,7 +297,7 @@ def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
     for client in (idle, adopted):
         client.send(prefixed(SMALL), ACK | PSH)
         client.reply()
-    # In parts, which are the kernel's TCP's to put together.
+    # In parts, which the kernel's TCP has to assemble.
     adopted.send(prefixed(SMALL)[:9], ACK | PSH)
     adopted.send(prefixed(SMALL)[9:], ACK | PSH)
     adopted.reply()
@@ -336,7 +336,7 @@ def test_a_restart_drops_no_connection(make: Maker, how: str) -> None:
         goes_on = mid_flow(line, lab)
         lab.gateway.restart(ending)
         goes_on()
-        # While no process is there, the kernel goes on by itself.
+        # While there is no process, the kernel goes on by itself.
         goes_on = mid_flow(line, lab)
         lab.gateway.end(ending)
         serves(lab)

@@ -1,4 +1,4 @@
-"""Several uplinks: queries come in by one interface, and replies leave by another."""
+"""Several uplinks: queries come in through one interface, and replies leave through another."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .network import nodad
 from .xdp import passing
 
 BEHIND = {4: "198.18.0.9", 6: "2001:db8:f::9"}
-"""The client's, of networks that the server reaches by its other interface."""
+"""The client's addresses, in networks that the server reaches through its other interface."""
 
 
 @contextlib.contextmanager
 def two_links(folder: Path, *options: str, both: bool) -> Iterator[Lab]:
-    """NSD on a machine with a second link to the client, by which it answers some addresses."""
+    """NSD on a machine with a second link to the client, which takes some of its answers."""
     with laboratory(folder / "lab", ("nsd",), options=options) as lab:
         net = lab.network
         client_link, server_link = f"q{net.client_link}", f"q{net.server_link}"
@@ -39,7 +39,7 @@ def two_links(folder: Path, *options: str, both: bool) -> Iterator[Lab]:
             space.run("ip", "link", "set", link, "up")
             for address in addresses:
                 space.run("ip", "addr", "add", address, "dev", link, *nodad(address))
-            # What comes in by the other interface is none of a stranger's.
+            # What comes in through the other interface does not belong to a stranger.
             space.settings({"net/ipv4/conf/all/rp_filter": "0"})
             space.settings({f"net/ipv4/conf/{link}/rp_filter": "0"})
         for version, prefix, via in (
@@ -72,7 +72,7 @@ def test_one_gateway_serves_several_interfaces(tmp_path: Path, mode: str) -> Non
             plain = lab.address("nsd", "kernel", version)
             messages = [query(zones.size_name(size)) for size in (60, 300, 1200, 4000, 16000)]
             expected = [ask(net.client, plain, message) for message in messages]
-            # Alone, several on a connection, and pipelined, for clients of either way.
+            # Alone, several on a connection, and pipelined, for clients of either route.
             for bound in ((source, 0), None):
                 before = lab.counter("query"), lab.counter("to_kernel_silent")
                 for message, reply in zip(messages, expected, strict=True):
@@ -87,7 +87,7 @@ def test_one_gateway_serves_several_interfaces(tmp_path: Path, mode: str) -> Non
                     stream.sendall(b"".join(map(prefixed, messages)))
                     assert sorted(receive(stream) for _ in messages) == sorted(expected)
                 assert lab.counter("to_kernel_silent") == before[1]
-        # A restart takes both over, and an end leaves neither.
+        # A restart takes both over, and the end leaves neither.
         lab.gateway.restart(signal.SIGUSR2)
         status = json.loads(lab.gateway.command("status", "--interface", net.server_link, "--json"))
         assert status["attached"] is True
@@ -101,14 +101,14 @@ def test_one_gateway_serves_several_interfaces(tmp_path: Path, mode: str) -> Non
 
 
 def test_a_way_back_that_is_not_covered_is_named(tmp_path: Path) -> None:
-    """Its clients have the kernel's TCP in the end, later than they could."""
+    """Its clients get the kernel's TCP in the end, later than necessary."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     with two_links(tmp_path, both=False) as lab:
         net = lab.network
         other = f"q{net.server_link}"
         assert lab.gateway is not None
-        # Before anything is attached, by routes; and then by what happens.
+        # Before anything is attached, judged by routes; and then by what happens.
         words = ["--interface", net.server_link, "--server", lab.address("nsd", "gateway")]
         said = lab.gateway.command("check", *words, "--mode", "native")
         assert f"routes lead out by {other}" in said

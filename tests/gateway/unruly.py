@@ -30,11 +30,11 @@ from .network import Namespace
 
 
 class Unruly:
-    """Listens on some addresses; counts what it was asked."""
+    """Listens on some addresses, and counts the queries."""
 
     def __init__(self, space: Namespace, udp: list[str], tcp: list[str]) -> None:
         self.asked: Counter[str] = Counter()
-        """Datagrams, by name."""
+        """The number of datagrams, by name."""
         self.numbers = itertools.count()
         self.stop = threading.Event()
         self.sockets: list[socket.socket] = []
@@ -53,7 +53,7 @@ class Unruly:
                 self.serve(self.accept, listener)
 
     def serve(self, function: object, served: socket.socket) -> None:
-        """Has a thread of its own for a socket."""
+        """Starts a thread for a socket."""
         served.settimeout(0.1)
         self.sockets.append(served)
         thread = threading.Thread(target=function, args=(served,), daemon=True)  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ class Unruly:
                 datagrams.sendto(reply, client)
 
     def late(self, datagrams: socket.socket, reply: bytes, client: object) -> None:
-        """Sends a reply unless all is over."""
+        """Sends a reply unless the server is ending."""
         if not self.stop.is_set():
             datagrams.sendto(reply, client)  # type: ignore[call-overload]
 
@@ -156,7 +156,7 @@ class Unruly:
 
 @contextlib.contextmanager
 def unruly(space: Namespace, udp: list[str], tcp: list[str]) -> Iterator[Unruly]:
-    """Runs one until the block ends."""
+    """Runs a server until the block ends."""
     made = Unruly(space, udp, tcp)
     try:
         yield made

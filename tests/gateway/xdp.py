@@ -26,7 +26,7 @@ INSTRUCTIONS = struct.pack("<BBhi", 0xB7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 
 
 
 def bpf(command: int, attributes: bytes) -> int:
-    """Asks the kernel, and gives the file descriptor that it makes."""
+    """Asks the kernel, and returns the file descriptor that it makes."""
     buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"))
     made = int(LIBC.syscall(SYS_BPF, command, buffer, 128))
     if made < 0:
@@ -36,7 +36,7 @@ def bpf(command: int, attributes: bytes) -> int:
 
 @contextlib.contextmanager
 def passing(space: Namespace, link: str) -> Iterator[None]:
-    """Has the program on a link."""
+    """Puts the program on a link."""
     code = ctypes.create_string_buffer(INSTRUCTIONS)
     text = ctypes.create_string_buffer(b"GPL")
     head = struct.pack("<IIQQ", PROG_TYPE_XDP, 2, ctypes.addressof(code), ctypes.addressof(text))

@@ -34,11 +34,11 @@ def size_name(size: int) -> str:
 
 
 def text_of(size: int, seed: str) -> list[str]:
-    """Strings of a TXT record whose data have `size` bytes, with their lengths."""
+    """The strings of a TXT record whose data have `size` bytes, with their lengths."""
     draw = random.Random(seed)
     strings = []
     while size:
-        # No rest of one byte but as the last string, which may be empty.
+        # No remainder of one byte, except as the last string, which may be empty.
         length = min(255, size - 1)
         strings.append("".join(draw.choices(string.ascii_letters, k=length)))
         size -= length + 1
@@ -53,10 +53,10 @@ def sized(size: int) -> str:
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Writes the zone files, and gives them by the zone's name."""
+    """Writes the zone files, and returns them by zone name."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [HEAD.format(zone=ZONE, serial=1), *(sized(size) for size in SIZES)]
-    # A set of records whose order a server may change from reply to reply.
+    # A set of records whose order a server may change between replies.
     lines += [f'many TXT "{text_of(200, str(i))[0]}"' for i in range(15)]
     lines += ["a A 192.0.2.99", "a AAAA 2001:db8::99", "alias CNAME a", "*.w TXT wild"]
     lines += [f"mx MX {i} host{i}" for i in range(5)] + [f"host{i} A 192.0.2.{i}" for i in range(5)]
@@ -76,7 +76,7 @@ def write(folder: Path) -> dict[str, Path]:
 
 
 def sign(folder: Path, unsigned: Path) -> Path:
-    """Signs a zone with NSEC3, as many are."""
+    """Signs a zone with NSEC3, which is common."""
     for role in ((), ("-f", "KSK")):
         words = ["dnssec-keygen", "-q", "-a", "ECDSAP256SHA256", *role, "-K", str(folder), SIGNED]
         subprocess.run(words, check=True, capture_output=True)

@@ -1,7 +1,8 @@
-//! What is wrong with an interface or the kernel's settings without standing in the way: `check` warns of it, `run`
-//! logs it.
+//! Problems of an interface or of the kernel's settings that do not prevent a run. `check` warns of
+//! them, and `run` logs them.
 //!
-//! Each sentence holds for what the sources named beside it do. Features are named as `ethtool -k` names them.
+//! Each sentence holds for what the sources beside it do. Features have the names that `ethtool -k`
+//! gives them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,15 +22,16 @@ pub struct Facts {
     pub features: BTreeMap<String, bool>,
     /// VLAN interfaces on top of it.
     pub vlans: Vec<String>,
-    /// Settings of the kernel's TCP that are 0, of those in [`SETTINGS`].
+    /// Which of [`SETTINGS`] are 0.
     pub off: Vec<&'static str>,
 }
 
-/// The settings of the kernel's TCP that connections need which it takes over, in /proc/sys/net/ipv4.
+/// The settings of the kernel's TCP, in /proc/sys/net/ipv4, that connections need which it takes
+/// over.
 pub const SETTINGS: [&str; 3] = ["tcp_window_scaling", "tcp_timestamps", "tcp_sack"];
 
 impl Facts {
-    /// Looks at an interface and at the kernel's settings, in the network namespace of this process.
+    /// Examines an interface and the kernel's settings, in the network namespace of this process.
     pub fn of(interface: &Interface) -> Self {
         let is_off = |name: &&str| {
             let value = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
@@ -39,7 +41,7 @@ impl Facts {
             interface: interface.name.clone(),
             driver: ethtool::driver(&interface.name),
             features: ethtool::features(&interface.name).unwrap_or_default(),
-            // There where the kernel has VLANs at all.
+            // The file is there only if the kernel has VLANs.
             vlans: fs::read_to_string("/proc/net/vlan/config")
                 .map(|text| vlans(&text, &interface.name))
                 .unwrap_or_default(),
@@ -47,7 +49,8 @@ impl Facts {
         }
     }
 
-    /// What an operator should know, each in one line with the mend. `native`: XDP in the driver would be used.
+    /// What an operator should know, one line each, with what to do. `native`: the run would use
+    /// XDP in the driver.
     pub fn caveats(&self, wanted: Mode, native: bool) -> Vec<String> {
         let all = [
             self.checksums(),
@@ -60,9 +63,9 @@ impl Facts {
         all.into_iter().flatten().chain(off).collect()
     }
 
-    /// Segments leave with csum_start at the place of the UDP header that was there, ten bytes into TCP's. These drivers
-    /// take place and kind of the header from skb_transport_offset and the IP header instead: ena_tx_csum, netvsc_xmit,
-    /// mana_start_xmit, rtl8169_tso_csum_v2 of Linux 6.
+    /// Segments leave with csum_start where the UDP header was, ten bytes into the TCP header.
+    /// These drivers ignore it and take the header's place and kind from skb_transport_offset and
+    /// the IP header: ena_tx_csum, netvsc_xmit, mana_start_xmit, rtl8169_tso_csum_v2 of Linux 6.
     fn checksums(&self) -> Option<String> {
         let driver = self.driver.as_deref().filter(|driver| {
             ["ena", "hv_netvsc", "mana", "r8169"].contains(driver)
@@ -74,8 +77,8 @@ impl Facts {
         ))
     }
 
-    /// The other end of a pair is woken for what native XDP sends only where it has an XDP program, which cannot be seen
-    /// from here: veth_xdp_flush of Linux 6.
+    /// What native XDP sends wakes the other end of a pair only if that end has an XDP program,
+    /// which cannot be seen from here: veth_xdp_flush of Linux 6.
     fn veth(&self, wanted: Mode, native: bool) -> Option<String> {
         let what = match (native, wanted) {
             (true, _) => "hint: --mode generic, unless the other end has one",
@@ -92,8 +95,8 @@ impl Facts {
         })
     }
 
-    /// A tag that the hardware took off is in the packet's descriptor, where XDP does not see it; what XDP sends back has
-    /// none. The kernel puts it on again for what XDP passes.
+    /// A tag that the hardware removed is in the packet's descriptor, where XDP does not see it, so
+    /// what XDP sends back has no tag. The kernel restores the tag of packets that XDP passes.
     fn tags(&self, native: bool) -> Option<String> {
         let first = self.vlans.first()?;
         (native && self.features.contains_key("rx-vlan-hw-parse")).then(|| {
@@ -104,8 +107,8 @@ impl Facts {
         })
     }
 
-    /// Packets that the hardware merged. generic_xdp_install (Linux 6, net/core/dev.c) turns that off for good where it
-    /// can be; with native XDP it is the driver's business.
+    /// Packets that the hardware merged. generic_xdp_install (Linux 6, net/core/dev.c) switches
+    /// that off for good if it can. With native XDP the driver must do so.
     fn merging(&self, feature: &str, flag: &str, native: bool) -> Option<String> {
         let name = &self.interface;
         let what = match (native, *self.features.get(feature)?) {
@@ -124,8 +127,9 @@ impl Facts {
     }
 }
 
-/// What a setting costs that is 0: bpf_sk_assign_tcp_reqsk of Linux 6.9 (net/core/filter.c) refuses options that are
-/// switched off, and the gateway then leaves out what can be left out (PROTOCOL.md, "Adoption").
+/// The cost of a setting that is 0. bpf_sk_assign_tcp_reqsk of Linux 6.9 (net/core/filter.c)
+/// refuses options that are switched off, and the gateway then leaves out what it can (PROTOCOL.md,
+/// "Adoption").
 fn setting(name: &str) -> String {
     let cost = match name {
         "tcp_window_scaling" => {
@@ -139,7 +143,8 @@ fn setting(name: &str) -> String {
     format!("net.ipv4.{name} is 0: {cost}; hint: sysctl net.ipv4.{name}=1")
 }
 
-/// The VLAN interfaces on top of one, from /proc/net/vlan/config: two lines of headings, then `name | number | device`.
+/// The VLAN interfaces on top of this one, from /proc/net/vlan/config: two heading lines, then
+/// `name | number | device`.
 fn vlans(text: &str, interface: &str) -> Vec<String> {
     let fields = text.lines().skip(2).map(|line| line.split('|').map(str::trim));
     fields
@@ -198,7 +203,7 @@ mod tests {
         let mut of = facts("ixgbe", &["rx-vlan-hw-parse"]);
         of.vlans = vec!["eth0.7".into()];
         assert!(only(&of, true).contains("clients of eth0.7 would be answered without a tag"));
-        // The tag stays with the packet there.
+        // There the tag stays with the packet.
         assert_eq!(of.caveats(Mode::Auto, false), [""; 0]);
         of.features.clear();
         assert_eq!(of.caveats(Mode::Auto, true), [""; 0]);
@@ -219,7 +224,7 @@ mod tests {
             let mut of = facts("mlx5_core", &[feature]);
             assert!(only(&of, true).ends_with(&format!("ethtool -K eth0 {flag} off")));
             assert!(only(&of, false).contains("generic XDP turns it off"));
-            // As virtio_net has it where the host leaves no choice.
+            // As virtio_net reports it if the host leaves no choice.
             of.features.insert(feature.into(), false);
             assert!(only(&of, true).ends_with("use generic XDP in that case"));
             assert_eq!(of.caveats(Mode::Auto, false), [""; 0]);

@@ -1,4 +1,5 @@
-//! What came of a real connection to a server address, as `run` makes them now and then: for `status` and the metrics.
+//! The result of a real connection to a server address, for `status` and the metrics. `run` makes
+//! one from time to time.
 
 use std::net::SocketAddr;
 
@@ -11,12 +12,12 @@ pub struct Checked {
     pub server: SocketAddr,
     /// When, in seconds since 1970.
     pub at: u64,
-    /// What failed first, and why; `None`: nothing did.
+    /// What failed first, and why; `None`: nothing failed.
     pub failed: Option<String>,
 }
 
 impl Checked {
-    /// Of a check that is over. What of the words takes more than 800 bytes as JSON is cut off.
+    /// The result of a finished check. Words that would take more than 800 bytes as JSON are cut.
     pub fn new(server: SocketAddr, at: u64, failed: Option<String>) -> Self {
         Self { server, at, failed: failed.map(|words| cut(&words)) }
     }
@@ -26,7 +27,7 @@ impl Checked {
         json!({ "server": self.server, "at": self.at, "failed": self.failed })
     }
 
-    /// A list of them, from JSON; what is none is left out.
+    /// A list of results, from JSON; invalid elements are left out.
     pub fn list(value: &Value) -> Vec<Self> {
         let one = |value: &Value| {
             let failed = match &value["failed"] {
@@ -43,7 +44,7 @@ impl Checked {
     }
 }
 
-/// As many characters as take [`WORDS_MAX`] bytes as JSON, where one may take up to six.
+/// As many characters as fit into [`WORDS_MAX`] bytes of JSON; one character may take six.
 fn cut(words: &str) -> String {
     let mut room = WORDS_MAX;
     let fits = |character: &char| {
@@ -55,7 +56,7 @@ fn cut(words: &str) -> String {
     words.chars().take_while(fits).collect()
 }
 
-/// Bytes of the words at most, as JSON without its quotes.
+/// The most bytes of the words as JSON, without quotes.
 const WORDS_MAX: usize = 800;
 
 #[cfg(test)]
@@ -65,7 +66,8 @@ mod tests {
     #[test]
     fn words_are_cut_to_the_bytes_that_they_take_as_json() {
         let server = "192.0.2.53:53".parse().expect("an address");
-        // RFC 8259 (7): a control character takes up to six bytes, a quote two, others what they take in UTF-8.
+        // RFC 8259 (7): a control character takes up to six bytes, a quote two, and others as many
+        // as in UTF-8.
         for (word, fit) in
             [("\u{1}", 133), ("\"", 400), ("\n", 400), ("a", 800), ("\u{1f600}", 200)]
         {

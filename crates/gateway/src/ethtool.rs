@@ -1,4 +1,5 @@
-//! What an interface's driver does with packets on its own: ethtool(8), by the ioctl of linux/ethtool.h.
+//! What an interface's driver does with packets on its own: ethtool(8), through the ioctl of
+//! linux/ethtool.h.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
@@ -8,17 +9,18 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::interface::request;
 
-/// The name of an interface's driver, such as "veth"; `None` where the system does not tell.
+/// The name of an interface's driver, such as "veth"; `None` if the system does not tell.
 pub fn driver(interface: &str) -> Option<String> {
     let mut about = vec![0; DRIVER_INFO_BYTES];
     ask(interface, ETHTOOL_GDRVINFO, &mut about)?;
     text(about.get(4..36)?)
 }
 
-/// Its features that are on, such as "rx-lro", as `ethtool -k` names them, and whether each can be switched off;
-/// `None` where the system does not tell.
+/// Its features that are on, such as "rx-lro", under the names of `ethtool -k`, and whether each
+/// can be switched off; `None` if the system does not tell.
 pub fn features(interface: &str) -> Option<BTreeMap<String, bool>> {
-    // struct ethtool_sset_info: command, 0, a mask of 64 bits, and the number of strings of the one set in it.
+    // struct ethtool_sset_info: command, 0, a mask of 64 bits, and the number of strings in the
+    // set.
     let mut count = vec![0; 20];
     count[8..16].copy_from_slice(&(1u64 << ETH_SS_FEATURES).to_ne_bytes());
     ask(interface, ETHTOOL_GSSET_INFO, &mut count)?;
@@ -30,8 +32,8 @@ pub fn features(interface: &str) -> Option<BTreeMap<String, bool>> {
     let mut names = vec![0; 12 + count * STRING_BYTES];
     names[4..8].copy_from_slice(&ETH_SS_FEATURES.to_ne_bytes());
     ask(interface, ETHTOOL_GSTRINGS, &mut names)?;
-    // struct ethtool_gfeatures: command, number of blocks, and blocks of four words: available, requested, active,
-    // never changed; a bit for each feature.
+    // struct ethtool_gfeatures: command, number of blocks, then blocks of four words (available,
+    // requested, active, never changed) with a bit for each feature.
     let blocks = count.div_ceil(32);
     let mut bits = vec![0; 8 + blocks * 16];
     bits[4..8].copy_from_slice(&(blocks as u32).to_ne_bytes());
@@ -54,7 +56,7 @@ pub fn features(interface: &str) -> Option<BTreeMap<String, bool>> {
     )
 }
 
-/// One request; `about` has room for all of its answer.
+/// Makes one request; `about` has room for the whole answer.
 #[allow(unsafe_code, reason = "std and nix have no form of this request")]
 fn ask(interface: &str, command: u32, about: &mut [u8]) -> Option<()> {
     let socket =
@@ -62,9 +64,9 @@ fn ask(interface: &str, command: u32, about: &mut [u8]) -> Option<()> {
     about.get_mut(..4)?.copy_from_slice(&command.to_ne_bytes());
     let mut what = request(interface);
     what.ifr_ifru.ifru_data = about.as_mut_ptr().cast();
-    // SAFETY: the kernel writes the command's structure, for which the callers made room: a struct ethtool_drvinfo, the
-    // one number of the one set that was asked for, as many strings as it said, as many blocks as were asked for
-    // (Linux net/ethtool/ioctl.c). All live until the call returns.
+    // SAFETY: the kernel writes the command's structure, and the callers made room for it: a struct
+    // ethtool_drvinfo, the number of the requested set, as many strings as that number, or as many
+    // blocks as were requested (Linux net/ethtool/ioctl.c). All of them outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut what) };
     nix::errno::Errno::result(result).ok().map(|_| ())
 }
@@ -93,7 +95,7 @@ const NEVER_CHANGED: usize = 3;
 const STRING_BYTES: usize = 32;
 /// Bytes of `struct ethtool_drvinfo`: the command, the driver's name in 32 bytes, and more.
 const DRIVER_INFO_BYTES: usize = 196;
-/// Features at most, far more than any kernel has.
+/// The most features, far more than any kernel has.
 const FEATURES_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -103,7 +105,7 @@ mod tests {
     #[test]
     fn loopback_tells_its_features() {
         let on = features("lo").expect("each network namespace has it");
-        // Linux drivers/net/loopback.c: it never sums.
+        // Linux drivers/net/loopback.c: it never computes checksums.
         assert_eq!(on.get("tx-checksum-ip-generic"), Some(&false), "{on:?}");
         assert_eq!((on.get("rx-gro"), on.get("rx-lro")), (Some(&true), None), "{on:?}");
     }

@@ -1,23 +1,25 @@
-//! Packet-filter rules that TCP to the DNS port would no longer meet.
+//! Packet-filter rules that TCP to the DNS port bypasses.
 //!
-//! So are rules about any TCP that count or limit (`limit`, `ct count`, `-m connlimit`), which no longer see those connections'
-//! SYNs. Other rules without a port hold as before: what the kernel takes over is an ordinary connection to them.
+//! XDP runs before netfilter, and it passes on UDP datagrams. So rules about TCP port 53 no longer
+//! see those connections, but rules about UDP port 53 do. An operator who relies on the former has
+//! to know that.
 //!
-//! XDP comes before netfilter, and what it hands on is a UDP datagram. So rules about TCP port 53 do not see
-//! those connections any more (rules about UDP port 53 do), which an operator who relies on them has to know.
+//! Rules about any TCP that count or limit (`limit`, `ct count`, `-m connlimit`) also miss those
+//! connections' SYNs. Other rules without a port hold as before: to them, what the kernel takes
+//! over is an ordinary connection.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A rule or policy that would be bypassed, or would be in the way.
+/// A rule or policy that is bypassed, or that blocks the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// `nft inet filter input` or `iptables filter INPUT`.
     pub place: String,
     /// The rule, or what the policy does.
     pub rule: String,
-    /// Whether it is bypassed; otherwise it is in the way of the datagrams.
+    /// Whether it is bypassed; otherwise it blocks the datagrams.
     pub bypassed: bool,
 }
 
@@ -32,8 +34,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks through `nft -j list ruleset` (libnftables-json(5)). Tables of `ip` and `ip6` that iptables owns are left to
-/// [`iptables`] where `without_iptables` says so.
+/// Searches `nft -j list ruleset` (libnftables-json(5)). With `without_iptables`, it leaves tables
+/// of `ip` and `ip6` that iptables owns to [`iptables`].
 pub fn nft(ruleset: &Value, port: u16, without_iptables: bool) -> Vec<Finding> {
     let objects: Vec<&Value> = ruleset["nftables"].as_array().into_iter().flatten().collect();
     let of = |kind: &'static str| objects.iter().filter_map(move |object| object.get(kind));
@@ -95,7 +97,7 @@ pub fn nft(ruleset: &Value, port: u16, without_iptables: bool) -> Vec<Finding> {
     found
 }
 
-/// Looks through the output of iptables-save(8) or ip6tables-save(8), which `name` says.
+/// Searches the output of iptables-save(8) or ip6tables-save(8); `name` says which.
 pub fn iptables(name: &str, text: &str, port: u16) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut table = "";
@@ -157,7 +159,7 @@ fn place(object: &Value, chain: Option<&str>) -> String {
     format!("nft {} {} {}", word("family"), word("table"), chain.unwrap_or("?"))
 }
 
-/// Whether a rule of nft is about this port of this protocol.
+/// Whether an nft rule is about this port of this protocol.
 fn names<'a>(
     rule: &Value,
     protocol: &str,
@@ -183,7 +185,7 @@ fn names<'a>(
             Some(name) => set(rule, name).map_or(&Value::Null, |set| &set["elem"]),
             None => &m["right"],
         };
-        // In a concatenation any part may be the port.
+        // Any part of a concatenation may be the port.
         ours && (holds(right, port) != (m["op"] == "!="))
     })
 }
@@ -201,7 +203,7 @@ fn limits(rule: &Value) -> bool {
         .any(|(kind, body)| kinds.contains(&&**kind) || (kind == "set" && in_a_set(body)))
 }
 
-/// Whether a rule is about TCP, whatever the port.
+/// Whether a rule is about TCP, on any port.
 fn any_tcp(rule: &Value) -> bool {
     let expressions = || rule["expr"].as_array().into_iter().flatten().map(|part| &part["match"]);
     let field = |left: &Value| left["payload"]["field"].as_str().map(str::to_owned);
@@ -229,7 +231,7 @@ fn mentions(value: &Value, word: &str) -> bool {
     }
 }
 
-/// Whether a number, a range, a set or a service's name is, or holds, the port.
+/// Whether a number, a range, a set or a service's name is or contains the port.
 fn holds(value: &Value, port: u16) -> bool {
     match value {
         Value::Number(number) => number.as_u64() == Some(port.into()),
@@ -247,7 +249,7 @@ fn holds(value: &Value, port: u16) -> bool {
     }
 }
 
-/// A rule that accepts the port from anyone says nothing that is lost.
+/// Bypassing a rule that accepts the port from anyone loses nothing.
 fn is_plain_accept(rule: &Value) -> bool {
     let mut accepts = false;
     for expression in rule["expr"].as_array().into_iter().flatten() {
@@ -267,7 +269,7 @@ fn is_plain_accept(rule: &Value) -> bool {
     accepts
 }
 
-/// A rule's expression in nft's own words, as far as they are simple.
+/// A rule's expression in nft's syntax, as far as it is simple.
 fn in_words(expression: &Value) -> String {
     let Some((kind, body)) = expression.as_object().and_then(|object| object.iter().next()) else {
         return expression.to_string();
@@ -316,7 +318,7 @@ fn operand(value: &Value) -> String {
     }
 }
 
-/// Whether the ports of an iptables rule (`--dport 53`, `--dports 53,80:90`) hold this one.
+/// Whether the ports of an iptables rule (`--dport 53`, `--dports 53,80:90`) include this one.
 fn ports(words: &[&str], port: u16) -> bool {
     let mut negated = false;
     for pair in words.windows(2) {

@@ -1,5 +1,5 @@
-//! The interface that clients are on, and the addresses of this machine, in the network namespace of the
-//! process (sysfs would show those of the namespace in which it was mounted).
+//! The interface that clients are on, and this machine's addresses, in the network namespace of the
+//! process. (sysfs would show the namespace in which it was mounted.)
 
 use std::fmt;
 use std::net::IpAddr;
@@ -27,21 +27,21 @@ pub struct Interface {
     pub up: bool,
 }
 
-/// Why there is no such interface.
+/// Why the interface cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceError {
-    /// None has this name; the nearest name, if there is any interface.
+    /// No interface has this name. Has the nearest name, if there is any interface.
     Unknown {
         /// The name that was asked for.
         name: String,
         /// The nearest.
         nearest: Option<String>,
     },
-    /// The system does not tell its properties.
+    /// The system does not tell the interface's properties.
     Unreadable {
         /// Its name.
         name: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
 }
@@ -51,7 +51,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// Where there is none, with the nearest name.
+    /// If there is none; names the nearest.
     #[allow(unsafe_code, reason = "the members of netdevice(7)'s union")]
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
         let Ok(index) = if_nametoindex(name) else {
@@ -64,7 +64,8 @@ impl Interface {
         let mtu = ask(name, libc::SIOCGIFMTU).map_err(unreadable)?;
         let hardware = ask(name, libc::SIOCGIFHWADDR).map_err(unreadable)?;
         let flags = ask(name, libc::SIOCGIFFLAGS).map_err(unreadable)?;
-        // SAFETY: the kernel filled the member of the union that each request names, Linux net/core/dev_ioctl.c.
+        // SAFETY: the kernel filled the union's member that belongs to the request, Linux
+        // net/core/dev_ioctl.c.
         let (mtu, hardware, flags) = unsafe {
             (
                 mtu.ifr_ifru.ifru_mtu,
@@ -76,19 +77,19 @@ impl Interface {
         Ok(Self { name: name.into(), index, mtu: mtu.unsigned_abs(), hardware, up })
     }
 
-    /// Whether it is an end of a veth pair.
+    /// Whether it is one end of a veth pair.
     pub fn is_veth(&self) -> bool {
         ethtool::driver(&self.name).as_deref() == Some("veth")
     }
 
-    /// Whether its frames have Ethernet headers, as the in-kernel data path needs.
+    /// Whether its frames have Ethernet headers, which the in-kernel data path needs.
     pub fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER || self.hardware == libc::ARPHRD_LOOPBACK
     }
 
-    /// The largest TCP payload of one packet, without options: for IPv4 and IPv6.
+    /// The largest TCP payload of one packet without options, for IPv4 and IPv6.
     pub fn mss(&self) -> (u16, u16) {
-        // An IP packet's length has 16 bits.
+        // An IP packet's length field has 16 bits.
         let mtu = self.mtu.min(65_535);
         (mtu.saturating_sub(40) as u16, mtu.saturating_sub(60) as u16)
     }
@@ -116,7 +117,7 @@ impl std::error::Error for InterfaceError {}
 ///
 /// # Errors
 ///
-/// The system's, where it does not tell.
+/// If the system does not tell.
 pub fn local_addresses() -> Result<Vec<IpAddr>, std::io::Error> {
     let mut all = Vec::new();
     for entry in getifaddrs()? {
@@ -134,14 +135,14 @@ pub fn local_addresses() -> Result<Vec<IpAddr>, std::io::Error> {
     Ok(all)
 }
 
-/// The number of the network namespace of this process, unique since the machine's start: 1 is the machine's own.
-/// `None` where the kernel (before 5.14) has none.
+/// The number of this process's network namespace, unique since the machine started; 1 is the
+/// machine's own. `None` on kernels before 5.14, which have no such numbers.
 #[allow(unsafe_code, reason = "nix has no SO_NETNS_COOKIE")]
 pub fn namespace() -> Option<u64> {
     let socket =
         socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
     let (mut cookie, mut size) = (0u64, size_of::<u64>() as libc::socklen_t);
-    // SAFETY: room of the size that is said, which lives until the call returns.
+    // SAFETY: the room has the stated size and outlives the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -161,12 +162,12 @@ fn nearest(name: &str) -> Option<String> {
         .min_by_key(|other| strsim::damerau_levenshtein(other, name))
 }
 
-/// One property of an interface, by the old way that needs no netlink: netdevice(7).
+/// Reads one property of an interface in the old way, without netlink: netdevice(7).
 #[allow(unsafe_code, reason = "std and nix have no form of these requests")]
 fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     let mut what = self::request(name);
-    // SAFETY: the request takes an ifreq, which lives until the call returns.
+    // SAFETY: the request takes an ifreq, which outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &mut what) };
     nix::errno::Errno::result(result).map(|_| what)
 }
@@ -174,7 +175,7 @@ fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
 /// A request about an interface.
 #[allow(unsafe_code, reason = "a structure with a union")]
 pub(crate) fn request(name: &str) -> libc::ifreq {
-    // SAFETY: ifreq is plain old data, for which zeroes are a value.
+    // SAFETY: ifreq is plain old data, for which zeros are a valid value.
     let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *to = from.cast_signed() as libc::c_char;

@@ -1,4 +1,5 @@
-//! Cookie keys: made from a secret and the time, so that machines which share the secret need no other word.
+//! Cookie keys. They are made from a secret and the time, so machines that share the secret need no
+//! further communication.
 //!
 //! An *epoch* is the wall clock's seconds since 1970 divided by the setting `rotation`, rounded down. Its key is two words,
 //!
@@ -6,8 +7,9 @@
 //! k_i = SipHash-2-4(secret, "narrows-gateway cookie key" | epoch, 8 bytes, big-endian | i, 1 byte),  i = 0, 1
 //! ```
 //!
-//! with the secret's 16 bytes as SipHash's key (the first 8 are its k0, the next its k1, little-endian). The key of
-//! the present epoch makes cookies, and that of the epoch before is accepted too for [`previous_until_s`].
+//! The secret's 16 bytes are SipHash's key (the first 8 are its k0, the next 8 its k1,
+//! little-endian). The key of the present epoch makes cookies. The key of the epoch before is still
+//! accepted for [`previous_until_s`].
 
 use std::fmt;
 use std::fs;
@@ -34,36 +36,36 @@ pub struct CookieKey {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
-/// Why a secret cannot be had.
+/// Why there is no usable secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretError {
     /// The file cannot be read.
     Unreadable(PathBuf, String),
-    /// Others than its owner can read or write it.
+    /// Users other than its owner can read or write it.
     Open(PathBuf),
-    /// It belongs to a user other than root and the one who reads it.
+    /// It belongs to a user other than root and the reader.
     Foreign(PathBuf, u32),
     /// It does not hold 32 hexadecimal digits.
     Malformed(PathBuf),
-    /// The kernel gives no random bytes.
+    /// The kernel provides no random bytes.
     NoRandom(String),
 }
 
-/// Bytes of the file that are looked at: 32 digits, and room for white space.
+/// How many bytes of the file are read: 32 digits, and room for white space.
 const SECRET_FILE_MAX: u64 = 4096;
 
 impl Secret {
-    /// Reads a file of 32 hexadecimal digits; white space counts for nothing.
+    /// Reads a file of 32 hexadecimal digits; white space is ignored.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, others can, or it holds something else.
+    /// If it cannot be read, if other users can read it, or if it holds something else.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable =
             |error: &std::io::Error| SecretError::Unreadable(path.into(), error.to_string());
         let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
         if !about.is_file() {
-            // Before its mode: nobody shall be told to chmod a directory or a device.
+            // Before its mode: nobody should be told to chmod a directory or a device.
             return Err(SecretError::Unreadable(path.into(), "is no regular file".into()));
         }
         let mode = about.permissions().mode();
@@ -81,11 +83,11 @@ impl Secret {
         Self::parse(&bytes).ok_or_else(|| SecretError::Malformed(path.into()))
     }
 
-    /// A secret of this machine's own.
+    /// A new secret for this machine.
     ///
     /// # Errors
     ///
-    /// Where `/dev/urandom` cannot be read.
+    /// If `/dev/urandom` cannot be read.
     pub fn random() -> Result<Self, SecretError> {
         let mut bytes = [0; 16];
         fs::File::open("/dev/urandom")
@@ -94,12 +96,12 @@ impl Secret {
         Ok(Self(bytes))
     }
 
-    /// A secret that was kept.
+    /// A secret that was stored.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, to be kept where only root can read them.
+    /// Its bytes, to be stored where only root can read them.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -116,7 +118,7 @@ impl Secret {
         CookieKey { k0: word(0), k1: word(1) }
     }
 
-    /// The keys at a moment: the one that makes cookies, and the one before.
+    /// The keys at a time: the one that makes cookies, and the one before.
     pub fn keys(&self, unix_s: u64, rotation: Span) -> [CookieKey; 2] {
         let epoch = unix_s / seconds(rotation);
         [self.key(epoch), self.key(epoch.wrapping_sub(1))]
@@ -176,8 +178,8 @@ impl fmt::Display for SecretError {
 
 impl std::error::Error for SecretError {}
 
-/// Until when the key of the epoch before is accepted, in seconds since 1970: as long as a cookie lives after the change, and
-/// clocks that differ by half as much.
+/// Until when the previous epoch's key is accepted, in seconds since 1970: for the lifetime of a
+/// cookie after the change, plus half as much for clocks that differ.
 pub fn previous_until_s(unix_s: u64, rotation: Span) -> u64 {
     unix_s / seconds(rotation) * seconds(rotation) + 96
 }
@@ -187,18 +189,19 @@ pub fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The wall clock less the boot clock, in nanoseconds: what makes machines agree on a cookie's slot.
+/// The wall clock minus the boot clock, in nanoseconds. It lets machines agree on a cookie's slot.
 pub fn wall_offset_ns() -> u64 {
     let ns = |clock| {
         clock_gettime(clock).map_or(0, |at| {
             at.tv_sec().unsigned_abs() * 1_000_000_000 + at.tv_nsec().unsigned_abs()
         })
     };
-    // Negative where the wall clock stands before 1970 plus the time since boot: then it wraps, as the sum does.
+    // It is negative if the wall clock is earlier than 1970 plus the uptime. Then it wraps, and so
+    // does the sum.
     ns(ClockId::CLOCK_REALTIME).wrapping_sub(ns(ClockId::CLOCK_BOOTTIME))
 }
 
-/// The boot clock in nanoseconds, as `bpf_ktime_get_boot_ns` gives it.
+/// The boot clock in nanoseconds, as from `bpf_ktime_get_boot_ns`.
 pub fn boot_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_BOOTTIME)
         .map_or(0, |at| at.tv_sec().unsigned_abs() * 1_000_000_000 + at.tv_nsec().unsigned_abs())

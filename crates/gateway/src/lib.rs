@@ -1,7 +1,7 @@
 //! Stateless TCP in front of any DNS server.
 //!
-//! PROTOCOL.md says what happens on the wire. [`core`] is that protocol as pure Rust: packets in, packets
-//! out, no I/O. `bpf/` is the same in the kernel.
+//! PROTOCOL.md says what happens on the wire. [`core`] implements that protocol in pure Rust:
+//! packets in, packets out, no I/O. `bpf/` implements it in the kernel.
 
 pub mod caveats;
 pub mod checked;

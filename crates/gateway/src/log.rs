@@ -1,4 +1,4 @@
-//! Logs: one JSON object a line on stderr, by the paper's levels 0 to 3.
+//! Logs: one JSON object per line on stderr, with the paper's levels 0 to 3.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,21 +6,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-/// What a line is about.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Something does not work.
     Error,
-    /// Something works otherwise than one may think, or not for everybody.
+    /// Something works in an unexpected way, or not for everybody.
     Warning,
-    /// What happens to the gateway: started, settings read again, a key's turn.
+    /// What happens to the gateway: it started, read its settings again, changed keys.
     Info,
-    /// What helps to find a fault.
+    /// Details that help to find a fault.
     Debug,
 }
 
 impl Level {
-    /// The setting `loglevel` from which on such lines are written, and how they are marked.
+    /// The lowest `loglevel` that writes such lines, and how they are marked.
     fn parts(self) -> (u8, &'static str) {
         match self {
             Self::Error => (1, "error"),
@@ -33,16 +33,16 @@ impl Level {
 
 static LOGLEVEL: AtomicU8 = AtomicU8::new(1);
 
-/// Sets the level from which on lines are written (0: none).
+/// Sets the level up to which lines are written (0: none).
 pub fn set_level(loglevel: u8) {
     LOGLEVEL.store(loglevel, Ordering::Relaxed);
 }
 
-/// Writes a line: what happened, and its particulars as an object (`serde_json::json!({..})`).
+/// Writes a line: what happened, and its details as an object (`serde_json::json!({..})`).
 pub fn log(level: Level, event: &str, fields: Value) {
     if level.parts().0 <= LOGLEVEL.load(Ordering::Relaxed) {
         let line = line(SystemTime::now(), level, event, fields);
-        // Where stderr is gone there is no one to tell.
+        // If stderr is gone, there is nobody to tell.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
 }

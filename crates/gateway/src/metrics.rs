@@ -1,7 +1,8 @@
 //! Metrics for Prometheus: the OpenMetrics text format, over HTTP on a loopback port.
 //!
-//! The text is prometheus-client's, the project's own library for Rust. Of HTTP it takes no more than a scrape needs
-//! (RFC 9112): one request a connection, `GET /metrics`. Figures are those of the daemon's last tick, at most a second old.
+//! prometheus-client, the project's own library for Rust, writes the text. The server implements
+//! only as much of HTTP (RFC 9112) as a scrape needs: one request per connection, `GET /metrics`.
+//! The figures are those of the daemon's last tick, at most a second old.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -20,7 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::checked::Checked;
 use crate::core::{Counter, Latencies};
 
-/// What is told.
+/// The published figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The interface.
@@ -33,15 +34,15 @@ pub struct Snapshot {
     pub latencies: Latencies,
     /// Connections that sent a query, by state.
     pub states: Vec<(&'static str, u64)>,
-    /// Connections that there is room for.
+    /// How many connections there is room for.
     pub room: u64,
     /// Whether packets are served rather than passed.
     pub active: bool,
-    /// The last real connection to each server address, where there was one.
+    /// The last real connection to each server address, if there was one.
     pub checks: Vec<Checked>,
 }
 
-/// The endpoint: told a snapshot now and then, it answers with the latest.
+/// The endpoint. It gets a snapshot from time to time, and answers with the latest.
 #[derive(Debug)]
 pub struct Metrics {
     shared: Arc<Mutex<Snapshot>>,
@@ -49,11 +50,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Answers on a socket that listens, in threads of its own, until the process ends.
+    /// Answers on a listening socket, in threads of its own, until the process ends.
     ///
     /// # Errors
     ///
-    /// Where the system has no thread for it.
+    /// If the system cannot start the thread.
     pub fn serve(listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Mutex::new(Snapshot::default()));
@@ -63,9 +64,9 @@ impl Metrics {
             std::thread::Builder::new().name("metrics".into()).spawn(move || {
                 for connection in listener.incoming() {
                     match connection {
-                        // A reader that goes away early has its reasons.
+                        // A reader may go away early.
                         Ok(connection) => drop(answer(connection, &theirs)),
-                        // No descriptors left, as a rule, which will not change at once.
+                        // Usually the descriptors are used up, which will not change at once.
                         Err(_) => std::thread::sleep(Duration::from_millis(100)),
                     }
                 }
@@ -74,12 +75,12 @@ impl Metrics {
         Ok(Self { shared, address })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What is told from now on.
+    /// Publishes this snapshot from now on.
     pub fn tell(&self, snapshot: Snapshot) {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
@@ -185,11 +186,11 @@ fn answer(mut connection: TcpStream, shared: &Mutex<Snapshot>) -> io::Result<()>
     connection.write_all(body.as_bytes())
 }
 
-/// Connections that are answered at once; each one that is silent holds one of these for [`PATIENCE`].
+/// How many connections are answered at once. A silent one occupies one of these for [`PATIENCE`].
 const AT_ONCE: usize = 8;
-/// What one request may take.
+/// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of a request at most.
+/// The most bytes of a request.
 const REQUEST_MAX: usize = 8192;
 /// OpenMetrics 1.0.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// The dashboard and the alert rules name metrics that are told, by their names as they are told.
+    /// The dashboard and the alert rules only name metrics that exist, under their published names.
     #[test]
     fn the_dashboard_and_the_alerts_name_metrics_that_there_are() {
         let told = text(Snapshot {
@@ -281,7 +282,7 @@ mod tests {
                 .collect();
             assert!(named.len() > 10);
             for name in named {
-                assert!(told.contains(&name), "{name} is no metric");
+                assert!(told.contains(&name), "{name} is not a metric");
             }
         }
         let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");

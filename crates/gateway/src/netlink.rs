@@ -1,5 +1,5 @@
-//! What has to be asked of and told to the kernel's routing, over rtnetlink(7): interfaces, whether an
-//! address is the machine's own, a route into the TUN device.
+//! What the gateway asks and tells the kernel's routing over rtnetlink(7): interfaces, whether an
+//! address belongs to the machine, a route into the TUN device.
 //!
 //! The crate rtnetlink is asynchronous and would bring 29 more crates, tokio among them.
 //!
@@ -23,7 +23,7 @@ pub(crate) struct Interface {
     pub(crate) address: Vec<u8>,
 }
 
-/// A socket to the kernel's routing.
+/// A socket to the kernel's routing subsystem.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
@@ -36,7 +36,7 @@ impl Netlink {
         Self::of(SockProtocol::NetlinkRoute)
     }
 
-    /// Opens one to what the kernel says of sockets (sock_diag(7)).
+    /// Opens one to the kernel's socket diagnosis (sock_diag(7)).
     #[cfg_attr(
         not(any(feature = "ebpf", test)),
         expect(dead_code, reason = "for the in-kernel path")
@@ -72,30 +72,32 @@ impl Netlink {
         Ok(Some(Interface { index, mtu, address }))
     }
 
-    /// Sets an interface up, with room for so many packets that wait.
+    /// Sets an interface up, with room for this many waiting packets.
     pub(crate) fn set_up(&mut self, index: u32, queue: u32) -> io::Result<()> {
         let mut request = vec![0; IFINFOMSG];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
         request[8..12].copy_from_slice(&IFF_UP.to_ne_bytes());
-        request[12..16].copy_from_slice(&IFF_UP.to_ne_bytes()); // what is to change
+        request[12..16].copy_from_slice(&IFF_UP.to_ne_bytes()); // which flags change
         attribute(&mut request, IFLA_TXQLEN, &queue.to_ne_bytes());
         self.ask(RTM_NEWLINK, NLM_F_ACK, &request).map(drop)
     }
 
-    /// Whether packets for `address` would be delivered to this machine itself. An address without any
-    /// route is not.
+    /// Whether packets for `address` would be delivered to this machine itself. Without any route
+    /// they would not.
     pub(crate) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
         Ok(self.route(address)?.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL))
     }
 
-    /// The interface that packets of this machine for `address` leave by; `None` where they go nowhere.
+    /// The interface through which this machine's packets for `address` leave; `None` if they go
+    /// nowhere.
     pub(crate) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
         let route = self.route(address)?;
         let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
         Ok(find(attributes, RTA_OIF).and_then(word))
     }
 
-    /// The interface that a datagram between these two would leave by; `None` where it goes nowhere.
+    /// The interface through which a datagram between these two would leave; `None` if it goes
+    /// nowhere.
     pub(crate) fn way_of_datagram(
         &mut self,
         from: SocketAddr,
@@ -105,7 +107,7 @@ impl Netlink {
         let (_, source) = family(from.ip());
         request[2] = source.len() as u8 * 8;
         attribute(&mut request, RTA_SRC, &source);
-        // Several paths of one weight may be told apart by these (fib_multipath_hash_policy).
+        // These may select one of several paths of the same weight (fib_multipath_hash_policy).
         attribute(&mut request, RTA_IP_PROTO, &[IPPROTO_UDP]);
         attribute(&mut request, RTA_SPORT, &from.port().to_be_bytes());
         attribute(&mut request, RTA_DPORT, &to.port().to_be_bytes());
@@ -134,7 +136,8 @@ impl Netlink {
         }
     }
 
-    /// Adds a route of this one address to an interface. An error of `EEXIST` says that there is one already.
+    /// Adds a route for this one address to an interface. The error `EEXIST` means that there
+    /// already is one.
     pub(crate) fn add_route(&mut self, address: IpAddr, interface: u32) -> io::Result<()> {
         let (family, bytes) = family(address);
         let mut request = vec![0; RTMSG];
@@ -150,7 +153,8 @@ impl Netlink {
         self.ask(RTM_NEWROUTE, flags, &request).map(drop)
     }
 
-    /// The addresses at the other end of TCP connections that a program of this machine has, or is to accept, at this port.
+    /// The peers of TCP connections at this port that a program of this machine has, or has yet to
+    /// accept.
     #[cfg_attr(
         not(any(feature = "ebpf", test)),
         expect(dead_code, reason = "for the in-kernel path")
@@ -175,7 +179,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// Sends a request for a list, and gives the body of each part of the answer.
+    /// Requests a list, and returns the body of each part of the answer.
     fn dump(&mut self, kind: u16, body: &[u8], mut on: impl FnMut(&[u8])) -> io::Result<()> {
         self.request(kind, NLM_F_DUMP, body)?;
         let mut buffer = vec![0; 64 << 10];
@@ -211,7 +215,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// Sends a request and gives the body of the answer to it; `None` for a mere acknowledgement.
+    /// Sends a request and returns the body of the answer; `None` for a mere acknowledgement.
     fn ask(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Option<Vec<u8>>> {
         self.request(kind, flags, body)?;
         let mut buffer = vec![0; 32 << 10];
@@ -234,7 +238,7 @@ impl Netlink {
     }
 }
 
-/// A request for a route to an address, that further attributes can be added to.
+/// A request for a route to an address. Further attributes can be added.
 fn route_request(address: IpAddr) -> Vec<u8> {
     let (family, bytes) = family(address);
     let mut request = vec![0; RTMSG];
@@ -250,7 +254,7 @@ struct Message<'a> {
     body: &'a [u8],
 }
 
-/// Takes the next message off `rest`.
+/// Takes the next message from `rest`.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<Message<'a>> {
     let header = rest.get(..NLMSGHDR)?;
     let length = word(&header[..4])? as usize;
@@ -261,7 +265,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Message<'a>> {
     Some(Message { kind, sequence, body })
 }
 
-/// Appends an attribute: length, kind, value, padded to four bytes.
+/// Appends an attribute: length, kind, value, padded to a multiple of four bytes.
 fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.extend((4 + value.len() as u16).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
@@ -274,7 +278,7 @@ fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     while let Some(header) = attributes.get(..4) {
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
         let value = attributes.get(4..length)?;
-        // The two highest bits say that it is nested or in network order (NLA_TYPE_MASK).
+        // The two highest bits mean "nested" and "in network order" (NLA_TYPE_MASK).
         if u16::from_ne_bytes([header[2], header[3]]) & 0x3fff == kind {
             return Some(value);
         }
@@ -339,7 +343,7 @@ const RTN_LOCAL: u8 = 2;
 mod tests {
     use super::*;
 
-    /// Every Linux has it, and nobody needs a privilege to ask.
+    /// Every Linux has it, and asking needs no privilege.
     #[test]
     fn the_loopback_interface_is_found_and_its_addresses_are_local() {
         let mut netlink = Netlink::open().expect("rtnetlink is always there");
@@ -352,7 +356,7 @@ mod tests {
         assert_eq!(way, Some(lo.index));
         let [from, to] = ["127.0.0.1:53", "127.0.0.2:4000"].map(|at| at.parse().expect("a socket"));
         assert_eq!(netlink.way_of_datagram(from, to).expect("an answer"), Some(lo.index));
-        // TEST-NET-1 (RFC 5737) is nobody's.
+        // TEST-NET-1 (RFC 5737) belongs to nobody.
         assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
     }
 
@@ -372,7 +376,7 @@ mod tests {
         let six = std::net::TcpStream::connect(("::1", port)).expect("it listens");
         let ends: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         assert_eq!(peers(), ends);
-        // Those that are closed here wait for their ends, and hold no place of the server.
+        // The connections closed here wait for their peers, and occupy no place at the server.
         let accepted: Vec<_> = (0..2).map(|_| listener.accept().expect("it is there")).collect();
         drop((four, six, accepted));
         assert_eq!(peers(), [] as [IpAddr; 0]);

@@ -1,9 +1,10 @@
 //! Gives up privileges once everything is open.
 //!
-//! After attaching, nothing of what the daemon does needs a capability: maps, links and raw sockets are reached through
-//! descriptors that are open, pins are files of its own user, the configuration and the secret are files that this user
-//! may read. So all sets are emptied, the bounding set too, and `no_new_privs` keeps execve(2) from giving any back.
-//! What stays is the user: root's files, without root's powers over others'.
+//! After attaching, the daemon needs no capability. It reaches maps, links and raw sockets through
+//! open descriptors. Pins are files of its own user, and this user may read the configuration and
+//! the secret. So it empties all sets, including the bounding set, and sets `no_new_privs`, so that
+//! execve(2) gives nothing back. What remains is the user: root's files, but no power over other
+//! users' files.
 
 use std::io;
 
@@ -12,16 +13,17 @@ use nix::sys::prctl;
 
 /// Empties all capability sets of the process, sets `no_new_privs`, and hides its memory from other processes.
 ///
-/// To be called before other threads are started, as each has its own sets.
+/// Call this before starting other threads, because each thread has its own sets.
 ///
 /// # Errors
 ///
-/// The system's.
+/// The system's error.
 pub fn drop_all() -> io::Result<()> {
     prctl::set_no_new_privs()?;
-    // The secret is in memory: no core dump, no ptrace(2) by others of this user.
+    // The secret is in memory: no core dump, and no ptrace(2) by other processes of this user.
     prctl::set_dumpable(false)?;
-    // The bounding set first: it needs CAP_SETPCAP, which the others hold. Without it there is nothing to bound.
+    // The bounding set comes first, because that needs CAP_SETPCAP from the other sets. Without
+    // CAP_SETPCAP there is nothing to bound.
     if caps::has_cap(None, CapSet::Effective, caps::Capability::CAP_SETPCAP).unwrap_or(false) {
         caps::clear(None, CapSet::Bounding).map_err(io::Error::other)?;
     }
@@ -37,7 +39,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left() {
-        // In a thread of its own: capabilities are a thread's.
+        // In a separate thread, because capabilities belong to a thread.
         let (status, no_new_privs) = std::thread::spawn(|| {
             drop_all().expect("giving up is allowed to all");
             let status = std::fs::read_to_string("/proc/thread-self/status").expect("procfs");
@@ -53,7 +55,7 @@ mod tests {
             assert_eq!(u64::from_str_radix(line.trim(), 16), Ok(0), "{set}");
         }
         assert!(no_new_privs);
-        // Dumpable is the process's: other tests may want it.
+        // The dumpable flag belongs to the process, and other tests may need it.
         let _ = prctl::set_dumpable(true);
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at the DNS server: does it answer over UDP, and does it listen on TCP.
+//! Examines the DNS server: whether it answers over UDP and listens on TCP.
 
 use std::fmt;
 use std::io;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use crate::user::proxied::{self, Transport};
 
-/// Why a server is not fit.
+/// Why a server cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerError {
-    /// The address is none of this machine's.
+    /// The address does not belong to this machine.
     NotHere {
         /// The address.
         address: IpAddr,
-        /// Those that are, but for loopback's.
+        /// The addresses that do, except loopback addresses.
         here: Vec<IpAddr>,
     },
     /// No answer to a DNS query over UDP.
     Silent {
         /// Where.
         server: SocketAddr,
-        /// The system's words, where it said more than nothing.
+        /// The system's message, if there was an error.
         why: String,
-        /// It was asked by the PROXY protocol.
+        /// The query had a PROXY protocol header.
         proxied: bool,
     },
 }
@@ -55,8 +55,8 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Asks a server for the root's SOA over UDP, again and again until `wait` is over. Any reply to the query will
-/// do, also a refusal.
+/// Asks a server for the root's SOA over UDP, repeatedly, until `wait` is over. Any reply to the
+/// query will do, even a refusal.
 ///
 /// # Errors
 ///
@@ -65,7 +65,8 @@ pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
     answers_with(server, wait, None)
 }
 
-/// The same, where `proxied` says so with a header of the PROXY protocol before the query, which names this machine as the client.
+/// The same, but `proxied` can ask for a PROXY protocol header before the query, which names this
+/// machine as the client.
 ///
 /// # Errors
 ///
@@ -94,7 +95,7 @@ pub fn answers_with(
             Err(error) => {
                 let text = error.to_string().to_lowercase();
                 why = format!(" ({})", text.split(" (os error").next().unwrap_or(&text));
-                // Refused at once: it may be starting.
+                // It was refused at once: the server may be starting.
                 std::thread::sleep(
                     Duration::from_millis(100).saturating_sub(started.elapsed()).min(left),
                 );
@@ -106,7 +107,7 @@ pub fn answers_with(
     }
 }
 
-/// Whether something listens on TCP at this address: what the kernel takes over goes there.
+/// Whether something listens on TCP at this address. What the kernel takes over goes there.
 pub fn listens(server: SocketAddr) -> bool {
     TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
 }
@@ -153,7 +154,7 @@ mod tests {
             let mut query = [0; 512];
             let (length, from) = server.recv_from(&mut query).expect("the query");
             assert_eq!(length, 17);
-            // First something that is no reply of it.
+            // First something that is not its reply.
             server.send_to(&[0; 12], from).expect("sent");
             query[2] |= 0x80;
             query[3] |= 5; // REFUSED

@@ -1,4 +1,5 @@
-//! Signals, as descriptors rather than handlers: the daemon waits for them and for its next tick in one place.
+//! Signals as descriptors instead of handlers, so that the daemon can wait for them and for its
+//! next tick in one place.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,11 +27,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals. To be called before any thread is started, as those inherit what is blocked.
+    /// Takes over the signals. Call this before starting any thread, because threads inherit the
+    /// blocked signals.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR2, Signal::SIGHUP] {
@@ -46,7 +48,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub fn wait(&self, wait: Duration) -> io::Result<Option<Request>> {
         let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
         let mut waited = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];

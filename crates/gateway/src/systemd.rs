@@ -1,4 +1,5 @@
-//! Tells systemd how the service is: sd_notify(3)'s protocol, one datagram a message, without its library.
+//! Tells systemd the state of the service, through sd_notify(3)'s protocol but without its library:
+//! one datagram per message.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,10 +7,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a message such as `READY=1` where systemd asked for it; otherwise nothing.
+/// Sends a message such as `READY=1` if systemd asked for it.
 pub fn notify(message: &str) {
     if let Some(place) = std::env::var_os("NOTIFY_SOCKET") {
-        // A service manager that went away cannot be told.
+        // A service manager that is gone cannot be told.
         let _ = send(&place, message);
     }
 }

@@ -1,6 +1,7 @@
-//! The ways by which replies leave this machine: a gateway makes TCP of the server's datagrams where they leave by one of its
-//! interfaces, and only there. Where another one is on the way to a client, that client's replies stay datagrams, which its TCP never
-//! sees; after `patience` the kernel's TCP answers it.
+//! The ways by which replies leave this machine. A gateway turns the server's datagrams into TCP
+//! only if they leave through one of its interfaces. If the way to a client leads through another
+//! interface, its replies stay datagrams, which the client's TCP never sees. The kernel's TCP
+//! answers that client after `patience`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,7 +13,8 @@ use serde_json::Value;
 use crate::interface::Interface;
 use crate::netlink::Netlink;
 
-/// What an operator should know of routes over other interfaces than these, one line each with the mend.
+/// What an operator should know about routes through other interfaces, one line each, with what to
+/// do.
 pub fn caveats(interfaces: &[Interface]) -> Vec<String> {
     let served: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let all: BTreeSet<String> =
@@ -33,16 +35,16 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Opens the socket for it, for which no privilege is needed.
+    /// Opens the socket, which needs no privilege.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub fn open() -> io::Result<Self> {
         Netlink::open().map(|netlink| Self { netlink })
     }
 
-    /// The name of the interface by which a datagram would leave, where that is none of these.
+    /// The interface through which a datagram would leave, if it is not one of these.
     pub fn beyond(
         &mut self,
         from: SocketAddr,
@@ -59,7 +61,7 @@ impl Ways {
     }
 }
 
-/// What `ip -j route` says of a family; null where it says nothing.
+/// What `ip -j route` prints for an address family; null if it prints nothing.
 fn routes(family: &str) -> Value {
     let arguments = [family, "-j", "route", "show", "table", "all"];
     let output =
@@ -67,8 +69,8 @@ fn routes(family: &str) -> Value {
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }
 
-/// Interfaces other than `served` that routes lead out of by a gateway. Networks that an interface itself is on have
-/// clients that come in there, where this gateway is not; so they are not counted.
+/// Interfaces other than `served` that have routes through a router. An interface's own network is
+/// not counted: clients there come in through that interface, where this gateway is not.
 fn beyond(routes: &Value, served: &[&str]) -> BTreeSet<String> {
     let of = |hop: &Value| {
         let routed = hop.get("gateway").is_some() || hop.get("via").is_some();
@@ -87,7 +89,7 @@ fn beyond(routes: &Value, served: &[&str]) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    /// As iproute2 6.1 prints them.
+    /// As iproute2 6.1 prints it.
     #[test]
     fn routes_by_other_interfaces_are_found() {
         let routes: Value = serde_json::from_str(

@@ -1,4 +1,4 @@
-//! What the command line says and refuses, without root and without a network.
+//! What the command line prints and refuses, without root and without a network.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -7,7 +7,8 @@ fn gateway(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_narrows-gateway")).args(arguments).output().expect("it runs")
 }
 
-/// Refused with exit code 2 and one line that holds these words; the line.
+/// Checks that a command is refused with exit code 2 and one line with these words; returns the
+/// line.
 fn refused(arguments: &[&str], words: &[&str]) {
     let output = gateway(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -123,7 +124,7 @@ fn without_the_in_kernel_path_modes_that_need_it_are_refused() {
         refused(&[&run[..], &[mode]].concat(), &[mode, "built", "make gateway"]);
     }
     refused(&[&run[..], &["auto"]].concat(), &["user.upstream"]);
-    // What check says of the same.
+    // What check prints about the same.
     let check = gateway(&["check", "--interface", "lo", "--server", "127.0.0.1"]);
     let said = String::from_utf8_lossy(&check.stdout).into_owned();
     assert_eq!(check.status.code(), Some(2), "{said}");

@@ -1,9 +1,11 @@
-//! The core and the eBPF programs side by side: the same packets in, the same verdicts, packets, entries and counters out.
+//! The core and the eBPF programs side by side: the same packets in, the same verdicts, packets,
+//! entries and counters out.
 //!
-//! Conversations of several clients are made up from a seed, with much that does not belong into them, and frames are
-//! changed. `DIFFERENTIAL_SEEDS=50` takes so many seeds instead of three. What may differ: `seen_ms` (the programs read
-//! the clock themselves), and where something is in the ring (egress stores a reply before it knows that the kernel is to
-//! send it). Needs root; says SKIP otherwise.
+//! Conversations of several clients are generated from a seed, with many segments that do not fit,
+//! and frames are changed. `DIFFERENTIAL_SEEDS=50` uses that many seeds instead of three. Two
+//! things may differ: `seen_ms` (the programs read the clock themselves), and places in the ring
+//! (egress stores a reply before it knows that the kernel has to send it). Needs root; prints SKIP
+//! otherwise.
 
 #![cfg(feature = "ebpf")]
 
@@ -27,9 +29,9 @@ const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
 /// Freed.
 const TC_SHOT: u32 = 2;
-/// On with what the packet is now.
+/// The packet goes on as it is now.
 const TC_UNSPEC: u32 = u32::MAX;
-/// To nowhere, or back into ingress.
+/// Redirected: to nowhere, or back into ingress.
 const TC_REDIRECT: u32 = 7;
 
 const STEPS: usize = 3000;
@@ -40,20 +42,20 @@ struct Pair {
     twin: Twin,
     random: Pcg32,
     clients: Vec<Client>,
-    /// Second queries that were put behind the first.
+    /// Second queries that were joined to the first.
     joined: u32,
     /// Queries that were acknowledged before their replies.
     acknowledged: u32,
-    /// What happened last, for messages.
+    /// The last step, for messages.
     step: String,
 }
 
-/// A client's side of a conversation, as far as its packets need it.
+/// A client's side of a conversation, as far as its packets depend on it.
 struct Client {
     saying: Conversation,
-    /// Bytes of the reply that was sent last.
+    /// The length of the last reply.
     reply: u32,
-    /// Where the programs had something of it in the ring.
+    /// Where the programs stored something of it in the ring.
     stored: Option<u32>,
     /// The query before, as it was sent.
     before: Option<Segment>,
@@ -83,7 +85,7 @@ impl Pair {
         self.below(100) < percent
     }
 
-    /// Gives what was counted, and how many queries were joined.
+    /// Returns the counters, and how many queries were joined.
     fn run(mut self) -> (Counters, u32) {
         let mut before = self.twin.counts();
         for step in 0..STEPS {
@@ -106,7 +108,7 @@ impl Pair {
         (self.core.counters().clone(), self.joined)
     }
 
-    /// A client says something.
+    /// A client sends a segment.
     fn say(&mut self, step: usize, at: usize) {
         let segment = self.segment(at);
         self.step = format!("step {step}, client {at}: {segment:?}");
@@ -126,7 +128,7 @@ impl Pair {
         }
     }
 
-    /// A client's next query is at the server: from here on that is where its conversation is.
+    /// A client's next query is at the server. Its conversation continues from there.
     fn go_on(&mut self, at: usize) {
         let Client { saying, reply, before, .. } = &mut self.clients[at];
         let flow = self.core.flow(&key(saying)).expect("its entry");
@@ -137,7 +139,7 @@ impl Pair {
         saying.query = self.core.stored(&flow).expect("it was put there just now").to_vec();
     }
 
-    /// A client asks for the same place of its reply again and again.
+    /// A client asks for the same place of its reply repeatedly.
     fn nag(&mut self, step: usize, at: usize) {
         let saying = &self.clients[at].saying;
         let start = saying.ack(0, 0).ack;
@@ -149,7 +151,8 @@ impl Pair {
         }
     }
 
-    /// A router says that a segment for a client was too long. Mostly by little, as paths are remembered.
+    /// A router reports that a segment for a client was too long, mostly by little, because paths
+    /// are remembered.
     fn complain(&mut self, step: usize, at: usize) {
         let Client { saying, reply, .. } = &self.clients[at];
         let (from, to) = (saying.server, saying.client);
@@ -174,7 +177,8 @@ impl Pair {
         self.hear(&too_big(&packet, mtu, quoted));
     }
 
-    /// A packet comes in, in a frame that is spoilt now and then. The core's verdict, and the packet as it then is.
+    /// A packet comes in, sometimes in a spoilt frame. Returns the core's verdict, and the
+    /// resulting packet.
     fn hear(&mut self, packet: &[u8]) -> (Verdict, Vec<u8>) {
         let (mut frame, link) = self.frame(packet);
         if self.chance(15) {
@@ -217,7 +221,7 @@ impl Pair {
         }
     }
 
-    /// What was left to the kernel goes on to it. Here is no listener that could take it.
+    /// What was left to the kernel reaches it. There is no listener here to accept it.
     fn adopt(&mut self, packet: &[u8]) {
         let now = self.twin.now();
         let strange = self.core.counters().get(Counter::Strange);
@@ -240,7 +244,7 @@ impl Pair {
         }
     }
 
-    /// What a client may say, most of it in its place.
+    /// A segment of a client, mostly one that fits.
     fn segment(&mut self, at: usize) -> Segment {
         let kind = self.below(100);
         let (part, heard) = (self.below(6), self.chance(50));
@@ -265,7 +269,7 @@ impl Pair {
                 let before = client.before.clone().expect("there is one");
                 let more = [&before.payload[..], &saying.query].concat();
                 let payload = if odd & 3 == 0 { more } else { before.payload };
-                // Mostly of the reply's end, as it would be.
+                // Mostly with the acknowledgement of the reply's end, as a client would send it.
                 let ack = saying.ack(0, if odd & 12 == 0 { odd >> 8 } else { acked }).ack;
                 Segment { payload, ack, ..before }
             }
@@ -296,7 +300,7 @@ impl Pair {
             88..=90 => Segment { seq: odd, ..saying.data_at(0, acked, b"data of nothing known") },
             91..=92 => saying.ack(odd & 0xff, odd >> 8 & 0xffff),
             _ => {
-                // The next query is another one.
+                // The next query is a different one.
                 if saying.tsecr & 4096 == 0 {
                     saying.query = any_query(odd);
                     if saying.query[13] > 0 && tsval & 0x1f0 == 0 {
@@ -324,7 +328,8 @@ impl Pair {
             4..=6 => message[0] ^= 1,
             7 => message[2] &= 0x7f,
             15..=20 => {
-                // As a rate limit, a server that wants a cookie, or one that understands nothing says it.
+                // As from a rate limit, a server that wants a cookie, or one that understands
+                // nothing.
                 message.truncate(saying.query.len() - if saying.query[13] > 0 { 13 } else { 2 });
                 message[6..12].fill(0);
                 match spoil % 3 {
@@ -383,7 +388,7 @@ impl Pair {
         }
     }
 
-    /// Counters, and the client's entry.
+    /// Compares the counters and the client's entry.
     fn compare(&mut self, at: usize, before: &mut Vec<u64>) {
         let mut counts = self.twin.counts();
         counts[Counter::Adopted as usize] +=
@@ -413,8 +418,8 @@ impl Pair {
         client.stored = stored;
     }
 
-    /// A frame around a client's packet, with VLAN tags, padding or a checksum left to offloads now and then, and its link
-    /// header's length.
+    /// A frame around a client's packet, sometimes with VLAN tags, padding or a checksum left to
+    /// offloads, and the length of its link header.
     fn frame(&mut self, packet: &[u8]) -> (Vec<u8>, usize) {
         let packet = &if self.chance(15) { unfinished(packet) } else { packet.to_vec() };
         let mut frame = link(packet).to_vec();
@@ -437,7 +442,7 @@ impl Pair {
         (frame, link)
     }
 
-    /// A frame that is not what its sender made of it.
+    /// Spoils a frame.
     fn spoil(&mut self, frame: &mut Vec<u8>) {
         match self.below(3) {
             0 => {
@@ -445,7 +450,7 @@ impl Pair {
                 frame.truncate(length as usize);
             }
             1 => {
-                // In the headers, most likely.
+                // Most likely in the headers.
                 for _ in 0..=self.below(3) {
                     let at = 12 + self.below(60) as usize;
                     if let Some(byte) = frame.get_mut(at) {
@@ -476,7 +481,7 @@ fn client(random: &mut Pcg32, i: u16) -> Client {
     Client { saying, reply: 0, stored: None, before: None }
 }
 
-/// A query by chance.
+/// A random query.
 fn any_query(odd: u32) -> Vec<u8> {
     let names = ["www.example.com", "WWW.example.COM", "a.b.c.example.org", "."];
     let kinds = [1, 28, 16, 252];
@@ -485,7 +490,7 @@ fn any_query(odd: u32) -> Vec<u8> {
     query(odd as u16, names[pick(16)], kinds[pick(18) & pick(20)], edns[pick(22)])
 }
 
-/// Gives a query's OPT record the edns-tcp-keepalive option (RFC 7828).
+/// Adds the edns-tcp-keepalive option (RFC 7828) to a query's OPT record.
 fn with_keepalive(query: &mut Vec<u8>) {
     let end = query.len();
     query[end - 1] = 4;
@@ -494,13 +499,13 @@ fn with_keepalive(query: &mut Vec<u8>) {
     query[..2].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Of a client's entry.
+/// The key of a client's entry.
 fn key(saying: &Conversation) -> FlowKey {
     let server = u8::from(saying.server.is_ipv6());
     FlowKey { client: saying.client.ip(), port: saying.client.port(), server }
 }
 
-/// A segment of a server, for others to fill in.
+/// A server's segment, to be filled in.
 fn saying_nothing() -> Segment {
     let saying = Conversation::new(settings());
     Segment { from: saying.server, to: saying.client, ..saying.ack(0, 0) }
@@ -512,7 +517,8 @@ fn link(packet: &[u8]) -> [u8; 14] {
     [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low]
 }
 
-/// The packet with the sum of the pseudo-header alone for a checksum, as CHECKSUM_PARTIAL leaves it.
+/// The packet with only the sum of the pseudo-header as its checksum, as CHECKSUM_PARTIAL leaves
+/// it.
 fn unfinished(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let (addresses, tcp) = if packet[0] >> 4 == 4 { (12..20, 20) } else { (8..40, 40) };
@@ -524,7 +530,8 @@ fn unfinished(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The packet with `more` words of IPv4 options, or as many IPv6 extension headers of 8 or 16 bytes.
+/// The packet with `more` words of IPv4 options, or that many IPv6 extension headers of 8 or 16
+/// bytes.
 fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
     let (header, rest) = packet.split_at(if packet[0] >> 4 == 4 { 20 } else { 40 });
     let mut header = header.to_vec();
@@ -553,7 +560,7 @@ fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
     [&header, &between, rest].concat()
 }
 
-/// Whether the packet has a right IP header that the TCP header follows.
+/// Whether the packet has a valid IP header directly before the TCP header.
 fn is_plain(packet: &[u8]) -> bool {
     let sum: u32 = packet[..20].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
     match packet[0] {
@@ -562,7 +569,7 @@ fn is_plain(packet: &[u8]) -> bool {
     }
 }
 
-/// An entry without what the clock and the ring's history decide.
+/// An entry without what depends on the clock or on the ring's history.
 fn timeless(flow: Flow) -> Flow {
     Flow { seen_ms: 0, asked_us: 0, stored: 0, ahead: 0, ..flow }
 }
@@ -571,8 +578,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Several seeds with these settings, each in a thread, as each needs a network namespace of its own. All that can be
-/// counted here must have happened, but for `never`.
+/// Runs several seeds with these settings, each in a separate thread, because each needs its own
+/// network namespace. Every counter that can change here must have changed, except `never`.
 fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
     let (mut quiet, mut joined) = (Counter::ALL.to_vec(), 0);
     quiet.retain(|counter| !NOWHERE.contains(counter) && !never.contains(counter));
@@ -589,8 +596,8 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
     assert!(joined > 0, "nothing was joined");
 }
 
-/// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full. And several
-/// queries at once, which the engine here does not serve.
+/// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a full
+/// ring. Also several queries at once, which the core does not serve.
 const NOWHERE: [Counter; 11] = [
     Counter::QueryPipelined,
     Counter::SynPassed,
@@ -604,7 +611,7 @@ const NOWHERE: [Counter; 11] = [
     Counter::ResendGone,
     Counter::XdpError,
 ];
-/// Where connections are closed with the reply.
+/// If connections are closed with the reply.
 const LATER: [Counter; 2] = [Counter::QueryLater, Counter::QueryEarlier];
 const LIMITS: [Counter; 2] = [Counter::SynLimited, Counter::QueryLimited];
 
@@ -634,7 +641,7 @@ fn queries_are_acknowledged_at_once_alike() {
     let never =
         [&LIMITS[..], &closed, &LATER, &[Counter::Truncated, Counter::SynCacheFull]].concat();
     side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
-    // And later queries are left to the kernel's TCP.
+    // And later queries go to the kernel's TCP.
     let settings = Settings { at_once: true, later_queries: false, ..base() };
     let never = [&LIMITS[..], &LATER, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     let never = [&never[..], &[Counter::ToKernelSilent]].concat();
@@ -649,7 +656,8 @@ fn the_syn_cache_is_filled_alike() {
     side_by_side("the_syn_cache_is_filled_alike", &settings, &never);
 }
 
-/// Rates of so long an interval that the clock's steps do not matter, and truncation of UDP replies.
+/// Rates with such long intervals that the clock's steps do not matter, and truncation of UDP
+/// replies.
 #[test]
 fn rates_and_truncation_are_alike() {
     let settings = Settings {
@@ -661,7 +669,7 @@ fn rates_and_truncation_are_alike() {
         large_ns: 0,
         ..base()
     };
-    // First queries use up the half of the burst that later ones may have.
+    // First queries use up the half of the burst that later ones may use.
     let never = [Counter::SynCacheFull, Counter::ToKernelLarge, Counter::ToKernelSilent];
     let never = [&never[..], &LATER].concat();
     side_by_side("rates_and_truncation_are_alike", &settings, &never);
@@ -672,7 +680,7 @@ fn base() -> Settings {
     Settings { hashsize: 4, ring: 1 << 22, flows: 65_536, mss4, mss6, patience_us, ..settings() }
 }
 
-/// The addresses of both families, so that a change of the fixtures is seen here.
+/// The clients have addresses of both families, even if the fixtures change.
 #[test]
 fn clients_are_of_both_families() {
     let mut random = Pcg32::seed_from_u64(0);

@@ -1,7 +1,7 @@
-//! What operators read agrees with what the program does: the settings' reference, the man page, the sample
-//! configuration, the systemd unit.
+//! The operators' documents agree with the program: the reference of the settings, the man page,
+//! the sample configuration, the systemd unit.
 //!
-//! `NARROWS_WRITE=1 cargo test -p narrows-gateway --test documents` writes the generated parts anew.
+//! `NARROWS_WRITE=1 cargo test -p narrows-gateway --test documents` rewrites the generated parts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The part between two lines of a document is what it should be.
+/// Checks that the part between two lines of a document is as expected.
 fn section_is(name: &str, start: &str, end: &str, wanted: &str) {
     let text = read(name);
     let from =
@@ -102,7 +102,7 @@ fn the_sample_configuration_is_read_and_shows_the_defaults() {
     let sample = read_file(&path("narrows-gateway.toml"), Config::default())
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(sample.validate(), Ok(()));
-    // With its comments taken off it names each key, and what was commented out is the default.
+    // Without its comment marks it sets each key to its default.
     let whole: String = read("narrows-gateway.toml")
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -147,13 +147,15 @@ fn the_unit_is_sound() {
         "CAP_NET_RAW",
         "RestartKillSignal=SIGUSR2",
         "NoNewPrivileges=yes",
-        // For `check_every`: systemd would answer unshare with EPERM, whatever the capabilities are.
+        // For `check_every`: otherwise systemd would answer unshare with EPERM, whatever the
+        // capabilities.
         "CAP_SYS_ADMIN",
         "\nRestrictNamespaces=net\n",
     ] {
         assert!(unit.contains(needed), "{needed}");
     }
-    // It makes /sys/fs/bpf read-only, also where ReadWritePaths names that: systemd 252, src/core/namespace.c.
+    // It makes /sys/fs/bpf read-only, even if ReadWritePaths names it: systemd 252,
+    // src/core/namespace.c.
     assert!(!unit.lines().any(|line| line.starts_with("ProtectKernelTunables=")));
     // systemd looks for the program and the manual page, which are not installed here.
     let binary = env!("CARGO_BIN_EXE_narrows-gateway");
@@ -169,7 +171,7 @@ fn the_unit_is_sound() {
     match output {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            // Other units of the machine may have faults of their own.
+            // Other units of the machine may have errors of their own.
             let ours: Vec<&str> =
                 said.lines().filter(|line| line.contains("narrows-gateway")).collect();
             assert!(ours.is_empty(), "{ours:?}");

@@ -1,4 +1,5 @@
-//! What holds for every conversation, whatever the network does to it, and for every packet, whoever sent it.
+//! What holds for every conversation, whatever the network does to it, and for every packet,
+//! whoever sends it.
 
 mod common;
 
@@ -21,7 +22,7 @@ fn chance(random: &mut Pcg32, percent: u32) -> bool {
     below(random, 100) < percent
 }
 
-/// What a network does, each way, in percent of the packets.
+/// What a network does in each direction, in percent of the packets.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     loss: u32,
@@ -39,7 +40,7 @@ enum Event {
     Poll,
 }
 
-/// A client, the network, the gateway and a server that never gives the same reply twice.
+/// A client, a network, the gateway, and a server that never gives the same reply twice.
 struct World {
     core: Core,
     client: Client,
@@ -53,15 +54,15 @@ struct World {
     planned: Option<u64>,
     reply_bytes: usize,
     replies: u8,
-    /// The ID of the first query; those behind it have the next ones.
+    /// The ID of the first query; the following queries have the next IDs.
     first_id: u16,
-    /// What was sent first, by the ID's number.
+    /// What was sent first, by ID.
     expected: BTreeMap<u16, Vec<u8>>,
     finished_at: Option<u64>,
 }
 
 impl World {
-    /// A client that asks so many `queries` in turn.
+    /// A client that asks this many `queries` in turn.
     fn new(seed: u64, network: Network, queries: u16) -> Self {
         let mut random = Pcg32::seed_from_u64(seed);
         let v6 = chance(&mut random, 50);
@@ -70,7 +71,7 @@ impl World {
         let closing =
             [Closing::AfterReply, Closing::WithQuery, Closing::BehindQuery, Closing::Never]
                 [below(&mut random, 4) as usize];
-        // Nothing comes behind a FIN.
+        // Nothing follows a FIN.
         let closing =
             if queries == 1 || closing == Closing::Never { closing } else { Closing::AfterReply };
         let setup = Setup {
@@ -93,11 +94,11 @@ impl World {
             mss6: 8940,
             ..settings()
         };
-        // As much as we send ourselves: ten segments, and what a window of 65535 takes.
+        // As much as we send ourselves: ten segments within a window of 65535.
         // Without timestamps 1380 becomes its class, 1360.
         let step = u32::from(if mss == 1380 { 1360 } else { mss.min(8940) }) - 12;
         let most = (10 * step - 2).min(65_400);
-        // Losses may make later segments as short as a path must bear them.
+        // Losses may make later segments as short as every path must allow.
         let most = if queries == 1 { most } else { most.min(10 * (1024 - 12) - 2) };
         let reply_bytes = 60 + below(&mut random, most - 60 + 1) as usize;
         let edns = chance(&mut random, 50).then_some(1232);
@@ -122,7 +123,8 @@ impl World {
         }
     }
 
-    /// Runs until all is done and has come to rest. How many milliseconds the client needed.
+    /// Runs until everything is done and no event is left. Returns how many milliseconds the client
+    /// needed.
     fn run(mut self) -> Outcome {
         let start = self.now;
         self.client.timer = Some(start);
@@ -136,7 +138,7 @@ impl World {
                 let expected: Vec<_> = self.expected.values().flatten().copied().collect();
                 assert!(self.client.received == expected, "other replies than were sent");
             }
-            // No user waits for so long.
+            // No user waits that long.
             if at >= start + PATIENCE {
                 self.client.give_up();
             }
@@ -157,7 +159,7 @@ impl World {
         let mut segments = Vec::new();
         match event {
             Event::Timer => {
-                // Others were set before and are void.
+                // Timers that were set earlier are void.
                 if self.client.timer == Some(self.now) {
                     self.client.on_timer(self.now, &mut segments);
                 }
@@ -202,7 +204,7 @@ impl World {
                 let time = self.time();
                 self.core.poll(time, &mut out);
                 out.iter().for_each(|packet| self.send_to_client(packet));
-                // When nothing else is planned but this, all has come to rest.
+                // If only this is planned, nothing else will happen.
                 if !self.agenda.is_empty() || self.core.flows().count() > 0 {
                     self.plan(1000, Event::Poll);
                 }
@@ -224,7 +226,7 @@ impl World {
         }
     }
 
-    /// Which query a message has the ID of.
+    /// Which query has a message's ID.
     fn number(&self, message: &[u8]) -> u16 {
         u16::from_be_bytes([message[0], message[1]]).wrapping_sub(self.first_id)
     }
@@ -238,7 +240,7 @@ impl World {
         }
     }
 
-    /// When a packet arrives: not at all, once, or twice.
+    /// When a packet arrives: never, once, or twice.
     fn fate(&mut self) -> Vec<u64> {
         let Network { loss, reordering, duplication } = self.network;
         let random = &mut self.random;
@@ -274,12 +276,14 @@ struct Outcome {
     core: Core,
 }
 
-/// Conversations of this network; gives how many ended with a RST before the reply was whole.
+/// Runs conversations over this network; returns how many ended with a RST before the reply was
+/// whole.
 fn conversations(seeds: std::ops::Range<u64>, network: Network) -> u64 {
     in_turn(1, seeds, network).0
 }
 
-/// The same with so many queries on each connection; gives how many of them were later ones, too.
+/// The same with this many queries on each connection; also returns how many of them were later
+/// queries.
 fn in_turn(queries: u16, seeds: std::ops::Range<u64>, network: Network) -> (u64, u64) {
     let (mut cut, mut later) = (0, 0);
     for seed in seeds {
@@ -316,7 +320,8 @@ fn on_a_network_that_loses_some_packets_too() {
     }
 }
 
-/// All that was said of one query holds for each of several on a connection, and no reply gets into another.
+/// Everything that holds for one query also holds for each of several on a connection, and no reply
+/// gets into another one.
 #[test]
 fn kept_connections_lose_and_mix_nothing_either() {
     let network = Network { loss: 0, reordering: 0, duplication: 0 };
@@ -329,7 +334,8 @@ fn kept_connections_lose_and_mix_nothing_either() {
     }
 }
 
-/// A quarter is lost, so that clients back off for longer than a connection may be idle, which a RST tells them then.
+/// A quarter is lost. So clients back off for longer than a connection may be idle, and then a RST
+/// tells them.
 #[test]
 fn kept_connections_on_a_bad_network_get_their_replies_or_a_rst() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
@@ -337,16 +343,18 @@ fn kept_connections_on_a_bad_network_get_their_replies_or_a_rst() {
     assert!(cut <= 20 && later >= 300, "{cut} of 100, {later} queries");
 }
 
-/// Here a client may back off for longer than its cookie is right; then it is told so, if it has timestamps.
+/// A client may back off for longer than its cookie is valid. Then a RST tells it, if it has
+/// timestamps.
 #[test]
 fn on_a_network_that_loses_a_quarter_each_way_replies_come_or_a_rst_does() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
-    // The second range has conversations that were once stuck: FINs were acknowledged before the reply was whole.
+    // The second range once had conversations that got stuck: FINs were acknowledged before the
+    // reply was whole.
     let cut = conversations(3000..3600, network) + conversations(41_900..42_100, network);
     assert!(cut <= 4, "{cut} of 800; of 10,000 it was 15");
 }
 
-/// Sources that are not verified get no more bytes than they sent, but for the SYN/ACK.
+/// Unverified sources get no more bytes than they sent, except for the SYN/ACK.
 #[test]
 fn nothing_is_amplified() {
     let mut random = Pcg32::seed_from_u64(5);
@@ -368,7 +376,7 @@ fn nothing_is_amplified() {
     assert_eq!(core.counters().get(Counter::Query), 0);
 }
 
-/// A segment of any kind from nobody we know.
+/// A segment of any kind from an unknown client.
 fn stray(random: &mut Pcg32) -> Segment {
     let v6 = chance(random, 50);
     let port = 1024 + below(random, 60_000) as u16;
@@ -398,8 +406,8 @@ fn stray(random: &mut Pcg32) -> Segment {
     }
 }
 
-/// Bytes that are no packets, and packets with some bytes changed: nothing panics, and what is malformed or has
-/// a wrong checksum changes nothing.
+/// Bytes that are no packets, and packets with some bytes changed: nothing panics, and malformed
+/// packets or wrong checksums change nothing.
 #[test]
 fn broken_packets_change_nothing() {
     let mut random = Pcg32::seed_from_u64(6);
@@ -440,7 +448,7 @@ fn broken_packets_change_nothing() {
             let passes = counted(Counter::Malformed) > 0;
             assert_eq!(verdict, if passes { Verdict::Pass } else { Verdict::Drop });
         }
-        // What the bytes may do as a server's datagram is harmless too.
+        // The bytes are also harmless as a server's datagram.
         client.core.on_reply(client.now, &packet, &mut out);
         client.core.adopt(client.now, &packet);
         if client.core.flows().count() != 1 {
@@ -459,7 +467,7 @@ fn pick<'a>(random: &mut Pcg32, bytes: &'a mut [u8]) -> Option<&'a mut u8> {
     bytes.get_mut(at)
 }
 
-/// The same seed, the same conversation.
+/// The same seed gives the same conversation.
 #[test]
 fn runs_repeat() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
@@ -470,7 +478,7 @@ fn runs_repeat() {
     }
 }
 
-/// Replies are what the server sent, with their length: one by one, for sizes around each boundary.
+/// Replies are what the server sent, after their length, for sizes around each boundary.
 #[test]
 fn replies_of_every_length_are_whole() {
     for size in (60..4500).step_by(7).chain(1440..1460).chain(2880..2900) {

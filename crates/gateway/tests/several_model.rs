@@ -1,17 +1,19 @@
 //! Several open queries of a connection against a model: PROTOCOL.md, "Several queries at once".
 //!
-//! The engine in `src/core/` serves one query at a time, so `differential.rs` cannot hold it against the programs here. Instead, a client,
-//! a server and a network are made up from a seed. The client sends queries, alone or several in a segment, before it has the replies to
-//! others. The server answers them in any order, now and then twice. The network loses, repeats and delays segments both ways. At the
-//! end nothing is lost any more, and the client sends again what is not acknowledged, as TCP does. It must then have each reply once:
+//! The core in `src/core/` serves one query at a time, so `differential.rs` cannot compare it with
+//! the programs here. Instead, this generates a client, a server and a network from a seed. The
+//! client sends queries, alone or several in a segment, before it has the replies to others. The
+//! server answers them in any order, sometimes twice. The network loses, repeats and delays
+//! segments in both directions. At the end, nothing is lost any more, and the client sends again
+//! what is not acknowledged, as TCP does. It must then have each reply once:
 //!
-//! - a byte of our stream is the same whenever it is sent;
-//! - nothing is acknowledged but whole queries that the server has answered;
-//! - the stream is the server's first replies, one behind the other, in the order in which they left;
-//! - the server is asked each query of an open connection once, unless the client lacks its only reply;
-//! - all is served here: no segment is left to the kernel's TCP.
+//! - a byte of our stream never changes;
+//! - only whole queries that the server has answered are acknowledged;
+//! - the stream consists of the server's first replies, in the order in which they left;
+//! - the server gets each query of an open connection once, unless the client lacks its only reply;
+//! - everything is served here: no segment goes to the kernel's TCP.
 //!
-//! `SEVERAL_SEEDS=500` takes so many seeds instead of 25. Needs root; says SKIP otherwise.
+//! `SEVERAL_SEEDS=500` uses that many seeds instead of 25. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -27,26 +29,26 @@ use narrows_gateway::kernel::types::settings;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// `SPLIT_MARK` of `bpf/payload.h`, and how long what it begins is.
+/// `SPLIT_MARK` of `bpf/payload.h`, and the length of the structure that begins with it.
 const SPLIT_MARK: u32 = 0x6e61_7370;
 const SPLIT_BYTES: usize = 20;
-/// The next program, as if there were none.
+/// On to the next program, as if there were none.
 const NEXT: i32 = -1;
 /// Swallowed.
 const REDIRECT: i32 = 7;
-/// Queries that may be open at once: fewer than the programs serve, so that nothing is the kernel's.
+/// The most queries open at once: fewer than the programs serve, so that the kernel gets none.
 const OPEN_AT_ONCE: usize = 12;
 const STEPS: usize = 400;
 
 /// A query as the client sent it.
 struct Asked {
-    /// The first byte behind it in the client's stream.
+    /// The position behind it in the client's stream.
     end: u32,
     /// With its two bytes of length.
     bytes: Vec<u8>,
     /// How often the server was asked.
     times: u32,
-    /// The server's first answer, which the gateway has given a place in its stream.
+    /// The server's first answer, which has a place in the gateway's stream.
     reply: Option<Vec<u8>>,
 }
 
@@ -54,23 +56,23 @@ struct Model<'a> {
     client: Client<'a>,
     random: Pcg32,
     asked: Vec<Asked>,
-    /// Segments of the client: where they begin, and their bytes.
+    /// Segments of the client: their positions and their bytes.
     sent: Vec<(u32, Vec<u8>)>,
     /// The next byte of the client's stream.
     next: u32,
-    /// Up to where the gateway acknowledged it, as far as the client heard.
+    /// How far the gateway acknowledged it, as far as the client knows.
     acked: u32,
     /// Queries that are with the server.
     waiting: Vec<usize>,
     /// In the order in which their replies left.
     answered: Vec<usize>,
-    /// The gateway's stream as the client has it, with holes.
+    /// The gateway's stream as the client received it, with holes.
     stream: BTreeMap<u32, u8>,
-    /// Up to where it has all.
+    /// How far it is complete.
     have: u32,
-    /// Segments of the gateway that are on their way.
+    /// Segments of the gateway that are still in flight.
     late: Vec<Segment>,
-    /// The client sends again whole segments, also where their first bytes are acknowledged.
+    /// The client sends whole segments again, even if their first bytes are acknowledged.
     whole: bool,
     what: String,
 }
@@ -138,7 +140,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The client sends its first segment again that is not acknowledged: as it was, or from the first byte that is not.
+    /// The client sends its first unacknowledged segment again: as it was, or from the first
+    /// unacknowledged byte.
     fn send_again(&mut self, lost: usize) {
         let end = |(at, bytes): &(u32, Vec<u8>)| at + bytes.len() as u32;
         if let Some((at, bytes)) = self.sent.iter().find(|one| end(one) > self.acked) {
@@ -149,7 +152,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The network brings a copy of any segment, with the acknowledgement that it may have had.
+    /// The network repeats any segment, with an acknowledgement that it may have had.
     fn repeat(&mut self) {
         if !self.sent.is_empty() {
             let which = self.below(self.sent.len());
@@ -160,7 +163,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Ends of replies in our stream, from its begin on.
+    /// The ends of replies in our stream, from its start.
     fn ends(&self) -> Vec<u32> {
         let mut ends = vec![0];
         for &which in &self.answered {
@@ -183,14 +186,14 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Sends a segment of the client as it was.
+    /// Sends a segment of the client in its original form.
     fn say(&mut self, which: usize, ack: u32) {
         let (at, bytes) = &self.sent[which];
         let segment = self.client.saying.data_at(*at, ack, bytes);
         self.hear(&segment, 25);
     }
 
-    /// What XDP makes of a segment; so many of its answers in a hundred are lost, or late.
+    /// What XDP does with a segment. This percentage of its answers is lost or late.
     fn hear(&mut self, segment: &Segment, lost: usize) {
         let frame = self.client.frame(&segment.packet());
         let tsval = &mut self.client.saying.tsval;
@@ -206,7 +209,7 @@ impl<'a> Model<'a> {
                 let word = |at: usize| u32::from_ne_bytes(after[at..at + 4].try_into().unwrap());
                 let first = Datagram::read(&after[link + 14..]).message;
                 let first = usize::from(u16::from_be_bytes([first[0], first[1]]));
-                // tc ingress makes the datagrams of those behind it (tc_verdicts).
+                // tc ingress makes the datagrams of the further queries (tc_verdicts).
                 let count = if split { word(16) as usize } else { 1 };
                 for which in first..first + count {
                     self.asked[which].times += 1;
@@ -217,14 +220,14 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The server answers any query that it has.
+    /// The server answers any of the queries that it has.
     fn answer(&mut self, lost: usize) {
         if self.waiting.is_empty() {
             return;
         }
         let at = self.below(self.waiting.len());
         let which = self.waiting.swap_remove(at);
-        // What is sent again and again is taken to be too long for the path if it is above 1024 bytes.
+        // A segment above 1024 bytes that is sent again and again counts as too long for the path.
         let most = if self.chance(50) { 100 } else { 900 };
         let size = 60 + self.below(most);
         let message = reply(&self.asked[which].bytes[2..], size, which as u8);
@@ -234,14 +237,15 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What egress makes of the server's datagram.
+    /// What egress does with the server's datagram.
     fn reply(&mut self, which: usize, message: &[u8], lost: usize) {
         let (from, to) = (self.client.saying.server, self.client.saying.client);
         let packet = Datagram { from, to, message: message.to_vec() }.packet();
         let frame = self.client.frame(&packet);
         let (verdict, after) = self.client.programs.egress(&frame);
         match verdict {
-            // A second reply is nobody's; or, to a query before the open ones, a datagram as to any UDP client.
+            // A second reply belongs to no query; to a query before the open ones, it is a datagram
+            // as to any UDP client.
             REDIRECT => assert!(self.asked[which].reply.is_some(), "{which}, {}", self.what),
             NEXT if after == frame => {
                 assert!(self.asked[which].reply.is_some(), "{which}, {}", self.what);
@@ -259,7 +263,7 @@ impl<'a> Model<'a> {
 
     fn on_the_way(&mut self, segment: Segment, lost: usize) {
         if self.chance(lost) {
-            // Some only come later.
+            // Some are only late.
             if self.chance(50) {
                 self.late.push(segment);
             }
@@ -268,7 +272,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The client gets a segment: what it says must be true.
+    /// The client receives a segment, whose contents must be true.
     fn receive(&mut self, segment: &Segment) {
         let what = &self.what;
         assert_eq!(segment.flags & (RST | SYN), 0, "{segment:?}, {what}");
@@ -292,7 +296,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Nothing is lost any more, and the client asks as TCP does for what it lacks.
+    /// Nothing is lost any more, and the client asks for what it lacks, as TCP does.
     fn finish(mut self) {
         for _ in 0..10 * STEPS {
             while !self.waiting.is_empty() {
@@ -316,7 +320,8 @@ impl<'a> Model<'a> {
         let stream: Vec<u8> = self.stream.values().copied().collect();
         assert_eq!(self.have as usize, stream.len(), "a hole, {what}");
         assert!(stream == expected, "the replies in the order in which they left, {what}");
-        // As a single one may come again for what is missing of its reply, but not while others are open.
+        // A single query may come again for the missing part of its reply, but not while others are
+        // open.
         let again = self.asked.iter().filter(|one| one.times > 1).count();
         assert!(again * 4 <= self.asked.len(), "{again} of {}, {what}", self.asked.len());
         let entry = self.client.flow().expect("the connection stays");
@@ -331,7 +336,7 @@ fn the_client_gets_each_reply_once_whatever_the_network_does() {
     let Some(programs) = Programs::load_all(name) else { return };
     programs.set(settings {
         several_queries: 1,
-        // The server always answers: nothing is the kernel's because it is slow.
+        // The server always answers, so the kernel never gets a query because the server is slow.
         patience_us: u32::MAX,
         ..Programs::settings()
     });

@@ -1,8 +1,8 @@
-//! The simulator's stateless server sends what the core sends, segment by segment: without losses, and
-//! with every loss that chance brings to the SYN, the SYN-ACK, the query, the reply and what follows.
+//! The simulator's stateless server sends what the core sends, segment by segment: without losses,
+//! and with random losses of the SYN, the SYN-ACK, the query, the reply and what follows.
 //!
-//! The same client's TCP, the simulator's, talks to both. What a run of the simulator lost is lost again
-//! on the way to the core.
+//! The same client, the simulator's TCP, talks to both. What a run of the simulator lost is also
+//! lost on the way to the core.
 
 mod common;
 
@@ -23,16 +23,18 @@ use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Q
 use narrows_sim::tcp::{Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
 
-/// A segment on the wire: whether the client sent it, its flags, and payload and IP packet in bytes.
+/// A segment on the wire: whether the client sent it, its flags, and the lengths of payload and IP
+/// packet.
 type Sent = (bool, u8, u16, u16);
 
-/// Which segments are lost, by their numbers: of the client, and of the server.
+/// Which segments are lost, by number: the client's and the server's.
 type Lost = [Vec<usize>; 2];
 
 const SERVICE: Span = Span::from_us(100);
 const ONE_WAY: Span = Span::from_ms(20);
 
-/// client - near - far - server: packets are lost between the routers, before they come to the next.
+/// client - near - far - server. Packets are lost between the routers, before they reach the next
+/// one.
 fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
     let link = |name: &str, from, to, delay, loss| Link {
         name: name.into(),
@@ -135,7 +137,7 @@ fn config() -> Config {
     Config::profile("linux-6").expect("the profile exists")
 }
 
-/// What both ends sent in the simulator, in order, and what of it was lost.
+/// What both ends sent in the simulator, in order, and which of it was lost.
 fn simulated(plan: Plan) -> (Vec<Sent>, Lost) {
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     while !simulation.advance(1_000_000) {}
@@ -150,7 +152,7 @@ fn simulated(plan: Plan) -> (Vec<Sent>, Lost) {
         let mut lost = Vec::new();
         for (number, packet) in captured(before).iter().enumerate() {
             let segment = tcp(&packet.frame);
-            // The links take next to no time: a packet that passes is there within a microsecond.
+            // The links take almost no time: a packet arrives within a microsecond.
             let soon = packet.at + Span::from_us(1);
             if passed.next_if(|next| next.at <= soon && tcp(&next.frame) == segment).is_none() {
                 lost.push(number);
@@ -167,7 +169,7 @@ fn row(from_client: bool, segment: &Segment) -> Sent {
     (from_client, segment.flags.0, segment.len, 20 + segment.header_bytes() + segment.len)
 }
 
-/// The same client and the core; `None`: the core left the connection to the kernel.
+/// The same client with the core; `None`: the core left the connection to the kernel.
 fn real(lost: &Lost, bytes: (u32, u32)) -> Option<Vec<Sent>> {
     let question = query(1, "www.example.com", 1, Some(1232));
     assert_eq!(question.len() as u32, bytes.0 + 2, "the query's length");
@@ -175,8 +177,8 @@ fn real(lost: &Lost, bytes: (u32, u32)) -> Option<Vec<Sent>> {
     left.is_none().then_some(sent)
 }
 
-/// What a client and the core send each other; and where the core left the connection to the kernel, what
-/// it did so by.
+/// What a client and the core send each other and, if the core left the connection to the kernel,
+/// the segment that caused it.
 fn exchanged(lost: &Lost, question: Vec<u8>, reply_bytes: u32) -> (Vec<Sent>, Option<Verdict>) {
     let mut world = Wire {
         core: Core::new(settings()),
@@ -198,7 +200,7 @@ fn exchanged(lost: &Lost, question: Vec<u8>, reply_bytes: u32) -> (Vec<Sent>, Op
     (world.sent, world.left)
 }
 
-/// What is on its way.
+/// Packets in flight.
 enum Flying {
     ToServer(Bytes),
     ToClient(Segment),
@@ -228,7 +230,7 @@ impl Wire {
         let mut now = Time::ZERO;
         self.endpoint.connect(&self.config, now);
         self.client_sends(now);
-        // The simulator has no TIME-WAIT: with a client that is done all is over.
+        // The simulator has no TIME-WAIT: when the client is done, everything is over.
         while self.left.is_none() && !self.endpoint.is_closed() {
             let next = self.flying.iter().map(|&(at, _)| at).min();
             let Some(due) = next.into_iter().chain(self.endpoint.next_timeout()).min() else {
@@ -345,7 +347,7 @@ impl Wire {
         }
     }
 
-    /// A segment of the client with what it carries of the query.
+    /// A segment of the client with its part of the query.
     fn bytes(&self, segment: &Segment) -> Bytes {
         let place = segment.seq.distance(Seq(8)) as usize;
         let payload = match segment.len {
@@ -392,13 +394,13 @@ fn without_losses_a_query_takes_two_round_trips_and_a_segment_each_way() {
     assert_eq!(sent, expected);
 }
 
-/// Every loss that chance brings, in replies of one and of several segments.
+/// Random losses, with replies of one and of several segments.
 #[test]
 fn whatever_is_lost_the_client_mends_it_in_the_same_segments() {
     for reply in [100, 1434, 1435, 4000, 12_000] {
         let bytes = (QUERY, reply);
         let (mut compared, mut left) = (0, 0);
-        // What was lost alone, by the first segment that was: SYN, SYN-ACK, query, reply.
+        // What was lost alone, by the first lost segment: SYN, SYN-ACK, query, reply.
         let mut alone = [false; 4];
         for seed in 1..=400 {
             let (sent, lost) = simulated(plan(seed, 0.07, bytes));
@@ -449,18 +451,18 @@ fn axfr() -> Vec<u8> {
     query(1, "example.com", AXFR, None)
 }
 
-/// The core hands a connection that asks for a zone to the kernel. So does the simulator, at the same
-/// segment, whatever is lost before.
+/// The core hands a connection that asks for a zone to the kernel. The simulator does so at the
+/// same segment, whatever was lost before.
 #[test]
 fn a_transfer_is_for_ordinary_tcp_from_the_same_segment_on() {
-    // What was lost alone before the query came: nothing, SYN, SYN-ACK, query.
+    // What was lost alone before the query arrived: nothing, SYN, SYN-ACK, query.
     let mut alone = [false; 4];
     for seed in 0..200 {
         let (sent, lost) = simulated(transfer(seed, if seed == 0 { 0.0 } else { 0.1 }, true));
         let (before, left) = exchanged(&lost, axfr(), 0);
         assert_eq!(left, Some(Verdict::HandOff(Reason::Transfer)), "seed {seed}");
         assert_eq!(sent[..before.len()], before, "seed {seed}, lost {lost:?}");
-        // What the core was asked last is the query.
+        // The last segment that the core got is the query.
         let asked = before.iter().rfind(|(from_client, ..)| *from_client).map(|row| row.2);
         assert_eq!(asked, Some(axfr().len() as u16), "seed {seed}");
         let first = |side: usize, before: usize| lost[side].first().filter(|&&at| at < before);
@@ -475,7 +477,7 @@ fn a_transfer_is_for_ordinary_tcp_from_the_same_segment_on() {
     assert_eq!(alone, [true; 4]);
 }
 
-/// From then on it is a connection like others.
+/// After that it is an ordinary connection.
 #[test]
 fn ordinary_tcp_sends_a_zone_in_the_segments_of_a_server_with_state() {
     let (stateless, _) = simulated(transfer(1, 0.0, true));

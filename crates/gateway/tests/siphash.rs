@@ -1,5 +1,6 @@
-//! The programs' SipHash-2-4 against its authors' test vectors (Aumasson, Bernstein, "SipHash: a fast short-input PRF",
-//! 2012: appendix A, and `vectors.h` of their reference code). Needs root; says SKIP otherwise.
+//! The programs' SipHash-2-4 against its authors' test vectors (Aumasson, Bernstein, "SipHash: a
+//! fast short-input PRF", 2012: appendix A, and `vectors.h` of their reference code). Needs root;
+//! prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -10,7 +11,7 @@ use std::process::Command;
 
 use libbpf_rs::{ObjectBuilder, ProgramInput};
 
-/// Of the message 00 01 02 ..., as long as it says, under the key 00 01 ... 0f.
+/// For the message 00 01 02 ... of the given length, under the key 00 01 ... 0f.
 const VECTORS: [(usize, u64); 10] = [
     (0, 0x726f_db47_dd0e_0e31),
     (1, 0x74f8_39c5_93dc_67fd),

@@ -1,5 +1,5 @@
-//! The XDP program's verdicts where the machine's own sockets decide, by `bpf_prog_run`: PROTOCOL.md, "What the machine has". Needs
-//! root; says SKIP otherwise.
+//! The XDP program's verdicts that depend on the machine's own sockets, by `bpf_prog_run`:
+//! PROTOCOL.md, "What the machine has". Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -17,7 +17,8 @@ use narrows_gateway::kernel::types::settings;
 /// `SOCKET_MARK` of `bpf/payload.h`.
 const SOCKET_MARK: u32 = 0x6e61_736b;
 
-/// No process reads datagrams: what connects is refused by the kernel, and what is open is its to answer or reset.
+/// No process reads datagrams. The kernel refuses new connections, and answers or resets the open
+/// ones.
 #[test]
 fn without_a_server_all_is_the_kernels() {
     let programs = programs!("without_a_server_all_is_the_kernels");
@@ -34,7 +35,8 @@ fn without_a_server_all_is_the_kernels() {
     }
 }
 
-/// Linux takes over nothing for such a listener (every server in Go has one): its own TCP serves all.
+/// Linux takes no connection over for such a listener (every server in Go has one), so its own TCP
+/// serves all of them.
 #[test]
 fn the_connections_of_a_listener_with_mptcp_are_the_kernels() {
     let programs = programs!("the_connections_of_a_listener_with_mptcp_are_the_kernels");
@@ -74,14 +76,14 @@ fn what_the_kernel_has_is_the_kernels() {
         for segment in
             [client.saying.ack(9, 9), client.saying.fin(9, 9), client.saying.data_at(9, 9, b"more")]
         {
-            // Before it stands the mark, by which tc ingress knows that it need not look.
+            // The mark before it tells tc ingress that it need not look.
             let frame = client.frame(&segment.packet());
             let (verdict, after) =
                 counted(&programs, &[Counter::KernelHasIt], || programs.xdp(&frame));
             assert_eq!((verdict, &after[..4]), (XDP_PASS, &SOCKET_MARK.to_ne_bytes()[..]));
             assert_eq!(after[4..], frame);
         }
-        // A late copy of the first query makes an entry, whose state says nothing of the rest.
+        // A late copy of the first query makes an entry, whose state says nothing about the rest.
         let entry = Client::new(&programs, address == "::1", false);
         programs.set(Programs::settings());
         let entry = entry.asked().flow().unwrap();
@@ -99,7 +101,7 @@ fn what_the_kernel_has_is_the_kernels() {
             assert!(late.flow().is_some());
         }
         programs.remove_flows();
-        // A listener is no connection.
+        // A listener is not a connection.
         let mut other = client.clone();
         other.saying.client.set_port(server.port() ^ 1);
         let ack = other.saying.ack(9, 9);

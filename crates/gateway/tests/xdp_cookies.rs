@@ -1,4 +1,5 @@
-//! The XDP program's cookies, by `bpf_prog_run`: PROTOCOL.md, "The cookie". Needs root; says SKIP otherwise.
+//! The XDP program's cookies, by `bpf_prog_run`: PROTOCOL.md, "The cookie". Needs root; prints SKIP
+//! otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -14,7 +15,7 @@ use narrows_gateway::kernel::types::settings;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// The hash of a cookie, by another implementation of SipHash-2-4.
+/// The hash of a cookie, from another implementation of SipHash-2-4.
 fn cookie_hash(client: &Client<'_>, key: (u64, u64), slot: u32, last: u32) -> u64 {
     let mut message = Vec::new();
     message.extend(common::programs::mapped(client.saying.client.ip()));
@@ -65,7 +66,7 @@ fn the_cookie_is_that_of_the_protocol() {
 #[test]
 fn a_cookie_is_right_in_its_slot_and_the_next() {
     let programs = programs!("a_cookie_is_right_in_its_slot_and_the_next");
-    // Two seconds into a slot, and the bit of the slot both ways.
+    // Two seconds into a slot, with both values of the slot's bit.
     for start in [32 * 53_125_000u64 + 2, 32 * 53_125_001 + 2] {
         let at = |second: u64| settings {
             wall_offset_ns: second * 1_000_000_000 - boot_ns(),
@@ -109,7 +110,7 @@ fn keys_rotate() {
     }
 }
 
-/// Every bit of what the cookie holds or covers.
+/// Every bit that the cookie contains or covers.
 #[test]
 fn a_forged_cookie_reaches_nobody() {
     let programs = programs!("a_forged_cookie_reaches_nobody");

@@ -1,4 +1,4 @@
-//! What the XDP program's verdicts cost, by `bpf_prog_run`. Needs root; says SKIP otherwise.
+//! What the XDP program's verdicts cost, by `bpf_prog_run`. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -10,8 +10,8 @@ use common::packets::Segment;
 use common::programs::programs;
 use narrows_gateway::kernel::types::flow;
 
-/// What a verdict costs, on stderr with `--nocapture`: the median of single runs, each with a frame and an entry of its
-/// own, less what a frame of nobody takes.
+/// The cost of each verdict, on stderr with `--nocapture`: the median of single runs, each with its
+/// own frame and entry, minus the cost of a frame that is not for the gateway.
 #[test]
 #[ignore = "a measurement"]
 fn costs() {

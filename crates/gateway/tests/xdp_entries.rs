@@ -1,5 +1,5 @@
-//! The XDP program's verdicts on connections that have an entry, by `bpf_prog_run`: PROTOCOL.md, "Data on an entry" and
-//! "Acknowledgements", row by row. Needs root; says SKIP otherwise.
+//! The XDP program's verdicts on connections that have an entry, by `bpf_prog_run`: PROTOCOL.md,
+//! "Data on an entry" and "Acknowledgements", row by row. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -26,14 +26,14 @@ fn a_query_that_comes_again_waits_while_the_server_has_time() {
         assert_eq!(entry.state, QUERY);
         assert_eq!(entry.window, if client.saying.tsval.is_some() { 300 << 9 } else { 300 });
         assert_eq!(entry.client_tsval, again.timestamps.map_or(0, |(tsval, _)| tsval));
-        // Once more, with the FIN that followed.
+        // Again, with the FIN that followed.
         let fin = Segment { flags: ACK | PSH | FIN, ..client.saying.data() };
         assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&fin)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
         assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&fin)), Came::Drop);
         assert_eq!(client.flow().unwrap().client_next, fin.next(), "one FIN has one number");
-        // Another ID in its place: not what the entry is of.
+        // Another ID in its place: this is not the entry's query.
         let other = query(0x4321, "www.example.com", 1, Some(1232));
         let other = client.saying.data_at(0, 0, &other);
         let before = fields(client.flow());
@@ -42,7 +42,8 @@ fn a_query_that_comes_again_waits_while_the_server_has_time() {
     }
 }
 
-/// The server may have dropped it, as a rate limit does: who has proven his address gets an answer, over TCP.
+/// The server may have dropped it, as a rate limit does. A client that has proven its address gets
+/// an answer, over TCP.
 #[test]
 fn a_query_that_comes_again_later_is_left_to_the_kernel() {
     let programs = programs!("a_query_that_comes_again_later_is_left_to_the_kernel");
@@ -74,14 +75,14 @@ fn while_the_server_is_asked_fin_is_noted() {
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&fin)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
-        // The FIN again is at another place than the next.
+        // The repeated FIN has another place than the expected data.
         assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&fin)), Came::Drop);
         // Data behind a gap, and behind the FIN.
         for place in [length + 100, length + 1] {
             let far = client.saying.data_at(place, 0, b"far");
             assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&far)), Came::Drop);
         }
-        // An ACK of what was asked changes nothing but window and timestamp.
+        // An ACK of what the server was asked only changes window and timestamp.
         let ack = client.saying.ack(length, 0);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
         assert_eq!(client.flow().unwrap().state, QUERY);
@@ -97,7 +98,8 @@ fn a_reply_is_sent_again_from_where_the_client_misses_it() {
             let mut client = client.replied(&reply, state, QUERY_UNACKED);
             let ours = if client.saying.server.is_ipv6() { 1440 } else { 1460 };
             let size = if client.saying.tsval.is_some() { ours - 12 } else { ours };
-            // More than a segment of it: with the server's help, which does not come here.
+            // More than one segment of it is missing: this needs the server's help, which does not
+            // come here.
             let asks = client.saying.data_at(0, 1, &client.saying.query);
             let came = counted(&programs, &[Counter::QueryAgain], || client.say(&asks));
             assert!(matches!(came, Came::Query(_)));
@@ -115,7 +117,7 @@ fn a_reply_is_sent_again_from_where_the_client_misses_it() {
                 };
                 assert_eq!(came, Came::Segment(expected), "from {from}");
             }
-            // An ACK of what was never sent, or before the reply: its first segment.
+            // An ACK of what was never sent, or from before the reply: its first segment again.
             for ack in [u32::MAX, 5000, 0x8000_0000] {
                 let again = client.saying.data_at(0, ack, &client.saying.query);
                 let Came::Segment(segment) = client.say(&again) else { panic!("nothing came") };
@@ -134,7 +136,7 @@ fn the_whole_reply_is_acknowledged_and_so_is_the_query() {
     for client in Client::kinds(&programs) {
         let mut client = client.replied(&reply, REPLIED, QUERY_UNACKED);
         let length = client.saying.length();
-        // The query again, as it was not acknowledged; with all of the reply.
+        // The query again, because it was not acknowledged; the client has the whole reply.
         for _ in 0..2 {
             let again = client.saying.data_at(0, 3000, &client.saying.query);
             let came = counted(&programs, &[Counter::Ack], || client.say(&again));
@@ -142,7 +144,7 @@ fn the_whole_reply_is_acknowledged_and_so_is_the_query() {
             let entry = client.flow().unwrap();
             assert_eq!((entry.state, entry.flags & QUERY_UNACKED), (IDLE, 0));
         }
-        // A part of it is missed no more.
+        // The client no longer misses a part of it.
         let late = client.saying.data_at(0, 1000, &client.saying.query);
         assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&late)), Came::Drop);
     }
@@ -155,17 +157,17 @@ fn a_reply_with_fin_is_closed_in_steps() {
     for client in Client::kinds(&programs) {
         let mut client = client.replied(&reply, CLOSING, 0);
         let length = client.saying.length();
-        // The reply has come, our FIN has not.
+        // The reply has arrived, but not our FIN.
         let again = client.saying.data_at(0, 300, &client.saying.query);
         let came = counted(&programs, &[Counter::Resent], || client.say(&again));
         let fin = Segment { flags: ACK | FIN, ..client.segment(300, length) };
         assert_eq!(came, Came::Segment(fin));
-        // Both have, our ACK has not.
+        // Both have arrived, but not our ACK.
         let again = client.saying.data_at(0, 301, &client.saying.query);
         let came = counted(&programs, &[Counter::Ack], || client.say(&again));
         assert_eq!(came, Came::Segment(client.segment(301, length)));
         assert_eq!(client.flow().unwrap().state, CLOSING);
-        // The client closes before it has our FIN, and says so twice.
+        // The client closes before it has our FIN, and repeats its own.
         for _ in 0..2 {
             let closes = client.saying.fin(length, 300);
             let came = counted(&programs, &[Counter::Ack], || client.say(&closes));
@@ -182,14 +184,15 @@ fn a_reply_with_fin_is_closed_in_steps() {
         assert_eq!(client.flow().map(|_| ()), None);
     }
     for client in Client::kinds(&programs) {
-        // The usual way: the client's FIN acknowledges ours.
+        // The usual way: the client's FIN also acknowledges ours.
         let mut client = client.replied(&reply, CLOSING, 0);
         let length = client.saying.length();
         let closes = client.saying.fin(length, 301);
         let came = counted(&programs, &[Counter::Closed], || client.say(&closes));
         assert_eq!(came, Came::Segment(client.segment(301, length + 1)));
         assert_eq!(client.flow().map(|_| ()), None);
-        // Our ACK of it is lost: who has had a timestamp of ours learns that it is over.
+        // Our ACK of it is lost. A client that has had a timestamp of ours learns that the
+        // connection is over.
         let came = counted(&programs, &[Counter::UnknownFin], || client.say(&closes));
         assert_eq!(came, Came::Drop);
         client.saying.tsecr |= HEARD;
@@ -219,7 +222,7 @@ fn a_second_query_that_comes_behind_the_reply_is_served() {
             assert_eq!((entry.query_seq, entry.server_seq), (second.seq, second.ack));
             assert_eq!((entry.reply_length, entry.query_length), (0, bytes.len() as u16));
             assert_eq!(programs.ring(entry.stored, bytes.len()), bytes);
-            // The first again, late or because our acknowledgement was lost.
+            // The first query again, late or because our acknowledgement was lost.
             let came = counted(&programs, &[Counter::QueryEarlier], || client.say(&first));
             let Came::Segment(answer) = came else { panic!("{came:?}") };
             assert_eq!((answer.seq, answer.ack, answer.flags), (second.ack, second.seq, ACK));
@@ -241,7 +244,7 @@ fn a_second_query_is_the_kernels() {
             let came = counted(&programs, &[Counter::ToKernelSecond], || client.say(&second));
             assert_eq!(came, Came::Pass);
             assert_eq!(fields(client.flow()), before, "tc ingress removes it");
-            // One that misses a part of the reply waits until it has it.
+            // A query whose client misses part of the reply waits until it has that.
             let bytes = query(9, "second.example", 1, None);
             let second = client.saying.data_at(length, 100, &bytes);
             let verdict = if state == REPLIED { Counter::Kept } else { Counter::Strange };
@@ -278,7 +281,7 @@ fn a_client_that_is_done_is_let_go() {
                 let came = counted(&programs, &[Counter::Strange], || client.say(&early));
                 assert_eq!(came, Came::Drop);
             }
-            // The answer may be lost: the same again.
+            // The answer may be lost, so the same comes again.
             for _ in 0..2 {
                 let fin = client.saying.fin(length, 200);
                 let came = counted(&programs, &[Counter::Ack], || client.say(&fin));
@@ -328,7 +331,7 @@ fn a_second_query_while_the_server_is_asked_is_the_kernels() {
         let mut client = client.asked();
         let length = client.saying.length();
         let before = fields(client.flow());
-        // Of something that was never sent; the first query is not in the ring.
+        // Something that was never sent, and the first query is not in the ring.
         let odd = client.saying.data_at(length, 1, &second);
         assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&odd)), Came::Drop);
         let head = programs.ring_head();
@@ -343,7 +346,7 @@ fn a_second_query_while_the_server_is_asked_is_the_kernels() {
         let entry = client.flow().unwrap();
         assert_eq!((entry.state, entry.client_next), (SLOW, client.saying.data().next()));
     }
-    // The same in one segment, as Linux sends it again; and the first in parts.
+    // The same in one segment, as Linux sends it again; and the first query in parts.
     for client in Client::kinds(&programs) {
         let client = client.asked();
         let both = [&client.saying.query[..], &second].concat();
@@ -384,7 +387,7 @@ fn a_connection_that_was_left_to_the_kernel_is_its() {
             let ack = client.saying.ack(length, 0);
             let unknown = if state == SLOW { Counter::Strange } else { Counter::UnknownAck };
             assert_eq!(counted(&programs, &[unknown], || client.say(&ack)), Came::Drop);
-            // Beyond what the kernel can await before it has said something.
+            // Beyond what the kernel can expect before it has sent anything.
             for far in
                 [client.saying.data_at(70_000, 0, b"far"), client.saying.data_at(9, 1, b"far")]
             {
@@ -415,7 +418,7 @@ fn a_port_may_be_used_again() {
             assert_eq!(entry.reply_length, 0);
         }
     }
-    // Where the new connection is the kernel's, the old entry does not stand in its way.
+    // If the kernel gets the new connection, the old entry does not get in its way.
     let mut client = Client::new(&programs, false, false).replied(&reply, IDLE, 0);
     client.saying.isn = 0x1357_9bdf;
     let mut client = client.open();
@@ -431,12 +434,12 @@ fn what_is_no_longer_in_the_ring_is_reset() {
     for client in Client::kinds(&programs) {
         let mut client = client.replied(&reply, REPLIED, AGAIN);
         let stored = client.flow().unwrap().stored;
-        // Nearly once around, but for the part that is being overwritten.
+        // Almost once around, except for the part that is being overwritten.
         programs.set_ring_head(stored.wrapping_add((RING_SIZE - 131_072) / RING_UNIT - 1));
         let again = client.saying.data();
         assert!(matches!(client.say(&again), Came::Segment(segment) if segment.payload == reply));
         programs.set_ring_head(stored.wrapping_add((RING_SIZE - 131_072) / RING_UNIT));
-        // By ACKs alone: nothing.
+        // ACKs alone bring nothing.
         for _ in 0..4 {
             let ack = client.saying.ack(client.saying.length(), 0);
             assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
@@ -449,7 +452,8 @@ fn what_is_no_longer_in_the_ring_is_reset() {
     }
 }
 
-/// A packet of a test has room for about 3500 bytes: what does not fit is noted before the headers for tc ingress.
+/// A test packet has room for about 3500 bytes. For longer payloads there is a note before the
+/// headers, for tc ingress.
 #[test]
 fn a_payload_that_has_no_room_is_left_to_tc() {
     let programs = programs!("a_payload_that_has_no_room_is_left_to_tc");
@@ -470,9 +474,9 @@ fn a_payload_that_has_no_room_is_left_to_tc() {
         let payload = &reply[500..500 + word(12) as usize];
         let largest = u32::from(entry.mss) - if client.saying.tsval.is_some() { 12 } else { 0 };
         assert_eq!(word(12), largest.min(8500));
-        // What is left of the client's packet behind the headers is cut off there.
+        // tc ingress cuts off what is left of the client's packet behind the headers.
         let headers = &frame[..14 + word(16) as usize];
-        // Together they are the segment, its lengths and checksum right.
+        // Together they are the segment, with valid lengths and checksum.
         let segment = Segment::read(&[&headers[14..], payload].concat());
         assert_eq!((segment.from, segment.to), (client.saying.server, client.saying.client));
         assert_eq!(segment.seq, client.starts().1.wrapping_add(500));
@@ -480,7 +484,7 @@ fn a_payload_that_has_no_room_is_left_to_tc() {
     }
 }
 
-/// At every place around the ring's end, also beyond 2^32 units.
+/// At every place around the ring's end, even beyond 2^32 units.
 #[test]
 fn a_reply_is_whole_wherever_it_is_in_the_ring() {
     let programs = programs!("a_reply_is_whole_wherever_it_is_in_the_ring");
@@ -508,8 +512,8 @@ fn the_third_repeat_of_an_ack_brings_the_segment() {
             let payload = reply[from..from + size].to_vec();
             Came::Segment(Segment { payload, ..client.segment(from as u32, 0) })
         };
-        // The egress program has noted the reply's first byte as acknowledged: so three of it are three repeats.
-        // Of the next number the first is none.
+        // The egress program has noted the reply's first byte as acknowledged, so three ACKs of it
+        // are three repeats. The first ACK of the next number is not a repeat.
         for (from, repeats) in [(0, 3), (100, 1), (200, 1)] {
             for i in 1..=repeats + 5 {
                 let ack = client.saying.ack(0, from as u32);
@@ -525,12 +529,12 @@ fn the_third_repeat_of_an_ack_brings_the_segment() {
                 }
             }
         }
-        // An older one, out of order, changes nothing.
+        // An older one out of order changes nothing.
         let old = client.saying.ack(0, 50);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&old)), Came::Drop);
         let next = client.saying.ack(0, 1448);
         assert_eq!(client.say(&next), again(1448, &client));
-        // All of it: the query is acknowledged, once.
+        // All of it: the query is acknowledged once.
         let length = client.saying.length();
         let ack = client.saying.ack(length, 5000);
         let came = counted(&programs, &[Counter::Ack], || client.say(&ack));
@@ -556,7 +560,7 @@ fn repeats_bring_our_fin_where_that_alone_is_missed() {
         let fin = Segment { flags: ACK | FIN, ..client.segment(500, length) };
         let Came::Segment(came) = client.say(&ack) else { panic!("no FIN") };
         assert_eq!(came, Segment { timestamps: came.timestamps, ..fin });
-        // Acknowledged, but the client has not closed yet.
+        // Everything is acknowledged, but the client has not closed yet.
         let ack = client.saying.ack(length, 501);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
         assert_eq!(client.flow().unwrap().state, CLOSING);
@@ -610,7 +614,7 @@ fn windows_and_later_timestamps_are_noted() {
         let entry = client.flow().unwrap();
         assert_eq!((entry.client_tsval, entry.window), (noted, u32::from(window) << 9));
     }
-    // Without the option, what was noted stays.
+    // Without the option, the noted value stays.
     let ack = Segment { timestamps: None, ..client.saying.ack(client.saying.length(), 50) };
     client.say(&ack);
     assert_eq!(client.flow().unwrap().client_tsval, 5);
@@ -646,8 +650,8 @@ fn a_reset_counts_within_what_was_sent() {
     }
 }
 
-/// It may be the second segment of a new connection, whose first was lost; who has had a timestamp of an entry's
-/// segments is of an old one.
+/// It may be the second segment of a new connection whose first was lost. A client that has had a
+/// timestamp of an entry's segments has an old connection.
 #[test]
 fn what_nobody_knows_is_dropped_unless_it_is_over() {
     let programs = programs!("what_nobody_knows_is_dropped_unless_it_is_over");
@@ -678,7 +682,8 @@ fn what_nobody_knows_is_dropped_unless_it_is_over() {
     }
 }
 
-/// It was opened, and its first data came only when the cookie was too old: it would wait for ever.
+/// The client opened it but sent its first data after the cookie had expired. It would wait for
+/// ever.
 #[test]
 fn data_whose_cookie_is_too_old_is_answered_with_rst() {
     let programs = programs!("data_whose_cookie_is_too_old_is_answered_with_rst");
@@ -691,7 +696,7 @@ fn data_whose_cookie_is_too_old_is_answered_with_rst() {
             let mut keys = settings.keys;
             let mut previous_until_ns = 96_000_000_000;
             if after {
-                // The key has changed half a minute ago, after the handshake.
+                // The key changed half a minute ago, after the handshake.
                 keys.swap(0, 1);
                 previous_until_ns = later + boot_ns() - 30_000_000_000 + 96_000_000_000;
             }

@@ -1,5 +1,5 @@
-//! Frames that make no sense to the XDP program, by `bpf_prog_run`: cut anywhere, with headers that lie, changed at random.
-//! Needs root; says SKIP otherwise.
+//! Frames that make no sense to the XDP program, by `bpf_prog_run`: cut anywhere, with false
+//! headers, changed at random. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -13,7 +13,7 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use rand_core::Rng;
 
-/// Frames that the program acts on, with what it takes to have each of them do it.
+/// Frames that the program acts on, with the state that each of them needs.
 fn valid_frames(client: &Client<'_>) -> Vec<Vec<u8>> {
     let say = &client.saying;
     let mut frames: Vec<_> = [
@@ -36,7 +36,8 @@ fn valid_frames(client: &Client<'_>) -> Vec<Vec<u8>> {
     frames
 }
 
-/// A cut frame says a length that is not there: it passes as it came, and nothing changes.
+/// A cut frame claims a length that it does not have. It passes unchanged, and nothing else
+/// changes.
 #[test]
 fn every_truncation_of_a_valid_frame_passes_and_changes_nothing() {
     let programs = programs!("every_truncation_of_a_valid_frame_passes_and_changes_nothing");
@@ -54,7 +55,7 @@ fn every_truncation_of_a_valid_frame_passes_and_changes_nothing() {
                     let cut = &frame[..length];
                     let malformed = programs.count(Counter::Malformed);
                     assert_eq!(programs.xdp(cut), (XDP_PASS, cut.to_vec()), "{length} bytes");
-                    // In the tags there is no telling yet.
+                    // Within the tags nothing is known yet.
                     assert_eq!(programs.count(Counter::Malformed), malformed + 1, "{length} bytes");
                 }
             }
@@ -116,7 +117,7 @@ fn headers_that_make_no_sense_pass_and_are_counted() {
         let (verdict, after) = counted(&programs, &[], || programs.xdp(&frame));
         assert_eq!((verdict, after), (XDP_PASS, frame));
     }
-    // Seven extension headers are more than anybody sends.
+    // Nobody sends as many as seven extension headers.
     let mut packet = v6.saying.syn().packet();
     for _ in 0..7 {
         let next = std::mem::replace(&mut packet[6], 60);
@@ -127,7 +128,8 @@ fn headers_that_make_no_sense_pass_and_are_counted() {
     assert_eq!(counted(&programs, &[], || programs.xdp(&frame)), (XDP_PASS, frame));
 }
 
-/// Random changes to valid frames: the program ends each with a verdict, and answers are packets with right checksums.
+/// Random changes to valid frames: each gets a verdict, and answers are packets with valid
+/// checksums.
 #[test]
 fn no_frame_gets_the_program_to_send_nonsense() {
     let programs = programs!("no_frame_gets_the_program_to_send_nonsense");

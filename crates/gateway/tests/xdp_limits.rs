@@ -1,5 +1,5 @@
-//! The XDP program's limits, by `bpf_prog_run`: each source's rates, and the SYN cache's sizes. Needs root; says SKIP
-//! otherwise.
+//! The XDP program's limits, by `bpf_prog_run`: the rates of each source, and the sizes of the SYN
+//! cache. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -28,7 +28,7 @@ fn a_share_of_the_clients_is_served() {
             programs.set(settings { share, ..Programs::settings() });
             assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
         }
-        // Who was answered goes on, whatever the share is now.
+        // Clients that were answered continue, whatever the share is now.
         let mut client = client.open();
         programs.set(settings { share: 0, ..Programs::settings() });
         let data = client.saying.data();
@@ -39,7 +39,7 @@ fn a_share_of_the_clients_is_served() {
 #[test]
 fn sources_have_rates_of_their_own() {
     let programs = programs!("sources_have_rates_of_their_own");
-    // One in a minute, and three more at once.
+    // One per minute, and three more at once.
     let minute = 60_000_000_000;
     let slow = settings {
         syn_interval_ns: minute,
@@ -55,7 +55,7 @@ fn sources_have_rates_of_their_own() {
         for _ in 0..3 {
             assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
         }
-        // From another port too, and from another address of the same network in IPv6.
+        // Also from another port, and from another address of the same network in IPv6.
         let mut same = client.clone();
         same.saying.client.set_port(1024);
         if ipv6 {
@@ -79,14 +79,14 @@ fn sources_have_rates_of_their_own() {
         let came = counted(&programs, &[Counter::QueryLimited], || other.say(&data));
         assert_eq!(came, Came::Drop);
         assert_eq!((other.flow().map(|_| ()), programs.ring_head()), (None, head));
-        // What goes to the kernel, and what only closes, is not a query.
+        // Neither what goes to the kernel nor what only closes counts as a query.
         let half = other.saying.data_at(0, 0, &other.saying.query[..9]);
         assert_eq!(other.say(&half), Came::Pass);
     }
     assert_eq!(programs.sources().len(), 4);
 }
 
-/// SYN-cache mode: 4 buckets, of 2 entries each, 5 in all.
+/// SYN-cache mode: 4 buckets of 2 entries each, 5 entries in all.
 #[test]
 fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
     let programs = programs!("a_syn_cache_is_limited_in_all_and_in_each_bucket");
@@ -122,7 +122,7 @@ fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
         let ack = client.saying.ack(0, 0);
         assert_eq!(counted(&programs, &[Counter::HandshakeAck], || client.say(&ack)), Came::Drop);
         match left {
-            // Without a look at the cookie: it is a day old here.
+            // Without checking the cookie, which is a day old here.
             4 => {
                 let day = 86_400_000_000_000;
                 let now = Programs::settings().wall_offset_ns;
@@ -145,7 +145,7 @@ fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
         }
         assert_eq!(programs.syncache().1, left, "it has left the cache");
     }
-    // One that found no room is answered by its cookie alone.
+    // A client that found no room can only use its cookie.
     let mut client = clients.into_iter().find(|client| client.flow().is_none()).unwrap();
     assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
 }

@@ -1,5 +1,5 @@
-//! The XDP program's verdicts on connections with several open queries, by `bpf_prog_run`: PROTOCOL.md, "Several queries at
-//! once". Needs root; says SKIP otherwise.
+//! The XDP program's verdicts on connections with several open queries, by `bpf_prog_run`:
+//! PROTOCOL.md, "Several queries at once". Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -28,7 +28,8 @@ fn nth(n: u16) -> Vec<u8> {
     query(n, &format!("n{n}.example.com"), 1, Some(1232))
 }
 
-/// A client with as many queries at the server, each sent in a segment of its own; gives how many bytes they have.
+/// A client with this many queries at the server, each sent in a separate segment; also returns
+/// their total length.
 fn asked<'a>(client: Client<'a>, count: u16) -> (Client<'a>, u32) {
     let (mut client, mut at) = (client.open(), 0);
     for n in 0..count {
@@ -45,14 +46,14 @@ fn queries(client: &Client<'_>) -> opens {
     client.programs.opens(&client.key()).expect("several queries are open")
 }
 
-/// The same before its SYN, on a connection of its own.
+/// The same client before its SYN, on another connection.
 fn on_port<'a>(client: &Client<'a>, port: u16) -> Client<'a> {
     let mut other = client.clone();
     other.saying.client.set_port(port + client.saying.client.port() % 10);
     other
 }
 
-/// As egress does it: the reply to the n-th open query is given out.
+/// Gives out the reply to the n-th open query, as egress does.
 fn answer(client: &Client<'_>, n: usize, reply: &[u8]) {
     let mut opens = queries(client);
     let query = &mut opens.query[(usize::from(opens.first) + n) % MOST];
@@ -83,14 +84,16 @@ fn each_query_goes_to_the_server_while_others_are_open() {
         assert_eq!(u32::from(opens.bytes), at);
         let ids: Vec<u16> = opens.query[..3].iter().map(|q| u16::from_be(q.dns_id)).collect();
         assert_eq!(ids, [0, 1, 2]);
-        // What comes again waits while the server has time, and what is behind a gap comes again by itself.
+        // Repeated queries wait while the server has time, and data behind a gap comes again by
+        // itself.
         for (place, counter) in
             [(0, Counter::QueryWaits), (at + 9, Counter::Strange), (at + 70_000, Counter::Strange)]
         {
             let segment = client.saying.data_at(place, 0, &nth(0));
             assert_eq!(counted(&programs, &[counter], || client.say(&segment)), Came::Drop);
         }
-        // Acknowledgements of what was never given out, and a FIN, which comes again when all is answered.
+        // Acknowledgements of what was never given out, and a FIN, which comes again when
+        // everything is answered.
         for ack in [1, 0x8000_0000] {
             let strange = client.saying.ack(at, ack);
             assert_eq!(
@@ -135,7 +138,7 @@ fn a_segment_may_have_several() {
             let frame = client.frame(&segment.packet());
             let (verdict, after) = programs.xdp(&frame);
             assert_eq!(verdict, XDP_PASS);
-            // What tc ingress splits: where the ring has them, how many bytes, how many.
+            // What tc ingress splits: where the ring has it, its bytes, and the number of queries.
             let words: Vec<u32> = after[..20]
                 .chunks(4)
                 .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
@@ -165,7 +168,7 @@ fn what_the_client_misses_is_sent_again() {
         // The second query was answered first, then the first.
         answer(&client, 1, &replies[1]);
         answer(&client, 0, &replies[0]);
-        // Nothing that is not answered is acknowledged, and so neither is the third.
+        // No unanswered query is acknowledged, so neither is the third.
         let held = first + second;
         let segment = |client: &Client<'_>, seq: u32, payload: &[u8]| Segment {
             flags: ACK | PSH,
@@ -175,7 +178,8 @@ fn what_the_client_misses_is_sent_again() {
         let again = client.saying.data_at(0, 0, &nth(0));
         let came = counted(&programs, &[Counter::Resent], || client.say(&again));
         assert_eq!(came, Came::Segment(segment(&client, 0, &replies[1])));
-        // An acknowledgement of a part brings the next, up to what was given out when the first was sent again.
+        // An acknowledgement of a part brings the next part, up to what was given out when the
+        // first was sent again.
         let part = client.saying.ack(at, 1200);
         let came = counted(&programs, &[Counter::Ack, Counter::Resent], || client.say(&part));
         assert_eq!(came, Came::Segment(segment(&client, 1200, &replies[0])));
@@ -195,7 +199,8 @@ fn what_the_client_misses_is_sent_again() {
             };
             assert_eq!(came, expected, "{turn}");
         }
-        // All is there: the last query is acknowledged, once, and the connection waits for the next.
+        // Everything has arrived: the last query is acknowledged once, and the connection waits for
+        // the next.
         let all = client.saying.ack(at, 1400);
         let expected = client.segment(1400, at);
         let came = counted(&programs, &[Counter::Ack], || client.say(&all));
@@ -213,14 +218,15 @@ fn what_the_client_misses_is_sent_again() {
                 matches!(came, Came::Segment(Segment { ref payload, .. }) if payload.is_empty())
             );
         }
-        // One more, as on any connection that stays.
+        // Another query, as on any connection that stays open.
         let next = client.saying.data_at(at, 1400, &nth(4));
         assert!(matches!(client.say(&next), Came::Query(_)));
         assert_eq!(client.flow().unwrap().state, QUERY);
     }
 }
 
-/// A client that knows nothing of parts sends a whole segment again, though its first query is acknowledged.
+/// A client that never sends parts sends a whole segment again, although its first query is
+/// acknowledged.
 #[test]
 fn what_was_received_before_is_cut_off() {
     let programs = programs!("what_was_received_before_is_cut_off");
@@ -233,7 +239,7 @@ fn what_was_received_before_is_cut_off() {
         assert_eq!(programs.xdp(&client.frame(&segment.packet())).0, XDP_PASS);
         answer(&client, 0, &reply_bytes(60));
         answer(&client, 1, &reply_bytes(40));
-        // The reply that left last acknowledged the first query, and our ACK of both is lost.
+        // The last reply acknowledged the first query, and our ACK of both is lost.
         let all = client.saying.ack(length, 100);
         assert!(matches!(client.say(&all), Came::Segment(_)));
         assert_eq!(client.flow().unwrap().state, IDLE);
@@ -244,7 +250,7 @@ fn what_was_received_before_is_cut_off() {
             let expected = client.segment(100, length);
             assert_eq!((ack.seq, ack.ack, ack.flags), (expected.seq, expected.ack, ACK));
         }
-        // From its second query on, with the next one behind it.
+        // The second query again, with the next one behind it.
         let begun = [&both[held as usize..], &third].concat();
         let again = client.saying.data_at(held, 100, &begun);
         let Came::Query(datagram) = client.say(&again) else { panic!("not a query") };
@@ -252,7 +258,7 @@ fn what_was_received_before_is_cut_off() {
         let entry = client.flow().unwrap();
         assert_eq!((entry.state, entry.query_seq), (QUERY, client.starts().0.wrapping_add(length)));
         assert_eq!(programs.ring(entry.stored, third.len()), third);
-        // The server has time, and then the kernel's TCP has the connection.
+        // The server has time; after that the kernel's TCP gets the connection.
         let whole = [&both[..], &third].concat();
         let again = client.saying.data_at(0, 100, &whole);
         let came = counted(&programs, &[Counter::QueryWaits], || client.say(&again));
@@ -272,13 +278,13 @@ fn what_is_not_served_waits_for_the_kernel() {
     let part = nth(9)[..20].to_vec();
     for client in Client::kinds(&programs) {
         let fresh = client;
-        // With nothing given out, at once: tc ingress puts the open queries before it.
+        // If nothing was given out, at once: tc ingress puts the open queries in front.
         let (mut client, at) = asked(on_port(&fresh, 50_100), 2);
         let segment = client.saying.data_at(at, 0, &part);
         let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&segment));
         assert_eq!(came, Came::Pass);
         assert_eq!(queries(&client).state, LEAVING);
-        // When the client has what was given out, if something was.
+        // If something was given out, when the client has it.
         let (mut client, at) = asked(on_port(&fresh, 50_200), 2);
         answer(&client, 1, &reply_bytes(60));
         let counters = [Counter::ToKernelPipelined, Counter::Kept];
@@ -286,7 +292,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         assert_eq!(counted(&programs, &counters, || client.say(&segment)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!(programs.ring(entry.ahead, part.len()), part);
-        // More of it, in its order, as far as there is room; and the same again.
+        // More data in order, as far as there is room; and the same data again.
         let more = vec![7; 1000];
         let mut length = part.len();
         for room in [true, true, false] {
@@ -302,7 +308,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&segment)), Came::Drop);
         let ack = client.saying.ack(at + length as u32, 60);
         assert_eq!(client.say(&ack), Came::Pass);
-        // The server has not answered in time: the client's copy passes, and again.
+        // The server has not answered in time: the client's copy passes, and so does the next.
         let (mut client, _) = asked(on_port(&fresh, 50_300), 2);
         let mut opens = queries(&client);
         opens.query[usize::from(opens.first)].asked_us =
@@ -321,7 +327,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         assert_eq!(usize::from(queries(&client).count), MOST);
         let one_more = client.saying.data_at(at, 0, &nth(99));
         assert_eq!(client.say(&one_more), Came::Pass);
-        // Their setting.
+        // The setting is off.
         programs.set(Programs::settings());
         let (mut client, at) = asked(on_port(&fresh, 50_600), 1);
         let second = client.saying.data_at(at, 0, &nth(1));

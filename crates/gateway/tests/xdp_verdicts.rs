@@ -1,5 +1,5 @@
-//! The XDP program's verdicts, by `bpf_prog_run`: each row of PROTOCOL.md's tables, IPv4 and IPv6, with timestamps and
-//! without. Needs root; says SKIP otherwise.
+//! The XDP program's verdicts, by `bpf_prog_run`: each row of PROTOCOL.md's tables, for IPv4 and
+//! IPv6, with and without timestamps. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -43,7 +43,7 @@ fn a_syn_is_answered_with_what_the_client_can_use() {
     assert!(programs.flows().is_empty(), "no state");
 }
 
-/// As `net/ipv4/tcp_output.c` of Linux lays them out, for those who look at the bytes.
+/// In the layout of Linux's `net/ipv4/tcp_output.c`, for those who compare bytes.
 #[test]
 fn the_options_of_a_syn_ack_are_laid_out_as_linux_does() {
     let programs = programs!("the_options_of_a_syn_ack_are_laid_out_as_linux_does");
@@ -102,28 +102,28 @@ fn a_syn_with_ack_fin_or_rst_is_dropped() {
     }
 }
 
-/// RFC 9293, section 3.1, and what Linux does with options that make no sense.
+/// RFC 9293, section 3.1, and how Linux handles invalid options.
 #[test]
 fn options_are_read_as_linux_reads_them() {
     let programs = programs!("options_are_read_as_linux_reads_them");
     let client = Client::new(&programs, false, false);
-    // MSS, window scale, SACK, timestamps as they come out.
+    // MSS, window scale, SACK and timestamps as they were read.
     type Read = (u16, Option<u8>, bool, bool);
     let ts = [8, 10, 0, 0, 0, 9, 0, 0, 0, 0];
     let with_ts = |before: &[u8]| [before, &ts].concat();
     let cases: [(Vec<u8>, Read); 12] = [
         (with_ts(&[3, 3, 20, 2, 4, 5, 0xb4]), (1460, Some(14), false, true)),
         (with_ts(&[4, 2]), (536, None, true, true)),
-        // Of another length than its own: skipped.
+        // With a wrong length: skipped.
         (with_ts(&[2, 3, 5, 2, 4, 2, 0x18]), (536, None, false, true)),
         (with_ts(&[3, 2, 4, 3, 1]), (536, None, false, true)),
         (with_ts(&[254, 6, 1, 2, 3, 4]), (536, None, false, true)),
-        // Length 0 and 1, and beyond the end: the end of the reading.
+        // With length 0 or 1, or beyond the end: reading stops.
         (with_ts(&[254, 0]), (536, None, false, false)),
         (with_ts(&[254, 1]), (536, None, false, false)),
         (vec![2, 4, 5, 0xb4, 8, 10, 0, 0], (1460, None, false, false)),
         (vec![2, 4, 5, 0xb4, 1, 1, 1, 8], (1460, None, false, false)),
-        // An end before the rest.
+        // An end of options before the rest.
         (with_ts(&[0]), (536, None, false, false)),
         // The last one counts.
         (with_ts(&[2, 4, 5, 0, 2, 4, 4, 0]), (1024, None, false, true)),
@@ -237,7 +237,8 @@ fn set_ipv4_checksum(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// A packet with `options` (IPv4, a multiple of four bytes) or extension headers (IPv6, first number and bytes).
+/// A packet with `options` (IPv4, a multiple of four bytes) or extension headers (IPv6, the first
+/// number and the bytes).
 fn with_more_headers(packet: &[u8], first: u8, more: &[u8]) -> Vec<u8> {
     let ipv4 = packet[0] >> 4 == 4;
     let at = if ipv4 { 20 } else { 40 };
@@ -345,14 +346,14 @@ fn tags_stay_and_padding_is_ignored() {
         frame.resize(frame.len() + 6, 0xaa);
         assert_eq!(client.say_frame(&frame), Came::Drop);
     }
-    // A third tag is nothing that we know.
+    // A third tag is unknown.
     let mut client = Client::new(&programs, false, false);
     client.tags = vec![[0x81, 0, 0, 5]; 3];
     let frame = client.frame(&client.saying.syn().packet());
     assert_eq!(counted(&programs, &[], || client.say_frame(&frame)), Came::Pass);
 }
 
-/// The sum of the pseudo-header alone, as a virtual link leaves it (CHECKSUM_PARTIAL).
+/// Only the sum of the pseudo-header, as a virtual link leaves it (CHECKSUM_PARTIAL).
 fn offloaded(packet: &[u8]) -> Vec<u8> {
     let (at, addresses) = if packet[0] >> 4 == 4 { (20, 12..20) } else { (40, 8..40) };
     let length = (packet.len() - at) as u32;
@@ -375,7 +376,7 @@ fn a_checksum_is_right_offloaded_or_wrong() {
     for client in Client::kinds(&programs) {
         let client = client.open();
         for padding in [1, 2, 3, 4, 400, 511, 512, 513, 1000, 1005, 1006, 1007, 1300, 1400] {
-            // Any bytes; those that are no query are for the kernel.
+            // Any bytes: those that are no query go to the kernel.
             let payload: Vec<u8> = (0..padding).map(|i| (i * 31) as u8).collect();
             let packet = client.saying.data_at(0, 0, &payload).packet();
             let to_kernel = &[Counter::ToKernelUnusual];
@@ -399,7 +400,7 @@ fn a_checksum_is_right_offloaded_or_wrong() {
     }
 }
 
-/// A message that is a query, with each thing changed that makes it none.
+/// A query, with each change that makes it something else.
 fn no_queries() -> Vec<(&'static str, Vec<u8>)> {
     let good = query(7, "www.example.com", 1, Some(1232));
     let message = &good[2..];
@@ -498,7 +499,7 @@ fn odd_queries_are_queries_too() {
     let root = query(1, ".", 2, None);
     assert_eq!(root.len(), 19);
     let mut flags = query(2, "example.com", 1, None);
-    flags[2 + 2] |= 0x05; // AA and RD: nobody's business
+    flags[2 + 2] |= 0x05; // AA and RD do not matter.
     flags[2 + 3] |= 0xff;
     let mut long = query(3, "example.com", 1, Some(4096))[2..].to_vec();
     let opt = long.len() - 11;

@@ -19,7 +19,8 @@ impl Histogram {
         self.largest = self.largest.max(value);
     }
 
-    /// The value that a share of all lies at or below, at its bucket's upper end; `None` without values.
+    /// The value that this share of all values does not exceed, at its bucket's upper end; `None`
+    /// without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -32,7 +33,7 @@ impl Histogram {
         None
     }
 
-    /// Upper ends of buckets that hold something, and how many.
+    /// The upper ends of non-empty buckets, and their counts.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(index, count)| (upper(index), *count))

@@ -1,16 +1,18 @@
-//! A light DNS client for measurements: one query a connection, at a paced rate.
+//! A light DNS client for measurements: one query per connection, at a paced rate.
 //!
 //! ```text
 //! dnsload --server 198.18.0.1:53 --transport tcp --rate 500 --seconds 10 --source 198.18.0.10
 //! dnsload --server 198.18.0.1:53 --transport hold --count 1000 --source 198.18.0.10
 //! ```
 //!
-//! What it models: resolvers and stub resolvers that open a TCP connection for each query (RFC 7766,
-//! 6.2.1 allows it, `dig` does it), or send a datagram. Arrivals are open-loop: the next query does not
-//! wait for the last one. One thread with one epoll, so that it runs on one core beside the server's.
+//! It models resolvers and stub resolvers that open a TCP connection for each query (RFC 7766,
+//! 6.2.1 allows it, and `dig` does it), or send a datagram. Arrivals are open-loop: the next query
+//! does not wait for the last one. It has one thread with one epoll, so it runs on one core beside
+//! the server's.
 //!
-//! `hold` opens connections, with `--asked` sends one query on each and reads the answer, says how many are
-//! open and keeps them until its standard input ends: what an open connection costs its server.
+//! `hold` opens connections; with `--asked` it sends one query on each and reads the answer. It
+//! prints how many are open and keeps them until its standard input ends. This shows what an open
+//! connection costs its server.
 //!
 //! The last line of standard output is one JSON object; `Report` says what it holds.
 
@@ -69,8 +71,8 @@ impl Arrivals {
         Self { gap, random, next_at: now + gap, end_at: now + options.length }
     }
 
-    /// How many queries are due at `now`. Those that are more than [`BEHIND`] late are not sent: they
-    /// are counted in `report`, and the generator is then the limit.
+    /// How many queries are due at `now`. Queries that are more than [`BEHIND`] late are not sent
+    /// but counted in `report`: then the generator is the limit.
     fn due(&mut self, now: Instant, report: &mut Report) -> u32 {
         let mut count = 0;
         while self.next_at <= now && self.next_at < self.end_at && count < BATCH {
@@ -96,7 +98,7 @@ impl Arrivals {
         match &mut self.random {
             None => self.gap,
             Some(random) => {
-                // In (0, 1]: its logarithm is finite.
+                // In (0, 1], so that its logarithm is finite.
                 let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 self.gap.mul_f64(-uniform.ln())
             }
@@ -104,17 +106,17 @@ impl Arrivals {
     }
 }
 
-/// Queries that are started before answers are looked at again.
+/// How many queries are started before answers are checked again.
 const BATCH: u32 = 32;
-/// A query that starts later than this after its time counts as late.
+/// A query that starts later than this after its time is counted as late.
 const LATE: Duration = Duration::from_millis(1);
 /// A query that is later than this is not sent.
 const BEHIND: Duration = Duration::from_millis(100);
 
-/// The names that are asked for: `h` and seven digits below the zone, so that with the zone `example.net`
-/// a name has 20 characters, as in Hayes, Rossi, Armitage 2010.
+/// The names of the queries: `h` and seven digits below the zone. With the zone `example.net` a
+/// name has 20 characters, as in Hayes, Rossi, Armitage 2010.
 struct Questions {
-    /// With the two bytes of length that TCP has before a message.
+    /// With the two bytes of length that precede a message in TCP.
     message: Vec<u8>,
     names: u32,
     next: u32,
@@ -122,7 +124,7 @@ struct Questions {
 
 impl Questions {
     fn new(options: &Options) -> Self {
-        // RFC 1035, 4.1.1: ID, RD, one question; one additional record where EDNS is used.
+        // RFC 1035, 4.1.1: ID, RD, one question; one additional record if EDNS is used.
         let mut message = vec![0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(options.edns > 0)];
         message.push(8);
         message.extend_from_slice(b"h0000000");
@@ -157,7 +159,7 @@ impl Questions {
     }
 }
 
-/// Whether a message, without the bytes of length, answers query `id` without an error.
+/// Whether a message, without its bytes of length, answers query `id` without an error.
 fn is_answer(head: &[u8], id: u16) -> bool {
     head.len() >= 12 && head[..2] == id.to_be_bytes() && head[2] & 0x80 != 0 && head[3] & 15 == 0
 }

@@ -14,7 +14,7 @@ pub(crate) enum Transport {
     Hold,
 }
 
-/// Settings; each field is the flag of its name.
+/// The settings; each field is the flag of the same name.
 pub(crate) struct Options {
     pub(crate) server: SocketAddr,
     pub(crate) transport: Transport,
@@ -25,22 +25,22 @@ pub(crate) struct Options {
     /// Exponential gaps rather than constant ones.
     pub(crate) poisson: bool,
     pub(crate) seed: u64,
-    /// `--source`, any number: the client's addresses, used in turn.
+    /// `--source`, may be repeated: the client's addresses, used in turn.
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) zone: String,
-    /// Different names that are asked for.
+    /// The number of different names.
     pub(crate) names: u32,
     /// `--type`, as a number.
     pub(crate) kind: u16,
     /// EDNS payload size; 0: queries without OPT.
     pub(crate) edns: u16,
-    /// A query that has no answer by then is lost.
+    /// A query without an answer by then is lost.
     pub(crate) timeout: Duration,
-    /// `--open`: queries that wait for their answers at once; with more, further ones are not sent.
+    /// `--open`: the most queries that wait for answers at once; further ones are not sent.
     pub(crate) most_open: usize,
     /// `hold`: how many.
     pub(crate) count: usize,
-    /// `hold`: whether a query is asked on each connection.
+    /// `hold`: whether to ask a query on each connection.
     pub(crate) asked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What was found, and its JSON form.
+//! The results, and their JSON form.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ pub(crate) struct Report {
     /// Queries whose time came.
     pub(crate) offered: u64,
     pub(crate) answered: u64,
-    /// Of these, before the last query's time: without those that were waited for at the end.
+    /// Answered before the last query's time, without those that were waited for at the end.
     pub(crate) answered_in_time: u64,
-    /// Without an answer when their time was over.
+    /// Without an answer in time.
     pub(crate) lost: u64,
-    /// Refused or reset connections, and answers that are none (another ID, an error code).
+    /// Refused or reset connections, and wrong answers (another ID, an error code).
     pub(crate) failed: u64,
-    /// Not sent because the generator could not follow: it is then the limit.
+    /// Not sent because the generator could not follow; then it is the limit.
     pub(crate) unsent: u64,
     /// Sent more than a millisecond after their time.
     pub(crate) late: u64,
@@ -75,7 +75,7 @@ fn micros(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-/// Processor time of this process's one thread: the first field of schedstat, in nanoseconds
+/// The processor time of this process's only thread: the first field of schedstat, in nanoseconds
 /// (Linux, Documentation/scheduler/sched-stats.rst).
 fn own_cpu_s() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;

@@ -20,11 +20,11 @@ use crate::{Arrivals, Questions, is_answer};
 struct Connection {
     socket: OwnedFd,
     opened_at: Instant,
-    /// Tells it from an earlier one in the same place.
+    /// Distinguishes it from an earlier one in the same place.
     generation: u32,
     id: u16,
     asked: bool,
-    /// Bytes of the answer so far, and its first ones.
+    /// The number of bytes of the answer so far, and the first of them.
     got: usize,
     head: [u8; 14],
 }
@@ -35,7 +35,7 @@ enum Outcome {
     Failed,
 }
 
-/// Opens connections at the rate asked for, and waits for the last answers.
+/// Opens connections at the requested rate, and waits for the last answers.
 pub(crate) fn run(options: &Options) -> io::Result<Report> {
     let mut client = Client::new(options)?;
     let mut questions = Questions::new(options);
@@ -95,14 +95,14 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
     }
 }
 
-/// Opens `count` connections, says so on standard output, and keeps them until standard input ends.
+/// Opens `count` connections, prints that, and keeps them until standard input ends.
 pub(crate) fn hold(options: &Options) -> io::Result<Report> {
     let mut client = Client::new(options)?;
     let mut questions = Questions::new(options);
     let mut report = Report::new();
     let mut last_at = Instant::now();
     while (report.offered as usize) < options.count || last_at.elapsed() < options.timeout {
-        // A few at a time: a listener's backlog is no part of what is measured.
+        // A few at a time: the listener's backlog is not part of the measurement.
         let unfinished = client.open - report.open as usize;
         if (report.offered as usize) < options.count && unfinished < 64 {
             report.offered += 1;
@@ -114,7 +114,7 @@ pub(crate) fn hold(options: &Options) -> io::Result<Report> {
         }
         client.poll(Duration::from_millis(1), |client, place| {
             if !options.asked {
-                // The first event of a connection says that it is there, or that it failed.
+                // A connection's first event says that it is established or has failed.
                 let connection = client.places[place].as_mut().expect("events are of open places");
                 let failed = sockopt::socket_error(&connection.socket) != Ok(Ok(()));
                 if failed {
@@ -147,14 +147,14 @@ pub(crate) fn hold(options: &Options) -> io::Result<Report> {
     Ok(report)
 }
 
-/// How long to wait for the last answers at a time.
+/// How long one wait for the last answers may take.
 const DRAINING: Duration = Duration::from_millis(20);
-/// Ports below these are others'.
+/// Other programs use the ports below these.
 const FIRST_PORT: u16 = 1024;
 
 struct Client {
     server: SocketAddr,
-    /// The client's addresses, each with the port that is next.
+    /// The client's addresses, each with its next port.
     sources: Vec<SocketAddr>,
     turn: usize,
     epoll: OwnedFd,
@@ -168,7 +168,7 @@ struct Client {
 
 impl Client {
     fn new(options: &Options) -> io::Result<Self> {
-        // Where ports begin differs from run to run, so that old connections are not met again.
+        // The first port differs from run to run, so that no old connection is met again.
         let first = FIRST_PORT + (std::process::id().wrapping_mul(7919) % 60_000) as u16;
         Ok(Self {
             server: options.server,
@@ -184,7 +184,7 @@ impl Client {
         })
     }
 
-    /// Sends the SYN of a new connection; gives its place.
+    /// Sends the SYN of a new connection; returns its place.
     fn open(&mut self) -> io::Result<usize> {
         let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Waits for events, at most this long, and hands the place of each to `on_event`.
+    /// Waits at most this long for events, and passes the place of each to `on_event`.
     fn poll(
         &mut self,
         wait: Duration,
@@ -261,7 +261,7 @@ impl Client {
         Ok(())
     }
 
-    /// Does what a connection can do now: ask, and read.
+    /// Does what a connection is ready for: asks or reads.
     fn step(&mut self, place: usize, questions: &mut Questions) -> Outcome {
         let connection = self.places[place].as_mut().expect("events are of open places");
         if !connection.asked {
@@ -269,10 +269,10 @@ impl Client {
             match send(&connection.socket, query, SendFlags::NOSIGNAL) {
                 Ok(length) if length == query.len() => connection.asked = true,
                 Err(Errno::AGAIN) => return Outcome::Open,
-                // The kernel takes a query of some dozen bytes whole, or not at all.
+                // The kernel accepts a query of some dozen bytes as a whole or not at all.
                 Ok(_) | Err(_) => return Outcome::Failed,
             }
-            // An answer cannot be there yet; its event follows.
+            // The answer cannot be there yet; its event follows.
             return Outcome::Open;
         }
         loop {

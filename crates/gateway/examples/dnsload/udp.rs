@@ -1,4 +1,4 @@
-//! Queries as datagrams: from a few connected sockets, told apart by their message ID.
+//! Queries as datagrams from a few connected sockets, distinguished by their message ID.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::{Arrivals, Questions, is_answer};
 
-/// Sockets for each of the client's addresses.
+/// How many sockets each client address has.
 const SOCKETS: usize = 2;
 
 struct Pending {
@@ -22,7 +22,7 @@ struct Pending {
     socket: usize,
 }
 
-/// Sends at the rate asked for, and waits for the last answers.
+/// Sends at the requested rate, and waits for the last answers.
 pub(crate) fn run(options: &Options) -> io::Result<Report> {
     let mut sockets = Vec::new();
     for source in options.sources.iter().flat_map(|source| [*source; SOCKETS]) {
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
                 let head = &buffer[..length];
                 let Some(id) = head.first_chunk() else { continue };
                 let id = u16::from_be_bytes(*id);
-                // A second answer, or one that is too late, finds nobody waiting.
+                // Nobody waits for a second or late answer.
                 let Some(sent_at) = waiting[usize::from(id)].take() else { continue };
                 if is_answer(head, id) {
                     report.answered += 1;

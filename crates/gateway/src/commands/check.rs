@@ -1,4 +1,5 @@
-//! `narrows-gateway check`: what this kernel and interface can do, and what a run would use. Touches nothing.
+//! `narrows-gateway check`: what this kernel and interface support, and what a run would use. It
+//! changes nothing.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,27 +16,27 @@ use serde_json::{Value, json};
 
 use super::{Failure, put};
 
-/// One thing that was looked at.
+/// Something that was examined.
 struct Item {
     name: String,
-    /// How it is, in words.
+    /// Its state, in words.
     words: String,
     value: Value,
 }
 
-/// All that was found.
+/// The findings.
 #[derive(Default)]
 struct Report {
     items: Vec<Item>,
-    /// Behind the names of items that are about another interface than the first.
+    /// What follows the names of items that are about another interface than the first.
     of: String,
-    /// What a run would refuse for.
+    /// The reasons for which a run would be refused.
     problems: Vec<String>,
     /// What an operator should know.
     warnings: Vec<String>,
     /// The data path that would be used.
     mode: Option<&'static str>,
-    /// The one that would be used if the driver refuses that.
+    /// The data path that would follow if the driver refuses that one.
     next: Option<&'static str>,
 }
 
@@ -52,7 +53,7 @@ impl Report {
 }
 
 pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
-    // Without a server it says what kernel and interface can do.
+    // Without a server, it says what the kernel and the interface support.
     if !config.servers.is_empty() {
         config.validate().map_err(Failure::refused)?;
     }
@@ -114,7 +115,7 @@ fn deeply(_: &Config, report: &mut Report) {
     report.problems.push(format!("--deep: {}", super::BUILT_WITHOUT));
 }
 
-/// Real connections to each server address, where nothing is known that a run would be refused for.
+/// Makes real connections to each server address, if no problem is known so far.
 #[cfg(feature = "ebpf")]
 fn deeply(config: &Config, report: &mut Report) {
     if !report.problems.is_empty() || config.mode == Mode::User {
@@ -135,7 +136,8 @@ fn deeply(config: &Config, report: &mut Report) {
     report.problems.extend(outcomes.iter().filter_map(failed));
 }
 
-/// What mode `user` needs: a link, addresses that the kernel does not answer at, a server elsewhere.
+/// What mode `user` needs: a link, addresses that the kernel does not answer for, a server
+/// elsewhere.
 fn user_path(config: &Config, report: &mut Report) {
     match config.user.link {
         UserLink::Tun => {
@@ -190,12 +192,12 @@ fn user_path(config: &Config, report: &mut Report) {
     report.mode = Some("user");
 }
 
-/// How long a server may take, here where nobody wants to wait long.
+/// How long a server may take. Shorter than in a run, because somebody is waiting.
 fn waits(config: &Config) -> Duration {
     Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3))
 }
 
-/// What a server without TCP costs.
+/// What does not work with a server without TCP.
 const FAILS: &str =
     "what needs its TCP will fail (zone transfers, long replies, several queries at once)";
 
@@ -242,7 +244,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     match Gateway::probe(config, interface) {
         Ok(modes) => {
             let native = modes.first() == Some(&XdpMode::Native);
-            // Of several interfaces, the one that can do least.
+            // Of several interfaces, the one with the fewest features counts.
             if report.mode.is_none() || !native {
                 report.mode = modes.first().map(|mode| mode.name());
                 report.next = modes.get(1).map(|mode| mode.name());
@@ -253,7 +255,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     }
 }
 
-/// Whether the server is here, answers over UDP, and listens on TCP.
+/// Whether each server address is on this machine, answers over UDP, and listens on TCP.
 fn servers(config: &Config, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
     let wait = waits(config);
@@ -283,7 +285,7 @@ fn servers(config: &Config, report: &mut Report) {
         ));
         all.push(json!({ "address": address, "here": local, "udp": udp.is_ok(), "tcp": tcp }));
     }
-    // The others are served, and these when they answer.
+    // The other addresses are served, and these as soon as they answer.
     let all_are = silent.len() == config.servers.len();
     if all_are { &mut report.problems } else { &mut report.warnings }.append(&mut silent);
     if all.is_empty() {
@@ -292,7 +294,8 @@ fn servers(config: &Config, report: &mut Report) {
     report.item("servers", words.join(", "), all);
 }
 
-/// Rules of nftables and iptables about the port. Where the tools are missing, so are the rules, as a rule.
+/// The rules of nftables and iptables about the port. Usually there are no rules if the tool is
+/// missing.
 fn packet_filters(port: u16) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut seen = false;
@@ -310,7 +313,7 @@ fn packet_filters(port: u16) -> Vec<Finding> {
     found
 }
 
-/// What a program prints; `None` where it is missing or fails.
+/// What a program prints; `None` if it is missing or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     ["", "/usr/sbin/", "/sbin/"].iter().find_map(|folder| {
         let result = Command::new(format!("{folder}{program}"))

@@ -1,10 +1,12 @@
-//! `check --deep`: real connections, from a network namespace of their own, to each server address.
+//! `check --deep`: real connections to each server address, from a separate network namespace.
 //!
-//! A veth pair joins that namespace to this one, and a gateway of its own, with the configuration's settings, serves this end
-//! of it. So the way is that of any client: SYN cookies, the query's datagram, the server, the reply, and what the kernel's
-//! TCP takes over, through the machine's packet filter and settings. What differs is the interface's name, generic XDP,
-//! and the client's address, from the network for such tests (198.18.0.0/15, RFC 2544; 2001:2::/48, RFC 5180). All of it goes with
-//! the process, however that ends.
+//! A veth pair joins that namespace to this one. A separate gateway with the configuration's
+//! settings serves this end of the pair. So a connection takes the way of any client's: SYN
+//! cookies, the query's datagram, the server, the reply, and what the kernel's TCP takes over,
+//! through the machine's packet filter and settings. The differences are the interface's name,
+//! generic XDP, and the client's address, which is from the network for such tests (198.18.0.0/15,
+//! RFC 2544; 2001:2::/48, RFC 5180). All of it disappears with the process, in whatever way that
+//! ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,15 +19,16 @@ use narrows_units::Bytes;
 
 use super::scratch::{Failed, Owner, Scratch, Step, remove};
 
-/// What one server address made of it.
+/// The result for one server address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) server: SocketAddr,
-    /// What failed first, and why; `None`: nothing did.
+    /// What failed first, and why; `None`: nothing failed.
     pub(crate) failed: Option<String>,
 }
 
-/// Connects to each server address, asks, and says what came of it; an error is that it could not be tried.
+/// Connects to each server address, asks, and returns the results. An error means that it could not
+/// try.
 pub(crate) fn check(config: &Config) -> Result<Vec<Outcome>, String> {
     let interface = Interface::find(&config.interface).map_err(|error| error.to_string())?;
     let mut trial = Trial::make(config, interface.index, Owner::Check)?;
@@ -45,13 +48,13 @@ pub(crate) fn check(config: &Config) -> Result<Vec<Outcome>, String> {
     outcomes
 }
 
-/// A client that can be told to try a server address, behind a gateway of its own.
+/// A client that can try a server address on demand, behind a gateway of its own.
 #[derive(Debug)]
 pub(super) struct Trial {
     gateway: Gateway,
     scratch: Scratch,
     own: Config,
-    /// What was counted before the client began.
+    /// The counters before the client began.
     before: Vec<(Counter, u64)>,
 }
 
@@ -60,28 +63,28 @@ impl Trial {
         let scratch = Scratch::make(owner, number)?;
         let own = own_config(config, &scratch.host);
         let host = Interface::find(&scratch.host).map_err(|error| error.to_string())?;
-        // What a run that was killed left.
+        // Remove what a killed run left.
         let _ = gateway::detach(&own);
         let (gateway, _) =
             Gateway::start(&own, &[host], None).map_err(|error| error.to_string())?;
         Ok(Self { gateway: gateway.quiet(), scratch, own, before: Vec::new() })
     }
 
-    /// Takes a configuration that was read again.
+    /// Applies a configuration that was read again.
     pub(super) fn reconfigure(&mut self, config: &Config) -> Result<(), String> {
         self.own = own_config(config, &self.scratch.host);
         self.gateway.reconfigure(&self.own, None).map_err(|error| error.to_string())
     }
 
-    /// Has the client try a server address.
+    /// Makes the client try a server address.
     pub(super) fn begin(&mut self, server: SocketAddr) -> Result<(), String> {
-        // Keys and clocks go on.
+        // This advances keys and clocks.
         self.gateway.refresh(&self.own).map_err(|error| error.to_string())?;
         self.before = self.gateway.counters().unwrap_or_default();
         self.scratch.begin(server)
     }
 
-    /// What failed first, and why, or that nothing did; `None` while the client is at it.
+    /// What failed first, and why, or that nothing did; `None` while the client is still trying.
     pub(super) fn outcome(&mut self) -> Result<Option<Option<String>>, String> {
         self.gateway.sweep(&self.own).map_err(|error| error.to_string())?;
         let Some(failed) = self.scratch.outcome()? else { return Ok(None) };
@@ -91,20 +94,20 @@ impl Trial {
         Ok(Some(failed.map(|failed| format!("{failed}: {}", why(failed.step, more)))))
     }
 
-    /// Removes all of it.
+    /// Removes the namespace, the pair and the gateway.
     pub(super) fn end(self) -> Result<(), String> {
         self.gateway.detach().map_err(|error| error.to_string())
     }
 }
 
-/// Removes what a run's client left, where that was killed.
+/// Removes the client of a run that was killed.
 pub(super) fn clear(config: &Config, number: u32) {
     let host = Owner::Run.link(number);
     let _ = gateway::detach(&own_config(config, &host));
     remove(&host);
 }
 
-/// The settings under which it is tried: the configuration's, for this interface, and small.
+/// The settings for the trial: the configuration's, for this interface, and small.
 fn own_config(config: &Config, host: &str) -> Config {
     let mut own = config.clone();
     own.interface = host.into();
@@ -126,13 +129,14 @@ fn of(counters: &[(Counter, u64)], counter: Counter) -> u64 {
     counters.iter().find(|(other, _)| *other == counter).map_or(0, |(_, n)| *n)
 }
 
-/// All is answered, but what should be over UDP is by the kernel's TCP, after the server's time was over.
+/// Everything was answered, but the kernel's TCP answered what should go over UDP, after the
+/// server's time was over.
 fn late(more: impl Fn(Counter) -> u64) -> Option<Failed> {
     let how = "the kernel's TCP had to answer it".into();
     (more(Counter::ToKernelSilent) > 0).then_some(Failed { step: Step::Query, how })
 }
 
-/// The likely cause, by what the programs counted.
+/// The likely cause, from what the programs counted.
 fn why(step: Step, more: impl Fn(Counter) -> u64) -> &'static str {
     match step {
         Step::Connection if more(Counter::SynPassed) > 0 => {

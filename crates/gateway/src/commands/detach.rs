@@ -8,7 +8,8 @@ use narrows_gateway::user::publish::{self, PublishError};
 use super::{Failure, put};
 
 pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
-    // A gateway in user space leaves nothing behind when its process ends; while it runs, this refuses and names it.
+    // A gateway in user space leaves nothing behind when its process ends. While it runs, this
+    // command refuses and names the process.
     if let Some(pid) = publish::running(&config.interface) {
         let interface = config.interface.clone();
         return Err(Failure::refused(PublishError::Running { interface, pid }));
@@ -25,7 +26,7 @@ fn from_the_kernel(config: &Config) -> Result<(), Failure> {
     if detached {
         put(&format!("detached from {}", config.interface));
     } else {
-        // One that is gone took everything with it; but a name may be mistyped, too.
+        // If the interface is gone, so is everything on it; but the name may also be mistyped.
         match Interface::find(&config.interface) {
             Ok(_) => put(&format!("nothing was attached to {}", config.interface)),
             Err(error) => put(&format!("nothing was attached: {error}")),

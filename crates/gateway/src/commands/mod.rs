@@ -24,14 +24,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::Config;
 
-/// Why a command ends without having done its work.
+/// Why a command ends without finishing its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Refused before anything was touched: exit code 2.
     Refused(String),
     /// A fault while running: exit code 1.
     Fault(String),
-    /// What there is to say is said: exit code 2.
+    /// Everything is already printed: exit code 2.
     Quiet,
 }
 
@@ -76,13 +76,14 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Data for stdout. A reader that has gone, as head(1) does, is no fault.
+/// Data for stdout. It is no fault if the reader has gone, as head(1) does.
 pub(crate) fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
 }
 
-/// Words for stderr. Where that cannot be written (full, closed), the exit code says enough; `eprintln!` would panic.
+/// Messages for stderr. If they cannot be written (full, closed), the exit code is enough;
+/// `eprintln!` would panic.
 fn tell(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -137,7 +138,7 @@ fn command() -> Command {
         ))
 }
 
-/// clap's words, in one line where they are an error.
+/// clap's message, in one line if it is an error.
 fn usage(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
@@ -163,7 +164,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Why commands that look at the in-kernel data path do not work.
+/// Why commands that need the in-kernel data path do not work.
 #[cfg(not(feature = "ebpf"))]
 pub(crate) const BUILT_WITHOUT: &str = "this narrows-gateway was built without the in-kernel data path; hint: make gateway builds one that has it";
 

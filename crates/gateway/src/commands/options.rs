@@ -1,4 +1,4 @@
-//! Flags: one for each key of the configuration, and the file that they are laid over.
+//! Flags: one for each key of the configuration, and the file that they override.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use narrows_units::{Span, parse_span};
 
 use super::Failure;
 
-/// Where a configuration came from, to read it again.
+/// Where a configuration came from, so that it can be read again.
 pub(crate) struct Source {
     file: Option<PathBuf>,
     flags: Vec<(&'static Key, Vec<String>)>,
 }
 
 impl Source {
-    /// Reads the file and lays the flags over it.
+    /// Reads the file and applies the flags.
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
         layered(self.file.as_deref(), &self.flags)
     }
@@ -28,7 +28,7 @@ pub(crate) fn with_settings(command: Command) -> Command {
     with_keys(command, |_| true)
 }
 
-/// Adds `--config` and the flags that say which gateway is meant.
+/// Adds `--config` and the flags that select a gateway.
 pub(crate) fn with_place(command: Command) -> Command {
     with_keys(command, |key| matches!(key.name, "interface" | "bpffs"))
 }

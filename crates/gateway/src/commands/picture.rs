@@ -1,4 +1,4 @@
-//! What `status` and `top` show of a gateway at a moment, be it in the kernel or in user space.
+//! What `status` and `top` show of a gateway at a point in time, in the kernel or in user space.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -15,27 +15,27 @@ use serde_json::{Map, Value, json};
 
 use super::Failure;
 
-/// A gateway that runs or is attached.
+/// A gateway that is running or attached.
 pub(crate) enum Gateway {
-    /// In user space, found by its interface.
+    /// In user space, identified by its interface.
     User(String),
     /// In the kernel.
     #[cfg(feature = "ebpf")]
     Kernel(narrows_gateway::interface::Interface, narrows_gateway::kernel::View),
 }
 
-/// Everything at a moment.
+/// The state of a gateway.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
-    /// When it was taken, by the boot clock.
+    /// When it was read, by the boot clock.
     pub(crate) at: Duration,
     pub(crate) interface: String,
-    /// All interfaces, with that.
+    /// All interfaces, including that one.
     pub(crate) interfaces: Vec<String>,
     pub(crate) attached: bool,
-    /// Who attached or runs it, where that is known: mode, version, process, start.
+    /// Who attached or runs it, if known: mode, version, process, start.
     pub(crate) about: Option<About>,
-    /// Whether that process is there.
+    /// Whether that process exists.
     pub(crate) has_daemon: bool,
     pub(crate) servers: Vec<IpAddr>,
     pub(crate) port: u16,
@@ -52,11 +52,11 @@ pub(crate) struct Picture {
     pub(crate) latencies: Latencies,
     /// Connections by client address.
     pub(crate) sources: BTreeMap<IpAddr, u64>,
-    /// What tells which of them are new.
+    /// Shows which of them are new.
     pub(crate) marks: Marks,
-    /// The last real connection to each server address, where there was one.
+    /// The last real connection to each server address, if there was one.
     pub(crate) checks: Vec<Checked>,
-    /// What only the user-space path has.
+    /// Details of the user-space path.
     pub(crate) user: Option<Value>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct About {
     pub(crate) settings: Value,
 }
 
-/// How a picture is compared with the one before.
+/// How a picture is compared with an earlier one.
 #[derive(Clone, Debug)]
 pub(crate) enum Marks {
     /// Connections, each by its client and its query's sequence number.
@@ -86,7 +86,7 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// Connections that are new since an earlier picture, by source.
+    /// New connections since an earlier picture, by source.
     pub(crate) fn since(&self, earlier: &Self) -> BTreeMap<IpAddr, u64> {
         let mut fresh = BTreeMap::new();
         match (self, earlier) {
@@ -101,7 +101,7 @@ impl Marks {
                     fresh.insert(source, asked.saturating_sub(before));
                 }
             }
-            // Another data path took its place.
+            // Another data path has replaced it.
             _ => {}
         }
         fresh
@@ -109,15 +109,15 @@ impl Marks {
 }
 
 impl Gateway {
-    /// The one of the configured interface.
+    /// The gateway of the configured interface.
     ///
     /// # Errors
     ///
-    /// Where there is none, or it may not be looked at.
+    /// If there is none, or it may not be read.
     pub(crate) fn find(config: &Config) -> Result<Self, Failure> {
         match publish::read(&config.interface) {
             Ok(Some(_)) => Ok(Self::User(config.interface.clone())),
-            // Nobody hides a gateway in the kernel by taking the other's name.
+            // Nobody can hide a gateway in the kernel by taking the other's name.
             Ok(None) | Err(PublishError::Taken { .. }) => Self::in_the_kernel(config),
             Err(error) => Err(Failure::refused(error)),
         }
@@ -141,11 +141,11 @@ impl Gateway {
         )))
     }
 
-    /// What it does now.
+    /// Its present state.
     ///
     /// # Errors
     ///
-    /// Where it has ended meanwhile, or cannot be looked at.
+    /// If it has ended, or cannot be read.
     pub(crate) fn look(&self) -> Result<Picture, Failure> {
         match self {
             Self::User(interface) => {
@@ -160,7 +160,8 @@ impl Gateway {
 }
 
 impl Picture {
-    /// From what a gateway in user space tells ([`Picture::tell`]). What is missing, as in one of another version, is left out.
+    /// From the output of a gateway in user space ([`Picture::tell`]). Missing values, as from
+    /// another version, are left out.
     pub(crate) fn told(value: &Value) -> Self {
         let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let number = |key: &str| value[key].as_u64().unwrap_or(0);
@@ -179,7 +180,7 @@ impl Picture {
             .iter()
             .map(|(state, n)| (state.clone(), n.as_u64().unwrap_or(0)))
             .collect();
-        // In the order of a connection's life; an object has none.
+        // In the order of a connection's life, because an object has no order.
         entries.sort_by_key(|(name, _)| {
             super::user::STATES.iter().position(|(_, state)| state == name)
         });
@@ -222,7 +223,7 @@ impl Picture {
         }
     }
 
-    /// From the maps of programs that are attached.
+    /// From the maps of attached programs.
     #[cfg(feature = "ebpf")]
     fn seen(
         interface: &narrows_gateway::interface::Interface,
@@ -273,7 +274,7 @@ impl Picture {
         })
     }
 
-    /// Everything as one JSON object, but for the sources.
+    /// Everything except the sources, as one JSON object.
     pub(crate) fn object(&self) -> Map<String, Value> {
         let about = self.about.as_ref();
         let entries: Map<String, Value> =
@@ -309,7 +310,7 @@ impl Picture {
         object
     }
 
-    /// What a gateway in user space tells, for [`Picture::told`].
+    /// The output of a gateway in user space, for [`Picture::told`].
     pub(crate) fn tell(&self, sources: impl IntoIterator<Item = (IpAddr, Source)>) -> Value {
         let mut object = self.object();
         let sources: Map<String, Value> = sources
@@ -322,7 +323,7 @@ impl Picture {
         object.into()
     }
 
-    /// The lines that say what runs, and the connections by state.
+    /// The lines about what runs, and the connections by state.
     pub(crate) fn head(&self) -> String {
         let mut text = String::new();
         let how = match &self.about {
@@ -399,7 +400,7 @@ impl Picture {
     }
 }
 
-/// A line of the last checks, and one for each that failed; nothing where there was none.
+/// A line about the last checks, and one for each that failed; empty if there were none.
 fn checked(checks: &[Checked]) -> String {
     let Some(oldest) = checks.iter().map(|checked| checked.at).min() else { return String::new() };
     let good = checks.iter().filter(|checked| checked.failed.is_none()).count();
@@ -416,7 +417,7 @@ fn checked(checks: &[Checked]) -> String {
     text
 }
 
-/// Of the user-space path, what a table shows where it is not 0.
+/// What the user-space path counts and the table shows if it is not 0.
 const FAULTS: [(&str, &str); 4] = [
     ("queries_full", "queries found no room and were dropped"),
     ("relays_refused", "connections could not go on with TCP and were reset"),
@@ -437,7 +438,7 @@ fn answers(latencies: &Latencies) -> Value {
     })
 }
 
-/// A line of how long the server took; nothing where it answered nothing.
+/// A line about how long the server took; empty if it answered nothing.
 pub(crate) fn took(latencies: &Latencies) -> String {
     let of = |share| latencies.quantile_us(share).map(microseconds);
     let (Some(half), Some(most), Some(nearly)) = (of(0.5), of(0.95), of(0.99)) else {

@@ -1,7 +1,9 @@
-//! `check --deep` within `run`: real connections to each server address when it starts, and again after each `check_every`.
+//! `check --deep` within `run`: real connections to each server address at the start, and again
+//! after each `check_every`.
 //!
-//! What needs privileges, a namespace with a client and a gateway of its own before it, is made once, before the daemon gives
-//! them up, and stays until it ends. A check is then a connection of that client's, which anybody may make.
+//! What needs privileges, a namespace with a client and a gateway in front of it, is made once,
+//! before the daemon gives up its privileges, and stays until the daemon ends. A check is then just
+//! a connection of that client, which needs no privilege.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,12 +22,12 @@ use super::scratch::Owner;
 /// The daemon's checks.
 #[derive(Debug)]
 pub(super) struct Rechecks {
-    /// `None` where there are none, or no longer.
+    /// `None` if there are no checks, or no longer.
     trial: Option<Trial>,
     every: Duration,
-    /// When the last ones began; `None` before the first.
+    /// When the last round began; `None` before the first.
     began: Option<Instant>,
-    /// Servers that are still to be tried this time, the next one last.
+    /// The servers still to be tried in this round; the last is next.
     left: Vec<SocketAddr>,
     /// The one that is being tried.
     trying: Option<SocketAddr>,
@@ -33,7 +35,8 @@ pub(super) struct Rechecks {
 }
 
 impl Rechecks {
-    /// Gets them ready, where the configuration wants them. That they cannot be made is a warning: the gateway serves without them.
+    /// Prepares the checks if the configuration wants them. If that fails, it only warns, because
+    /// the gateway works without them.
     pub(super) fn ready(config: &Config, interface: &Interface) -> Self {
         let every = Duration::from_nanos(config.check_every.as_ps() / 1000);
         let trial = if every.is_zero() {
@@ -45,7 +48,8 @@ impl Rechecks {
         Self { trial, every, began: None, left: Vec::new(), trying: None, last: BTreeMap::new() }
     }
 
-    /// Goes on with what is under way, and begins what is due; to be called about once a second. True: something new is known.
+    /// Continues what is under way, and begins what is due. Call this about once a second. Returns
+    /// whether there is a new result.
     pub(super) fn tick(&mut self, config: &Config) -> bool {
         let Some(trial) = &mut self.trial else { return false };
         let went_on = (|| {
@@ -84,7 +88,7 @@ impl Rechecks {
         self.last.values().cloned().collect()
     }
 
-    /// Takes a configuration that was read again, and checks at once.
+    /// Applies a configuration that was read again, and checks at once.
     pub(super) fn reconfigure(&mut self, config: &Config) {
         let Some(trial) = &mut self.trial else { return };
         if let Err(why) = trial.reconfigure(config) {
@@ -94,7 +98,7 @@ impl Rechecks {
         self.left.clear();
     }
 
-    /// Removes all of it.
+    /// Removes the client and its gateway.
     pub(super) fn end(&mut self) {
         let ended = self.trial.take().map_or(Ok(()), Trial::end);
         if let Err(why) = ended {
@@ -111,7 +115,7 @@ fn impossible(why: &str) {
     );
 }
 
-/// Says what is new.
+/// Logs what has changed.
 fn tell(checked: &Checked, before: Option<&Checked>) {
     let words = |checked: &Checked| checked.failed.clone();
     if before.map(words) == Some(checked.failed.clone()) {

@@ -1,4 +1,4 @@
-//! `narrows-gateway run`: refuses with the machine untouched, or serves until it is told to end.
+//! `narrows-gateway run`: refuses without changing the machine, or serves until it is told to end.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
@@ -19,25 +19,26 @@ use super::options::Source;
 use super::rechecks::Rechecks;
 use super::{Failure, put, user};
 
-/// A data path that runs: the daemon's view of it.
+/// A running data path, as the daemon sees it.
 pub(crate) trait DataPath {
-    /// Its mode as `status` shows it.
+    /// Its mode, as in `status`.
     fn mode(&self) -> &'static str;
-    /// Starts what runs in threads of its own, once privileges are given up: each thread has its own.
+    /// Starts its own threads after the privileges are dropped, because each thread has its own
+    /// privileges.
     fn begin(&mut self) -> Result<(), Failure> {
         Ok(())
     }
-    /// Whether it has ended by itself, so that the daemon has nothing left to do.
+    /// Whether it has ended by itself, so that nothing is left for the daemon.
     fn is_over(&self) -> bool {
         false
     }
-    /// What metrics tell.
+    /// The figures for the metrics.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
-    /// About once a second: keys, clocks, entries whose time is over.
+    /// Called about once a second: keys, clocks, expired entries.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;
-    /// A configuration that was read again.
+    /// Applies a configuration that was read again.
     fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure>;
-    /// The end: everything is removed, or what can stays for the next run.
+    /// Ends it: removes everything, or leaves what the next run can take over.
     fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure>;
 }
 
@@ -46,14 +47,14 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     config.validate().map_err(Failure::refused)?;
     set_level(config.loglevel);
     let secret = secret(config)?;
-    // Before attaching: a port that is taken is refused like anything else.
+    // Before attaching: an occupied port is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
-    // Before signals are held back: nothing is attached, so that they may end this wait at once.
+    // Before signals are blocked: nothing is attached yet, so a signal may end this wait at once.
     let silent = check_servers(config)?;
-    // Before any thread: they inherit what is blocked.
+    // Before any thread, because threads inherit the blocked signals.
     let signals = Signals::new().map_err(Failure::fault)?;
     let mut path = start(config, secret)?;
-    // Before any thread: each has privileges of its own.
+    // Before any thread, because each thread has its own privileges.
     privileges::drop_all().map_err(Failure::fault)?;
     let metrics = listener.map(Metrics::serve).transpose().map_err(Failure::fault)?;
     path.begin()?;
@@ -75,7 +76,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ticks and answers signals until one says to end; says what to leave.
+/// Ticks and handles signals until one ends the run; returns what shall stay.
 fn serve(
     path: &mut dyn DataPath,
     mut config: Config,
@@ -107,7 +108,7 @@ fn serve(
     }
 }
 
-/// A configuration that does not hold changes nothing.
+/// An invalid configuration changes nothing.
 fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
     let result = source.read().map_err(Failure::refused).and_then(|new| {
         new.validate().map_err(Failure::refused)?;
@@ -134,7 +135,7 @@ fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
     }
 }
 
-/// Puts back what only a restart can change; says which keys that were.
+/// Restores what only a restart can change; returns the names of those keys.
 fn keep_fixed(old: &Config, new: &mut Config) -> Vec<&'static str> {
     use narrows_gateway::config::table::{KEYS, Raw};
     let mut kept = Vec::new();
@@ -155,7 +156,7 @@ fn secret(config: &Config) -> Result<Option<Secret>, Failure> {
     config.secret.as_deref().map(Secret::read).transpose().map_err(Failure::refused)
 }
 
-/// For the in-kernel data path, each server address is this machine's.
+/// For the in-kernel data path: each server address must belong to this machine.
 fn servers_here(config: &Config) -> Result<(), Failure> {
     if config.mode == Mode::User || cfg!(not(feature = "ebpf")) {
         return Ok(());
@@ -173,9 +174,10 @@ fn check_servers(_: &Config) -> Result<Silent, Failure> {
     Ok(Silent::default())
 }
 
-/// For the in-kernel data path: the interface is there, each server address is this machine's, and one answers over UDP. Those
-/// that do not are served when they do: until then the kernel refuses their clients. A gateway that was left serving is taken
-/// over whatever its server does.
+/// For the in-kernel data path: the interface exists, each server address belongs to this machine,
+/// and one of them answers over UDP. The others are served as soon as they answer; until then the
+/// kernel refuses their clients. A gateway that was left serving is taken over, whatever its server
+/// does.
 #[cfg(feature = "ebpf")]
 fn check_servers(config: &Config) -> Result<Silent, Failure> {
     if config.mode == Mode::User {
@@ -219,7 +221,7 @@ struct Silent {
 }
 
 impl Silent {
-    /// Asks the next one of them now and then, until it answers.
+    /// Asks the next one of them from time to time, until it answers.
     fn ask_again(&mut self) {
         let often = Duration::from_secs(5);
         if self.asked_at.is_some_and(|at| at.elapsed() < often) {
@@ -242,7 +244,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The line that says that everything is in place.
+/// The line that says that everything is ready.
 fn ready(config: &Config, mode: &str) -> serde_json::Value {
     json!({
         "event": "ready", "interface": config.interface, "mode": mode, "pid": std::process::id(),
@@ -305,7 +307,8 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
             let rechecks = Rechecks::ready(config, &gateway.interfaces()[0]);
             Ok(Box::new(InKernel { gateway, rechecks }))
         }
-        // Not user space instead: it needs addresses that are not this machine's, and these are.
+        // User space is no alternative: it needs addresses that do not belong to this machine, and
+        // these do.
         Err(error) => Err(Failure::refused(error)),
     }
 }

@@ -1,7 +1,8 @@
-//! A network namespace with a client in it, joined to this one by a veth pair, and what that client asks.
+//! A network namespace with a client, which a veth pair joins to this namespace, and the client's
+//! queries.
 //!
-//! The namespace is that of a thread, and goes with it, and so does the pair: also where the process is killed. Once all is set up
-//! the thread gives up its privileges, as asking needs none.
+//! The namespace belongs to a thread and disappears with it, and so does the pair, even if the
+//! process is killed. After the setup, the thread drops its privileges, because asking needs none.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -44,7 +45,7 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// Whose namespace it is: both may be there at once.
+/// Whose namespace it is; both may exist at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// `check --deep`.
@@ -54,7 +55,7 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// The name of the interface on this side, for a gateway whose first interface has this number.
+    /// The name of the interface on this side. The number is that of the gateway's first interface.
     pub(super) fn link(self, number: u32) -> String {
         match self {
             Self::Check => format!("nrwdeep{number}"),
@@ -66,9 +67,9 @@ impl Owner {
 /// A namespace with a client, joined to this one.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// The interface here.
+    /// The interface on this side.
     pub(super) host: String,
-    /// `None` once it ends.
+    /// `None` once it is ending.
     tell: Option<Sender<SocketAddr>>,
     told: Receiver<Option<Failed>>,
 }
@@ -76,19 +77,20 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn make(owner: Owner, number: u32) -> Result<Self, String> {
         let host = owner.link(number);
-        // That of a run that was killed goes by itself, but only a little later.
+        // The interface of a killed run disappears by itself, but only a little later.
         remove(&host);
         let addresses = Addresses { owner, number };
         let (tell, jobs) = channel::<SocketAddr>();
         let (say, told) = channel();
         let (is, was) = channel();
-        // A thread has its own namespace, which goes with it, and with that both ends of the pair.
+        // A thread has its own namespace. When it ends, the namespace and both ends of the pair
+        // disappear.
         std::thread::Builder::new()
             .name("scratch".into())
             .spawn(move || {
                 let made = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.desc());
                 let gone = is.send(made.map(|()| nix::unistd::gettid())).is_err();
-                // The first word says that the pair is there.
+                // The first message says that the pair exists.
                 while let (false, Ok(server)) = (gone, jobs.recv()) {
                     let failed = if server.port() == 0 {
                         let drop_all = || privileges::drop_all().map_err(|error| words(&error));
@@ -121,13 +123,13 @@ impl Scratch {
         }
     }
 
-    /// Has the client ask a server.
+    /// Makes the client ask a server.
     pub(super) fn begin(&self, server: SocketAddr) -> Result<(), String> {
         let sent = self.tell.as_ref().map(|tell| tell.send(server).is_ok());
         if sent == Some(true) { Ok(()) } else { Err(GONE.into()) }
     }
 
-    /// What came of it; `None` while the client is at it.
+    /// The result; `None` while the client is still asking.
     pub(super) fn outcome(&self) -> Result<Option<Option<Failed>>, String> {
         match self.told.try_recv() {
             Ok(failed) => Ok(Some(failed)),
@@ -140,7 +142,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         self.tell = None;
-        // Without privileges nobody but the thread's end takes it along, and that a little later.
+        // Without privileges, only the end of the thread removes it, a little later.
         remove(&self.host);
         let until = Instant::now() + Duration::from_secs(2);
         while if_nametoindex(self.host.as_str()).is_ok() && Instant::now() < until {
@@ -149,7 +151,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what a run that was killed left, if the kernel has not yet.
+/// Removes what a killed run left, if the kernel has not done so yet.
 pub(super) fn remove(host: &str) {
     if if_nametoindex(host).is_ok() {
         let _ = ip(&["link", "del", host]);
@@ -161,7 +163,8 @@ const GONE: &str = "the client's thread has ended";
 /// The client's interface, in its own namespace.
 const PEER: &str = "nrwdeep";
 
-/// Of both ends; each gateway of a machine has others, by its first interface's number, and so has each owner.
+/// The addresses of both ends. They differ for each gateway of a machine, by the number of its
+/// first interface, and for each owner.
 #[derive(Clone, Copy, Debug)]
 struct Addresses {
     owner: Owner,
@@ -185,7 +188,7 @@ impl Addresses {
     fn put(self, link: &str, last: u16) -> Result<(), String> {
         let (v4, v6) = (self.v4(last.into()), self.v6(last));
         ip(&["address", "add", &format!("{v4}/30"), "dev", link])?;
-        // Where the kernel has no IPv6, no server address is of it.
+        // If the kernel has no IPv6, no server address needs it.
         let _ = ip(&["address", "add", &format!("{v6}/64"), "dev", link, "nodad"]);
         ip(&["link", "set", link, "up"])
     }
@@ -218,7 +221,7 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 
 /// How long each answer may take.
 const WAIT: Duration = Duration::from_secs(3);
-/// Queries that are sent at once: their replies are more than the client's first window in segments.
+/// Queries that are sent at once. Their replies exceed the client's first window.
 const MANY: u16 = 200;
 
 /// A client's two connections to a server.
@@ -249,8 +252,9 @@ fn connect(server: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A query with its two bytes of length (RFC 1035, 4.2.2), and with an OPT record (RFC 6891, 6.1.2): one that the gateway
-/// adds it takes off the reply again, and where a refusal has none, it leaves that to the kernel's TCP.
+/// A query with its two bytes of length (RFC 1035, 4.2.2) and an OPT record (RFC 6891, 6.1.2).
+/// Without one, the gateway would add it and have to remove it from the reply; and a refusal
+/// without OPT would go to the kernel's TCP.
 fn prefixed(id: u16) -> Vec<u8> {
     let mut query = query(id).to_vec();
     query[11] = 1;

@@ -1,4 +1,4 @@
-//! `narrows-gateway status`: what a gateway does now.
+//! `narrows-gateway status`: what a gateway is doing.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::picture::{Gateway, Picture, took};
 use super::{Failure, options, put};
 
-/// A counter, its sum, and how often it was counted a second between two pictures.
+/// A counter, its total, and its rate per second between two pictures.
 pub(crate) type Row = (Counter, u64, Option<f64>);
 
 /// A picture's counters, with rates since an earlier one.
@@ -45,7 +45,7 @@ pub(crate) fn status(config: &Config, matches: &ArgMatches) -> Result<(), Failur
     Ok(())
 }
 
-/// The counters that are not zero (or all), with rates and words.
+/// The counters that are not zero (or all of them), with rates and descriptions.
 pub(crate) fn table(rows: &[Row], all: bool) -> String {
     let mut text = String::new();
     let shown: Vec<&Row> = rows.iter().filter(|row| all || row.1 > 0).collect();
@@ -60,7 +60,7 @@ pub(crate) fn table(rows: &[Row], all: bool) -> String {
     text
 }
 
-/// A rate with as many digits as say something.
+/// A rate with as many digits as are meaningful.
 pub(crate) fn humane(rate: f64) -> String {
     if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }

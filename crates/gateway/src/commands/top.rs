@@ -1,4 +1,4 @@
-//! `narrows-gateway top`: `status` again and again, with the busiest sources.
+//! `narrows-gateway top`: `status` repeatedly, with the busiest sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
@@ -13,14 +13,14 @@ use super::picture::{Gateway, took};
 use super::status::{humane, rows, table};
 use super::{Failure, options};
 
-/// Sources that are shown.
+/// How many sources are shown.
 const SOURCES: usize = 10;
 
 pub(crate) fn top(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
     let interval = options::interval(matches)?.max(Duration::from_millis(100));
     let gateway = Gateway::find(config)?;
     let times = matches.get_one::<u64>("times").copied().unwrap_or(u64::MAX);
-    // SIGINT ends it between two pictures, with the terminal as it was.
+    // SIGINT ends it between two pictures and leaves the terminal as it was.
     let signals = Signals::new().map_err(Failure::fault)?;
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     let mut before = gateway.look()?;
@@ -38,7 +38,7 @@ pub(crate) fn top(config: &Config, matches: &ArgMatches) -> Result<(), Failure> 
             busiest(&now.sources, &fresh, now.at.saturating_sub(before.at)),
             table(&rows(&now, Some(&before)), false)
         );
-        // Whoever reads it may have gone: head(1).
+        // The reader may have gone, as head(1) does.
         if std::io::stdout()
             .write_all(text.as_bytes())
             .and_then(|()| std::io::stdout().flush())

@@ -1,4 +1,4 @@
-//! `run` with the user-space data path: opens the link, then serves in a thread of its own.
+//! `run` with the user-space data path: opens the link, then serves in a separate thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,10 +24,10 @@ use super::Failure;
 use super::picture::{About, Picture};
 use super::run::DataPath;
 
-/// How long the thread waits at most before it looks whether it is to end.
+/// How long the thread waits at most before it checks whether to end.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Opens everything that needs privileges; nothing is served before [`DataPath::begin`].
+/// Opens everything that needs privileges. It serves nothing before [`DataPath::begin`].
 pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     if config.user.upstream.is_empty() {
         return Err(Failure::refused(
@@ -39,7 +39,7 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
     let publisher = match Publisher::bind(&config.interface) {
         Ok(publisher) => Some(publisher),
         Err(error @ PublishError::Running { .. }) => return Err(Failure::refused(error)),
-        // Nobody but root may keep a gateway from running.
+        // Only root may prevent a gateway from running.
         Err(error) => {
             log(Level::Warning, "status cannot be shown", json!({ "why": error.to_string() }));
             None
@@ -74,18 +74,18 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
     }))
 }
 
-/// The daemon's view of the path.
+/// The path, as the daemon sees it.
 struct InUserSpace {
     secret: Secret,
-    /// What the link was opened for.
+    /// The servers and the port that the link was opened for.
     started: (Vec<IpAddr>, u16),
-    /// Until it begins.
+    /// Present until it begins.
     path: Option<(Path<NetworkLink>, Option<Publisher>)>,
     thread: Option<JoinHandle<io::Result<()>>>,
     shared: Arc<Shared>,
 }
 
-/// What the daemon and the thread tell each other.
+/// What the daemon and the thread share.
 struct Shared {
     end: AtomicBool,
     told: Mutex<Told>,
@@ -93,11 +93,11 @@ struct Shared {
 
 #[derive(Default)]
 struct Told {
-    /// What `status` shows and does not change by itself.
+    /// What `status` shows and what does not change by itself.
     about: Picture,
-    /// For the thread, which takes them.
+    /// New settings for the thread.
     settings: Option<Settings>,
-    /// Of the thread, about once a second.
+    /// The thread updates these about once a second.
     counters: Vec<(Counter, u64)>,
     latencies: Latencies,
     states: Vec<(&'static str, u64)>,
@@ -236,10 +236,10 @@ fn states(path: &mut Path<NetworkLink>) -> Vec<(&'static str, u64)> {
     states
 }
 
-/// What `status` shows, but for what the path knows.
+/// What `status` shows, except what the path knows.
 fn about(config: &Config) -> Picture {
     let settings = KEYS.iter().map(|key| {
-        // TOML as the table shows it is JSON, too.
+        // The table prints TOML values that are valid JSON, too.
         let shown = key.show(config);
         (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
     });
@@ -300,10 +300,11 @@ fn status(path: &mut Path<NetworkLink>, about: Picture) -> Value {
     picture.tell(sources)
 }
 
-/// Sources that are told: so many with the most connections, and so many with the most queries.
+/// How many sources are shown: this many with the most connections, and this many with the most
+/// queries.
 const SOURCES: usize = 500;
 
-/// The states under the names of `status`.
+/// The names of the states in `status`.
 pub(crate) const STATES: [(State, &str); 7] = [
     (State::Syn, "syn"),
     (State::Query, "query"),
@@ -326,7 +327,7 @@ fn settings(config: &Config, secret: &Secret) -> Settings {
     core_settings(config, secret.keys(unix_s(), config.rotation))
 }
 
-/// Each place of the server answers over UDP; without TCP, what is unusual cannot be carried there.
+/// Each server place must answer over UDP. Without TCP, unusual queries cannot be served there.
 fn check_upstream(config: &Config) -> Result<(), Failure> {
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
     for &to in &config.user.upstream {
@@ -342,7 +343,8 @@ fn check_upstream(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the kernel does beside us with packets of the service, where it forwards or does not.
+/// Warns if the kernel forwards packets of the service although it should not, or does not although
+/// it should.
 fn warn_of_forwarding(config: &Config) {
     for (v4, name) in [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")] {
         let Some(address) = config.servers.iter().find(|address| address.is_ipv4() == v4) else {

@@ -3,21 +3,22 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a configuration is refused. Displays as one line that names the place, the key and the mend.
+/// Why a configuration is refused. Displays as one line that names the place, the key and what to
+/// do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// The file cannot be read.
     Unreadable {
         /// Its path.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
-    /// The file is no TOML.
+    /// The file is not TOML.
     Syntax {
         /// File and line.
         place: String,
-        /// The parser's words.
+        /// The parser's message.
         what: String,
     },
     /// A key that does not exist.
@@ -29,18 +30,18 @@ pub enum ConfigError {
         /// The nearest key that exists.
         nearest: String,
     },
-    /// A key's value is of another kind, out of its range, or does not fit another's.
+    /// A key's value has the wrong kind, is out of range, or does not fit another key's.
     Value {
-        /// File and line, or the flag; empty where values of several places do not fit.
+        /// File and line, or the flag; empty if values from several places do not fit together.
         place: String,
         /// The key.
         key: String,
         /// What is wrong.
         what: String,
-        /// The mend.
+        /// What to do.
         hint: String,
     },
-    /// A key that has no default is named nowhere.
+    /// A key without a default is not set.
     Missing {
         /// The key.
         key: &'static str,
@@ -83,7 +84,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Foreign text as a line can hold it: the start and the end of what is long.
+/// Foreign text shortened for one line: only the start and the end of a long text.
 fn in_part(text: &str) -> Cow<'_, str> {
     let ends = (text.char_indices().nth(100), text.char_indices().nth_back(59));
     match ends {

@@ -1,8 +1,8 @@
-//! What an operator can set: one list of keys, the same in the TOML file and as flags.
+//! What an operator can set: one list of keys, which are the same in the TOML file and as flags.
 //!
-//! [`Config`] is the result, [`table`] the list of keys with their names, kinds and words. A file is read
-//! first and flags are laid over it; a key that neither names keeps its default. Nothing is ignored: a key
-//! that does not exist is an error that names the nearest one.
+//! [`Config`] is the result, and [`table`] lists the keys with their names, kinds and help texts. A
+//! file is read first, and flags override it. A key that is in neither keeps its default. Nothing
+//! is ignored: an unknown key is an error that names the nearest one.
 
 mod error;
 mod read;
@@ -26,11 +26,12 @@ pub const SERVERS_MAX: usize = 16;
 /// All settings. [`table::KEYS`] says each one's meaning, as the reference in README.md does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the values come from that nobody names.
+    /// The preset that keys without a value take theirs from.
     pub preset: Preset,
-    /// The interface that clients are on; the first where there are several, by whose name the gateway goes.
+    /// The interface that clients are on. If there are several, this is the first, and the gateway
+    /// has its name.
     pub interface: String,
-    /// Further interfaces that clients come in or are answered by.
+    /// Further interfaces on which clients come in or replies leave.
     pub more_interfaces: Vec<String>,
     /// The server's addresses on this machine, at most [`SERVERS_MAX`].
     pub servers: Vec<IpAddr>,
@@ -38,41 +39,42 @@ pub struct Config {
     pub mode: Mode,
     /// The DNS port; the paper's `port`.
     pub port: u16,
-    /// Which clients are served; what others send passes untouched; the paper's `active`.
+    /// Which clients are served; packets of others pass untouched. The paper's `active`.
     pub active: Active,
-    /// How long the server has to answer at all; the paper's `timeout`.
+    /// How long the server may take to answer at all; the paper's `timeout`.
     pub timeout: Span,
-    /// How long the server has to answer over UDP before a query that comes again goes to it over TCP.
+    /// How long the server may take to answer over UDP. A query that comes again after that goes to
+    /// it over TCP.
     pub patience: Span,
-    /// How long a connection without a word is kept before it is closed.
+    /// How long a silent connection is kept before it is closed.
     pub idle: Span,
     /// Who closes a connection after the reply.
     pub close: Close,
     /// When a query is acknowledged.
     pub acknowledge: Acknowledge,
-    /// True: zone transfers are left to the kernel's TCP; the paper's `axfr_detect`.
+    /// True: the kernel's TCP gets zone transfers. The paper's `axfr_detect`.
     pub axfr_detect: bool,
-    /// True: queries after the first of a connection are served too.
+    /// True: later queries of a connection are served too.
     pub later_queries: bool,
-    /// And those that come before the reply to the one before, where the programs serve.
+    /// True: so are those that come before the previous reply, if the programs can serve them.
     pub several_queries: bool,
-    /// 0 nothing, 1 errors, 2 what happens, 3 for debugging; the paper's `loglevel`.
+    /// 0 nothing, 1 errors, 2 what happens, 3 debugging; the paper's `loglevel`.
     pub loglevel: u8,
-    /// The EDNS payload size that is asked of the server for queries that came over TCP, in bytes.
+    /// The EDNS payload size asked of the server for queries over TCP, in bytes.
     pub edns_size: u16,
-    /// Segments of one reply at most; longer replies are the kernel's.
+    /// The most segments of one reply; the kernel sends longer ones.
     pub max_segments: u16,
-    /// UDP replies to others that are longer than this many bytes are truncated; 0: none.
+    /// Longer UDP replies to other clients are truncated; in bytes, 0: none.
     pub truncate_over: u16,
-    /// The file with the secret that cookie keys are made from; `None`: one of this machine's own.
+    /// The file with the secret for cookie keys; `None`: this machine makes its own.
     pub secret: Option<PathBuf>,
     /// How long a key makes cookies.
     pub rotation: Span,
-    /// What happens to the attachments when the daemon is told to end.
+    /// What happens to the attachments when the daemon ends.
     pub on_exit: OnExit,
-    /// Where Prometheus reads metrics; `None`: nowhere.
+    /// Where Prometheus reads the metrics; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
-    /// How long the server may take to answer the first query at start.
+    /// How long the server may take to answer the first query at the start.
     pub server_wait: Span,
     /// How often `run` makes real connections to each server address; zero: never.
     pub check_every: Span,
@@ -80,9 +82,9 @@ pub struct Config {
     pub bpffs: PathBuf,
     /// The SYN cache of the paper.
     pub syncache: SynCache,
-    /// What one source may do.
+    /// How much one source may use.
     pub limits: Limits,
-    /// How much is kept.
+    /// How much is stored.
     pub cache: Cache,
     /// The user-space data path.
     pub user: User,
@@ -98,7 +100,7 @@ impl Active {
     /// None: everything passes, as if the gateway were not there.
     pub const NONE: Self = Self(0);
 
-    /// This many in ten thousand, or all where it is more.
+    /// This many in ten thousand; larger numbers mean all.
     pub fn of(in_ten_thousand: u16) -> Self {
         Self(in_ten_thousand.min(10_000))
     }
@@ -108,7 +110,7 @@ impl Active {
         self != Self::NONE
     }
 
-    /// The bound of the hashes of those that are served, as the data paths have it; `u32::MAX`: all.
+    /// The bound of the hashes that are served, for the data paths; `u32::MAX`: all.
     pub fn share(self) -> u32 {
         (u64::from(self.0) * u64::from(u32::MAX) / 10_000) as u32
     }
@@ -126,15 +128,15 @@ pub struct User {
     pub link: UserLink,
     /// Where the server answers, over UDP and TCP: one for all server addresses, or one for each in their order.
     pub upstream: Vec<SocketAddr>,
-    /// Queries that are with the server at once; more are dropped, and come again.
+    /// The most queries with the server at once. Further ones are dropped, and come again.
     pub queries: u32,
-    /// Connections that go on with TCP at once; more are reset.
+    /// The most connections at once that continue with TCP. Further ones are reset.
     pub relays: u32,
-    /// The server is told whose query or connection it gets, by the PROXY protocol: over UDP and TCP, or over UDP alone.
+    /// Whether the PROXY protocol tells the server its client: over UDP and TCP, or only over UDP.
     pub proxy_protocol: Option<Transport>,
 }
 
-/// Where the user-space data path has its packets from.
+/// Where the user-space data path gets its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserLink {
     /// A TUN device that the gateway makes, into which the server addresses are routed.
@@ -146,7 +148,7 @@ pub enum UserLink {
 /// Which data path is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The first of the others that this kernel and interface can do.
+    /// The first of the others that this kernel and interface support.
     Auto,
     /// XDP in the interface's driver.
     Native,
@@ -168,13 +170,13 @@ pub enum Close {
 /// When a client's query is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// With its reply, so that a client that misses that sends its query again.
+    /// With its reply, so that a client that misses the reply sends its query again.
     WithReply,
-    /// When it comes, as in the paper.
+    /// When it arrives, as in the paper.
     AtOnce,
 }
 
-/// The values of settings that nobody names.
+/// The source of the default values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// The gateway's own.
@@ -188,50 +190,51 @@ pub enum Preset {
 pub enum OnExit {
     /// They are removed; the machine is as it was.
     Detach,
-    /// They stay and go on serving; the next run takes them over.
+    /// They stay and continue to serve; the next run takes them over.
     Keep,
 }
 
 /// The SYN cache of the paper, in place of cookies alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynCache {
-    /// True: a SYN makes an entry while there is room, and a cookie alone otherwise.
+    /// True: a SYN makes an entry if there is room, and otherwise gets only a cookie.
     pub active: bool,
     /// Buckets; `net.inet.tcp.syncache.hashsize`.
     pub hashsize: u32,
-    /// Entries at once; `net.inet.tcp.syncache.cachelimit`.
+    /// The most entries at once; `net.inet.tcp.syncache.cachelimit`.
     pub cachelimit: u32,
-    /// Entries in one bucket; `net.inet.tcp.syncache.bucketlimit`.
+    /// The most entries in one bucket; `net.inet.tcp.syncache.bucketlimit`.
     pub bucketlimit: u32,
 }
 
-/// What one source may do: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// How much one source may use. A source is an IPv4 address, or the first 64 bits of an IPv6
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// SYNs a second that are answered, on average; 0: no limit.
+    /// Answered SYNs per second, on average; 0: no limit.
     pub syn_rate: u32,
-    /// SYNs that are answered at once after silence.
+    /// Answered SYNs at once after silence.
     pub syn_burst: u32,
-    /// Queries on new connections a second, on average; 0: no limit.
+    /// Queries on new connections per second, on average; 0: no limit.
     pub query_rate: u32,
     /// Queries at once after silence.
     pub query_burst: u32,
-    /// Connections that the kernel's TCP has at once; 0: no limit.
+    /// The most connections at once that the kernel's TCP has; 0: no limit.
     pub adoptions: u32,
 }
 
-/// How much is kept. These are sizes of kernel maps: a change needs a restart.
+/// How much is stored. These are sizes of kernel maps, so a change needs a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Connections from their query on; when there are more, the one that is longest unused goes.
+    /// Connections, from their query on. If there are more, the least recently used one is removed.
     pub connections: u32,
-    /// Sources whose rates are followed.
+    /// Sources whose rates are tracked.
     pub sources: u32,
-    /// Names whose replies were too long, whose next queries go to the kernel's TCP at once.
+    /// Names with replies that were too long. The kernel's TCP gets their next queries at once.
     pub names: u32,
     /// How long such a name is remembered.
     pub names_for: Span,
-    /// Bytes of queries and replies, until newer ones take their room; a power of two.
+    /// Bytes of queries and replies, kept until newer ones need the room; a power of two.
     pub ring: Bytes,
 }
 
@@ -296,7 +299,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings where nothing but a preset is named.
+    /// The settings if nothing but a preset is given.
     pub fn of(preset: Preset) -> Self {
         let own = Self { preset, ..Self::default() };
         match preset {
@@ -313,8 +316,8 @@ impl Config {
         }
     }
 
-    /// Checks what no single key can: that an interface and a server are named, and that values fit each
-    /// other. `run` and `check` need this; `status` and `detach` need the interface alone.
+    /// Checks what no single key can: that an interface and a server are set, and that values fit
+    /// each other. `run` and `check` need this; `status` and `detach` only need the interface.
     ///
     /// # Errors
     ///
@@ -371,7 +374,8 @@ impl Config {
             return refuse("user.proxy_protocol", what, "leave it out, or mode = \"user\"");
         }
         if self.rotation < Span::from_secs(64) {
-            // A cookie is accepted for up to 64 s, and only the present key and the one before are known.
+            // A cookie is accepted for up to 64 s, and only the present key and the previous one
+            // are known.
             return refuse(
                 "rotation",
                 "shorter than the 64 s that a cookie lives".into(),
@@ -390,12 +394,12 @@ impl Config {
         Ok(())
     }
 
-    /// All interfaces, the first one first.
+    /// All interfaces; the first one comes first.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.interface).chain(&self.more_interfaces).map(String::as_str)
     }
 
-    /// Checks that an interface is named, and could exist.
+    /// Checks that an interface is set and that its name is possible.
     ///
     /// # Errors
     ///
@@ -493,7 +497,7 @@ mod tests {
     #[test]
     fn one_source_cannot_fill_the_connections_with_the_defaults() {
         let config = Config::default();
-        // Each silent from its reply on: PROTOCOL.md, "Time".
+        // Each is silent after its reply: PROTOCOL.md, "Time".
         let seconds = config.idle.as_ps() / 1_000_000_000_000 + 64;
         let limits = &config.limits;
         let most = u64::from(limits.query_burst) + u64::from(limits.query_rate) * seconds;

@@ -1,4 +1,4 @@
-//! From text to a [`Config`]: the TOML file, and flags over it.
+//! Turns text into a [`Config`]: the TOML file, overridden by flags.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,18 +12,19 @@ use toml::de::{DeTable, DeValue};
 use super::table::{KEYS, Key, Raw, key};
 use super::{Config, ConfigError, Preset};
 
-/// Bytes of a configuration file at most.
+/// The most bytes of a configuration file.
 const FILE_MAX: u64 = 1 << 20;
 
 /// Reads a configuration file over `base`.
 ///
 /// # Errors
 ///
-/// Any [`ConfigError`] but [`ConfigError::Missing`]; the first one in the file.
+/// Any [`ConfigError`] except [`ConfigError::Missing`]; the first one in the file.
 pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let place = path.display().to_string();
     let unreadable = |why: String| ConfigError::Unreadable { path: place.clone(), why };
-    // A FIFO that nobody writes to must not hold it up: opened so, it is empty, and refused below.
+    // A FIFO without a writer must not block: opened in this way, it is empty, and is refused
+    // below.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = file.map_err(|error| unreadable(plain(&error)))?;
     let about = file.metadata().map_err(|error| unreadable(plain(&error)))?;
@@ -31,7 +32,7 @@ pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
         return Err(unreadable("is no regular file".into()));
     }
     let mut bytes = Vec::new();
-    // Files of /proc say that they are empty: what is read counts.
+    // Files of /proc claim to be empty, so only what is read counts.
     file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(plain(&error)))?;
     if bytes.len() as u64 > FILE_MAX {
         return Err(unreadable(format!("is longer than {FILE_MAX} bytes")));
@@ -40,7 +41,7 @@ pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     parse_file(&place, &text, base)
 }
 
-/// Reads the text of a configuration file; `name` is what messages call the file.
+/// Reads the text of a configuration file; messages call the file `name`.
 ///
 /// # Errors
 ///
@@ -68,7 +69,7 @@ pub fn parse_file(name: &str, text: &str, base: Config) -> Result<Config, Config
     Ok(config)
 }
 
-/// Lays flags over `base`: names of keys and the values behind them, one or several.
+/// Applies flags to `base`: keys and their values, one or several each.
 ///
 /// # Errors
 ///
@@ -86,7 +87,8 @@ pub fn with_flags(
     Ok(config)
 }
 
-/// Reads a configuration file, if there is one, lays flags over it, and both over the preset that they name.
+/// Reads a configuration file, if there is one, applies flags, and bases both on the preset that
+/// they name.
 ///
 /// # Errors
 ///
@@ -112,7 +114,7 @@ enum Found<'a> {
     Section,
 }
 
-/// All keys with where they stand; a table counts as its keys where it can be one of ours.
+/// All keys with their places. A table counts as its keys if it can be one of ours.
 fn collect<'a>(prefix: &str, table: &'a DeTable<'a>, found: &mut Vec<(usize, String, Found<'a>)>) {
     for (name, value) in table {
         let name: &Spanned<_> = name;
@@ -152,7 +154,8 @@ fn set(config: &mut Config, key: &Key, value: &Raw, place: String) -> Result<(),
     })
 }
 
-/// The key or table whose name is nearest; the last part counts too, for keys in the wrong table.
+/// The key or table with the nearest name. Its last part also counts, to find keys in the wrong
+/// table.
 fn nearest(name: &str) -> String {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &str| {
@@ -166,7 +169,7 @@ fn nearest(name: &str) -> String {
     known.min_by_key(|known| distance(known)).unwrap_or_default().to_owned()
 }
 
-/// The system's words without "(os error 2)".
+/// The system's message without "(os error 2)".
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
@@ -263,7 +266,7 @@ mod tests {
         let paper = Config::of(Preset::Hayes2010);
         let expected = Config { close: Close::Keep, active: Active::ALL, ..paper };
         assert_eq!(config, expected);
-        // A flag says that it is another one.
+        // Then a flag selects another preset.
         let flags = vec![(key("preset").expect("it exists"), vec!["narrows".to_owned()])];
         assert_eq!(layered(Some(&path), &flags), Ok(Config::default()));
         std::fs::remove_file(&path).expect("it is there");
@@ -337,7 +340,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_or_no_text_is_refused() {
         let path = std::env::temp_dir().join(format!("nrw-config-{}.toml", std::process::id()));
-        // A hole: nothing of its 8 GiB is on the disk, and no more than is allowed is read.
+        // A hole: none of its 8 GiB is on the disk, and only as much as is allowed is read.
         let long = File::create(&path).expect("a file");
         long.set_len(8 << 30).expect("a hole");
         let error = read_file(&path, Config::default()).expect_err("too long").to_string();

@@ -1,4 +1,5 @@
-//! Every key: its name in the file (and, with `-` for `.` and `_`, as a flag), its kind, its words.
+//! All keys: the name in the file (and as a flag, with `-` for `.` and `_`), the kind and the help
+//! text.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::user::proxied::Transport;
 pub struct Key {
     /// Its name in the file: `timeout`, `syncache.hashsize`.
     pub name: &'static str,
-    /// What is written behind a flag: `SPAN`, `N`, ...
+    /// What stands for the value behind the flag: `SPAN`, `N`, ...
     pub placeholder: &'static str,
     /// Whether a running gateway takes a new value on SIGHUP.
     pub live: bool,
@@ -34,11 +35,11 @@ impl Key {
         self.name.replace(['.', '_'], "-")
     }
 
-    /// Takes a value.
+    /// Sets a value.
     ///
     /// # Errors
     ///
-    /// Where the value is of another kind or out of its range.
+    /// If the value has another kind or is out of range.
     pub fn set(&self, config: &mut Config, value: &Raw) -> Result<(), Wrong> {
         (self.set)(config, value)
     }

@@ -1,4 +1,4 @@
-//! Values as they stand in a file or behind a flag, to settings and back.
+//! Turns values from a file or a flag into settings, and back.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -6,29 +6,29 @@ use narrows_units::{Span, parse_bytes, parse_span};
 
 use super::Active;
 
-/// A value as it stands in a file or behind a flag.
+/// A value from a file or a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// Text behind a flag: any kind may be meant.
+    /// The text of a flag, which may mean any kind.
     Flag(String),
-    /// A string of the file.
+    /// A string from the file.
     Text(String),
-    /// A whole number of the file.
+    /// A whole number from the file.
     Whole(i64),
-    /// A truth value of the file.
+    /// A truth value from the file.
     Truth(bool),
-    /// An array of the file, or a flag that was given several times.
+    /// An array from the file, or a flag that was given several times.
     List(Vec<Raw>),
-    /// A kind that no key takes; its name.
+    /// A kind that no key takes, by its name.
     Other(&'static str),
 }
 
-/// What is wrong with a value, and the mend.
+/// What is wrong with a value, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// What is wrong.
     pub what: String,
-    /// The mend.
+    /// What to do.
     pub hint: String,
 }
 
@@ -206,7 +206,7 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
             }
             Ok(all)
         }
-        // A whole list behind a flag, as it is shown.
+        // A whole list behind a flag, in the form in which it is shown.
         Raw::Flag(list) if serde_json::from_str::<Vec<String>>(list).is_ok() => {
             let items: Vec<String> = serde_json::from_str(list).unwrap_or_default();
             sockets(&Raw::List(items.into_iter().map(Raw::Text).collect()))
@@ -231,7 +231,8 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for: `::ffff:192.0.2.53`, RFC 4291 (2.5.5.2). No packet has it.
+/// The IPv4 address in an IPv6 one: `::ffff:192.0.2.53`, RFC 4291 (2.5.5.2). No packet has such an
+/// address.
 fn as_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped(),
@@ -240,11 +241,11 @@ fn as_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
 }
 
 pub(super) fn quoted(text: &str) -> String {
-    // TOML's basic strings share JSON's escapes.
+    // JSON has the same escapes as TOML's basic strings.
     serde_json::Value::from(text).to_string()
 }
 
-/// A span as the file has it, in its largest whole unit.
+/// A span in the file's notation, in its largest whole unit.
 pub(super) fn show_span(span: Span) -> String {
     let ps = span.as_ps();
     const UNITS: [(&str, u64); 6] = [
@@ -263,7 +264,7 @@ pub(super) fn show_span(span: Span) -> String {
     quoted(&if ps == 0 { "0 s".into() } else { format!("{ps} ps") })
 }
 
-/// A number of bytes as the file has it.
+/// A number of bytes in the file's notation.
 pub(super) fn show_bytes(bytes: u64) -> String {
     quoted(&match bytes {
         0 => "0 B".into(),

@@ -1,4 +1,4 @@
-//! What is kept beside the pinned maps: who attached the programs and how, and the machine's own secret.
+//! What is pinned beside the maps: who attached the programs and how, and the machine's own secret.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 use serde_json::{Value, json};
@@ -10,10 +10,11 @@ use crate::checked::Checked;
 use crate::config::Config;
 use crate::keys::{Secret, unix_s};
 
-/// What is pinned beside the maps for people and later versions: who attached this, and how.
+/// What is pinned beside the maps for people and later versions: who attached the programs, and
+/// how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// The version that attached or took over last.
+    /// The version that last attached them or took them over.
     pub version: String,
     /// [`load::layout`] of that version.
     pub layout: u64,
@@ -23,14 +24,14 @@ pub struct About {
     pub started_at: u64,
     /// How XDP runs.
     pub mode: String,
-    /// All settings as they were then, by name.
+    /// All settings at that time, by name.
     pub settings: Value,
 }
 
 impl About {
     pub(super) fn of(config: &Config, mode: XdpMode) -> Self {
         let settings = crate::config::table::KEYS.iter().map(|key| {
-            // TOML as the table shows it is JSON, too.
+            // The table prints TOML values that are valid JSON, too.
             let shown = key.show(config);
             (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
         });
@@ -44,7 +45,7 @@ impl About {
         }
     }
 
-    /// Reads it; `None` where there is none, or it is damaged.
+    /// Reads it; `None` if there is none, or it is damaged.
     pub fn read(pins: &Pins) -> Option<Self> {
         let map = MapHandle::from_pinned_path(pins.path("about")).ok()?;
         let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
@@ -71,7 +72,7 @@ impl About {
     }
 }
 
-/// What came of the checks; nothing where none is kept, or what is kept is damaged.
+/// The results of the checks; empty if none are stored or they are damaged.
 pub(super) fn read_checks(pins: &Pins) -> Vec<Checked> {
     let read = || {
         let map = MapHandle::from_pinned_path(pins.path("checks")).ok()?;
@@ -89,7 +90,7 @@ pub(super) fn write_checks(pins: &Pins, checks: &[Checked]) -> Result<(), Kernel
     keep(pins, "checks", &bytes)
 }
 
-/// The machine's own secret: the one that was kept, or a new one.
+/// The machine's own secret: the stored one, or a new one.
 pub(super) fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
     let kept = MapHandle::from_pinned_path(pins.path("secret"))
         .ok()
@@ -104,7 +105,7 @@ pub(super) fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
     Ok(secret)
 }
 
-/// Keeps bytes beside the pinned maps: a map of one element.
+/// Stores bytes beside the pinned maps, in a map of one element.
 fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
     let refused = |error: libbpf_rs::Error| KernelError::refused(format!("pinning {name}"), error);
     let options = libbpf_sys::bpf_map_create_opts {
@@ -127,7 +128,7 @@ fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
     map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(refused)
 }
 
-/// Room for [`About`], far more than its text.
+/// Room for [`About`], far more than its text needs.
 const ABOUT_SIZE: usize = 8192;
 
 /// Room for [`Checked`] of each server address.
@@ -158,7 +159,7 @@ mod tests {
             "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address"),
             53_535,
         );
-        // What takes most as JSON for a character, for a byte, and as text.
+        // Characters that take the most bytes as JSON, per byte, and as text.
         for word in ["\u{1}", "\n", "\u{1f600}"] {
             let longest = Checked::new(server, u64::MAX, Some(word.repeat(10_000)));
             let length = longest.object().to_string().len();

@@ -1,4 +1,4 @@
-//! Attaches loaded programs to an interface, or gives pinned links the new ones, and pins what is new.
+//! Attaches loaded programs to an interface, or gives them to pinned links, and pins what is new.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,7 +12,7 @@ use super::pins::Pins;
 use crate::interface::Interface;
 use crate::log::{Level, log};
 
-/// Attaches the three programs, or gives pinned links the new ones.
+/// Attaches the three programs, or gives them to pinned links.
 pub(super) fn attach(
     loaded: &Loaded,
     interface: &Interface,
@@ -30,7 +30,7 @@ pub(super) fn attach(
     Ok((made, mode))
 }
 
-/// The first mode in which it can be attached; the last one's error where there is none.
+/// The first mode in which attaching works, or the last mode's error.
 fn first<T>(
     modes: &[XdpMode],
     mut attach: impl FnMut(XdpMode) -> Result<T, KernelError>,
@@ -78,7 +78,7 @@ fn attach_one(
             link.update(program).map_err(|error| refused("replacing the program of", &error))?;
             return Ok(link);
         }
-        // Of an interface that is gone, or in another mode.
+        // A link whose interface is gone, or that has another mode.
         let _ = link.detach();
     }
     pins.remove(&name);
@@ -96,7 +96,7 @@ fn has_mode(hook: Hook, interface: &Interface) -> bool {
     }
 }
 
-/// Pins maps: new ones take the place of old ones in one step.
+/// Pins maps. A new map replaces an old one in one step.
 pub(super) fn pin_maps(loaded: &Loaded, pins: &Pins) -> Result<(), KernelError> {
     for (name, map) in &loaded.maps {
         if loaded.reused.contains(name) {
@@ -104,7 +104,7 @@ pub(super) fn pin_maps(loaded: &Loaded, pins: &Pins) -> Result<(), KernelError> 
         }
         let refused =
             |error: &dyn std::fmt::Display| KernelError::refused(format!("pinning {name}"), error);
-        // Names with a dot are the file system's own.
+        // The bpf file system reserves names with a dot.
         let new = format!("new_{name}");
         pins.remove(&new);
         let mut handle = MapHandle::try_from(map).map_err(|error| refused(&error))?;

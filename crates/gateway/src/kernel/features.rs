@@ -1,4 +1,4 @@
-//! What this kernel and an interface can do, found out without changing either.
+//! What this kernel and an interface support, found out without changing either.
 
 use libbpf_rs::Btf;
 use libbpf_rs::btf::types::Func;
@@ -12,30 +12,30 @@ use crate::interface::Interface;
 pub struct Features {
     /// The kernel describes its types (CONFIG_DEBUG_INFO_BTF), which kfuncs need.
     pub btf: bool,
-    /// `bpf_cast_to_kern_ctx` (Linux 6.2): tells whether a packet's checksum is to be finished by others.
+    /// `bpf_cast_to_kern_ctx` (Linux 6.2): says whether a packet's checksum will be finished later.
     pub cast_to_kern_ctx: bool,
     /// `bpf_sk_assign_tcp_reqsk` (Linux 6.9): hands a connection to the kernel's TCP.
     pub assign_reqsk: bool,
     /// Links for tc (Linux 6.6).
     pub tcx: bool,
-    /// XDP in the interface's driver; `None`: only an attempt tells.
+    /// XDP in the interface's driver; `None`: only a try can tell.
     pub native: Option<bool>,
     /// The interface's frames have Ethernet headers.
     pub ethernet: bool,
-    /// `net.ipv4.tcp_syncookies`, without which the kernel takes no connection over.
+    /// `net.ipv4.tcp_syncookies`. Without it, the kernel takes no connection over.
     pub syncookies: Option<u8>,
     /// What is attached to the interface's XDP hook.
     pub xdp: XdpState,
 }
 
 impl Features {
-    /// Looks at the kernel and the interface.
+    /// Examines the kernel and the interface.
     ///
     /// # Errors
     ///
-    /// Where the kernel does not tell.
+    /// If the kernel does not tell.
     pub fn of(interface: &Interface) -> Result<Self, KernelError> {
-        // What is missing is told in our words.
+        // Our own messages say what is missing, not libbpf's.
         let printing = libbpf_rs::set_print(None);
         let btf = Btf::from_vmlinux().ok();
         libbpf_rs::set_print(printing);
@@ -49,7 +49,7 @@ impl Features {
             cast_to_kern_ctx: kfunc("bpf_cast_to_kern_ctx"),
             assign_reqsk: kfunc("bpf_sk_assign_tcp_reqsk"),
             tcx,
-            // Kernels with TCX tell; a driver that tells nothing there has none.
+            // Kernels with TCX report this; a driver that reports nothing there has no XDP.
             native: match xdp.features {
                 Some(features) => Some(features & NETDEV_XDP_ACT_BASIC != 0),
                 None => tcx.then_some(false),
@@ -62,7 +62,7 @@ impl Features {
         })
     }
 
-    /// The first feature that the in-kernel data path needs and that is not there, with the mend.
+    /// The first missing feature that the in-kernel data path needs, with what to do.
     pub fn lacking(&self) -> Option<(&'static str, String)> {
         let newer = |version: &str| format!("Linux {version} or newer, or {USER}");
         if !self.btf {
@@ -92,7 +92,7 @@ impl Features {
     }
 }
 
-/// The way without the in-kernel path, and what it needs that the configuration for that path does not have.
+/// The alternative to the in-kernel path, and which of its settings the configuration still lacks.
 const USER: &str =
     "--mode user with --user-upstream and a --server that is no address of this machine";
 /// `NETDEV_XDP_ACT_BASIC`, linux/netdev.h: pass, drop, abort and TX.

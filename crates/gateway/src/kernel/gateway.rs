@@ -1,4 +1,4 @@
-//! A gateway on an interface: started or taken over, told new settings, and ended.
+//! A gateway on an interface: starts it or takes it over, gives it new settings, and ends it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,8 @@ use crate::ways::Ways;
 /// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
 pub const RING_UNIT: u32 = 64;
 
-/// A gateway that is attached to an interface. Ends by [`Gateway::detach`]; dropped, it stays attached.
+/// A gateway that is attached to an interface. [`Gateway::detach`] ends it; if it is dropped, it
+/// stays attached.
 #[derive(Debug)]
 pub struct Gateway {
     interfaces: Vec<Interface>,
@@ -42,7 +43,7 @@ pub struct Gateway {
     secret: Secret,
     around: Around,
     sweeper: Sweeper,
-    /// `None` where the kernel does not say.
+    /// `None` if the kernel does not say.
     held: Option<Held>,
     swept: Swept,
     sweep_at: Instant,
@@ -50,7 +51,7 @@ pub struct Gateway {
     _lock: Lock,
 }
 
-/// What counts the connections of sources, where the kernel says which there are.
+/// Counts the connections of sources, if the kernel lists them.
 fn held() -> Option<Held> {
     Held::new()
         .inspect_err(|error| {
@@ -60,19 +61,20 @@ fn held() -> Option<Held> {
         .ok()
 }
 
-/// What a start did.
+/// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// A gateway that was attached already was taken over.
+    /// A gateway that was already attached was taken over.
     pub taken_over: bool,
-    /// Pinned maps that go on.
+    /// Pinned maps that are used further.
     pub reused: Vec<String>,
     /// Pinned maps that did not fit.
     pub replaced: Vec<String>,
 }
 
 impl Gateway {
-    /// Says whether the in-kernel data path can run here and in which mode, without touching anything.
+    /// Says whether the in-kernel data path can run here and in which mode, without changing
+    /// anything.
     ///
     /// # Errors
     ///
@@ -102,7 +104,7 @@ impl Gateway {
         Ok(match config.mode {
             Mode::Native => vec![XdpMode::Native],
             Mode::Generic => vec![XdpMode::Generic],
-            // What runs goes on as it is.
+            // What already runs can go on as it is.
             Mode::Auto | Mode::User => match (ours, features.native) {
                 (Some(mode), _) => vec![mode],
                 (None, Some(false)) => vec![XdpMode::Generic],
@@ -116,7 +118,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// As [`Gateway::probe`], [`KernelError::Running`], and where the kernel refuses a step; the machine is as before then.
+    /// As [`Gateway::probe`], [`KernelError::Running`], and if the kernel refuses a step. The
+    /// machine is then as before.
     pub fn start(
         config: &Config,
         interfaces: &[Interface],
@@ -130,7 +133,7 @@ impl Gateway {
         let new = pins.create()?;
         let result = Self::start_at(config, &places, secret, &pins);
         if new && result.is_err() {
-            // Links that were made are closed by now and go with their pins.
+            // New links are closed by now and go away with their pins.
             let _ = pins.remove_all();
         }
         result
@@ -172,7 +175,7 @@ impl Gateway {
                 &settings::of(config, &interfaces, mode, keys, around),
             )
         };
-        // Right in either mode, if slower in one.
+        // This is right in either mode, if slower in one of them.
         write_settings(XdpMode::Generic)?;
 
         let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
@@ -189,7 +192,8 @@ impl Gateway {
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
         About::of(config, mode).write(pins)?;
-        // Those of an earlier run say nothing of this one. Made while there are privileges for it.
+        // The checks of an earlier run say nothing about this one. The map is made here, while
+        // there are privileges for it.
         super::about::write_checks(pins, &[])?;
         let started = Started {
             taken_over,
@@ -216,48 +220,50 @@ impl Gateway {
         Ok((gateway, started))
     }
 
-    /// From now on, what the machine does besides is not logged: another gateway of this process says it.
+    /// Stops logging what the machine does besides, because another gateway of this process logs
+    /// it.
     #[must_use]
     pub fn quiet(mut self) -> Self {
         self.quiet = true;
         self
     }
 
-    /// Keeps what came of the checks beside the maps, for `status`.
+    /// Stores the results of the checks beside the maps, for `status`.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn keep_checks(&self, checks: &[Checked]) -> Result<(), KernelError> {
         super::about::write_checks(&self.pins, checks)
     }
 
-    /// The interfaces that it serves, the first one first.
+    /// The interfaces that it serves; the first one comes first.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// How XDP runs: generic where it does on any of the interfaces.
+    /// How XDP runs: generic if it does so on any of the interfaces.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// A map by its name.
+    /// A map, by name.
     ///
     /// # Errors
     ///
-    /// Where the programs have none of this name.
+    /// If the programs have no map of this name.
     pub fn map(&self, name: &str) -> Result<&MapHandle, KernelError> {
         self.maps
             .get(name)
             .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
     }
 
-    /// Writes settings anew: the configuration's, the keys of the moment, the clock's offset, the interface's MTU.
+    /// Writes the settings anew: those of the configuration, the current keys, the clock offset and
+    /// the interface's MTU.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn refresh(&mut self, config: &Config) -> Result<(), KernelError> {
         for interface in &mut self.interfaces {
             if let Ok(now) = Interface::find(&interface.name) {
@@ -274,7 +280,7 @@ impl Gateway {
         );
         let map = self.map("settings")?;
         let mut present = settings::read(map)?;
-        // The clocks drift against each other by less than this matters; steps do.
+        // The drift between the clocks is too small to matter; steps matter.
         if present.wall_offset_ns.wrapping_sub(wanted.wall_offset_ns).cast_signed().unsigned_abs()
             < 100_000_000
         {
@@ -291,7 +297,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Notes what the kernel does besides, and says what is new of it.
+    /// Notes what the kernel does besides, and logs what has changed.
     fn look_around(&mut self) {
         let (before, now) = (self.around, Around::look(self.around));
         self.around = now;
@@ -316,12 +322,13 @@ impl Gateway {
         }
     }
 
-    /// Removes and closes entries whose time is over; to be called about once a second. Where there are so many
-    /// entries that looking at them takes more than half a percent of a processor, it does so less often: `None`.
+    /// Removes and closes entries whose time is over. Call this about once a second. If there are
+    /// so many entries that a sweep takes more than half a percent of a processor, it sweeps less
+    /// often and returns `None`.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn sweep(&mut self, config: &Config) -> Result<Option<Swept>, KernelError> {
         let started = Instant::now();
         if started < self.sweep_at {
@@ -362,7 +369,8 @@ impl Gateway {
         Ok(Some(swept))
     }
 
-    /// Says, now and then, by which other interface the reply to a client that has waited for it would leave.
+    /// Logs, from time to time, through which other interface the reply to a waiting client would
+    /// leave.
     fn look_at_way(&mut self, client: SocketAddr, server: SocketAddr) {
         let Some(ways) = &mut self.ways else { return };
         let Some(name) = ways.beyond(server, client, &self.interfaces) else { return };
@@ -380,9 +388,10 @@ impl Gateway {
         );
     }
 
-    /// Whether all programs are still on the interface: it may be gone, or someone may have taken them off.
+    /// Whether all programs are still on their interfaces. An interface may be gone, or somebody
+    /// may have detached the programs.
     pub fn is_attached(&self) -> bool {
-        // Of each interface three, in order.
+        // Three for each interface, in order.
         let of = |at: usize| self.interfaces.get(at / 3).map(|interface| interface.index);
         self.links
             .iter()
@@ -390,7 +399,7 @@ impl Gateway {
             .all(|(at, link)| link.info().is_ok_and(|(index, _)| Some(index) == of(at)))
     }
 
-    /// What the last sweep found.
+    /// The result of the last sweep.
     pub fn swept(&self) -> Swept {
         self.swept
     }
@@ -399,7 +408,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
         view::counters(self.map("counters")?)
     }
@@ -408,12 +417,12 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// Where that cannot be read.
+    /// If that cannot be read.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         view::latencies(self.map("latencies")?)
     }
 
-    /// Adds to a counter that no program counts.
+    /// Adds to a counter that the programs do not count.
     fn count(&self, counter: Counter, n: u64) -> Result<(), KernelError> {
         if n == 0 {
             return Ok(());
@@ -430,11 +439,11 @@ impl Gateway {
         map.update_percpu(&key, &values, MapFlags::ANY).map_err(refused)
     }
 
-    /// Takes a configuration that was read again.
+    /// Applies a configuration that was read again.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn reconfigure(
         &mut self,
         config: &Config,
@@ -448,14 +457,14 @@ impl Gateway {
         About::of(config, self.mode).write(&self.pins)
     }
 
-    /// Removes programs, maps and pins: the machine is as it was.
+    /// Removes programs, maps and pins. The machine is as it was before.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn detach(self) -> Result<(), KernelError> {
         for link in &self.links {
-            // One whose interface is gone is detached already.
+            // If its interface is gone, a link is detached already.
             if link.info().is_ok_and(|(interface, _)| interface != 0) {
                 link.detach().map_err(|error| KernelError::refused("detaching", error))?;
             }
@@ -464,11 +473,13 @@ impl Gateway {
     }
 }
 
-/// Removes whatever a gateway left on an interface, also after a crash. Says whether there was anything.
+/// Removes everything that a gateway left on an interface, even after a crash. Returns whether
+/// there was anything.
 ///
 /// # Errors
 ///
-/// [`KernelError::Running`] where a daemon serves it, [`KernelError::Elsewhere`], and where the kernel refuses.
+/// [`KernelError::Running`] if a daemon serves it, [`KernelError::Elsewhere`], and if the kernel
+/// refuses.
 pub fn detach(config: &Config) -> Result<bool, KernelError> {
     require_privileges()?;
     let pins = Pins::of(&config.bpffs, &config.interface);
@@ -486,7 +497,7 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     };
     for name in pins.links() {
         if let Ok(link) = Link::open(&pins.path(&name)) {
-            // A link whose interface is gone is detached already.
+            // If its interface is gone, a link is detached already.
             if link.info().is_ok_and(|(interface, _)| interface != 0) {
                 link.detach().map_err(|error| KernelError::refused("detaching", error))?;
             }
@@ -496,7 +507,7 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     Ok(true)
 }
 
-/// The error for an interface without pins that has a gateway's XDP program all the same.
+/// The error for an interface that has a gateway's XDP program but no pins.
 pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
     let interface = Interface::find(&config.interface).ok()?;
     let (id, _) = links::xdp_state(interface.index).ok()?.program?;
@@ -506,7 +517,7 @@ pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
     })
 }
 
-/// Takes the programs off interfaces that an earlier run served and this one does not.
+/// Detaches the programs from interfaces that an earlier run served and this one does not.
 fn remove_others(pins: &Pins, interfaces: &[Interface]) {
     for name in pins.links() {
         let of = name.split_once('@').map(|(_, interface)| interface);
@@ -519,14 +530,14 @@ fn remove_others(pins: &Pins, interfaces: &[Interface]) {
     }
 }
 
-/// A sweep's part of a processor at most: one part in so many.
+/// The largest share of a processor for sweeps: one part in this many.
 const SHARE: u32 = 200;
-/// When another interface is named again.
+/// How long an interface is not named again.
 const WAYS_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
 
-/// Gives each server address its number. Addresses that were there keep theirs, as entries refer to it.
+/// Gives each server address a number. Addresses that had one keep it, because entries refer to it.
 fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError> {
     let refused =
         |error: libbpf_rs::Error| KernelError::refused("writing the server addresses", error);
@@ -558,7 +569,7 @@ fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError>
     Ok(())
 }
 
-/// An address as the maps have it: IPv4 as ::ffff:a.b.c.d.
+/// An address as in the maps: IPv4 as ::ffff:a.b.c.d.
 pub fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

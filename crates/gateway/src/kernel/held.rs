@@ -1,8 +1,9 @@
-//! How many connections of each source the kernel's TCP has: what `limits.adoptions` bounds.
+//! How many connections of each source the kernel's TCP has. `limits.adoptions` bounds this number.
 //!
-//! The programs count what they give to the kernel, but no program sees when a connection ends. So once a second this asks
-//! the kernel for all that it has at the DNS port, for the sources that the programs know, and puts that in the place of what
-//! they counted. A connection that is taken over between the two is missed for a second.
+//! The programs count the connections that they give to the kernel, but no program sees a
+//! connection end. So once a second this asks the kernel for all connections at the DNS port, and
+//! replaces the counts of the sources that the programs know. A connection that is taken over
+//! between these two steps is missed for a second.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,11 +24,11 @@ pub struct Held {
 }
 
 impl Held {
-    /// Opens what it asks, for which nobody needs a privilege.
+    /// Opens the socket for the question, which needs no privilege.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no sock_diag(7).
+    /// If the kernel has no sock_diag(7).
     pub fn new() -> io::Result<Self> {
         Ok(Self { netlink: Netlink::open_sockets()? })
     }
@@ -36,7 +37,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn count(&mut self, adopters: &MapHandle, port: u16) -> Result<(), KernelError> {
         let mut known = Vec::new();
         scan(adopters, |key: &source_key, _: &adopter| known.push(*key))?;
@@ -48,7 +49,7 @@ impl Held {
             .peers(port, |peer| *counts.entry(source(peer)).or_default() += 1)
             .map_err(|error| KernelError::refused("counting connections", error))?;
         for key in known {
-            // It may have gone meanwhile, and then needs nothing.
+            // It may be gone by now, and then needs nothing.
             let _ = match key.bytes().first_chunk().and_then(|bytes| counts.get(bytes)) {
                 Some(&held) => {
                     let now = adopter { held, fresh: 0 };
@@ -61,7 +62,7 @@ impl Held {
     }
 }
 
-/// The key of a source, as `source_of` of `bpf/flow.h` makes it.
+/// The key of a source, the same as from `source_of` of `bpf/flow.h`.
 fn source(address: IpAddr) -> [u8; 8] {
     match address {
         IpAddr::V4(address) => {

@@ -1,7 +1,9 @@
-//! Links: a program's attachment to an interface, that is pinned and gets a new program in one step.
+//! Links: attachments of programs to an interface. A link can be pinned, and its program can be
+//! replaced in one step.
 //!
-//! BPF_LINK_CREATE, BPF_LINK_UPDATE and BPF_LINK_DETACH as in Linux kernel/bpf/syscall.c (6.9); the modes of XDP as in
-//! net/core/dev.c: native where the driver has `ndo_bpf` and takes the program, generic for any interface.
+//! BPF_LINK_CREATE, BPF_LINK_UPDATE and BPF_LINK_DETACH are as in Linux kernel/bpf/syscall.c (6.9),
+//! and the modes of XDP as in net/core/dev.c: native if the driver has `ndo_bpf` and accepts the
+//! program, generic for any interface.
 
 use std::ffi::CString;
 use std::io;
@@ -37,9 +39,9 @@ pub enum Hook {
 /// What the kernel says about XDP on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpState {
-    /// The program that is attached, and how; `None` for a way that is none of ours (the card runs it).
+    /// The attached program, and how it runs; `None` for a mode that we do not use (on the card).
     pub program: Option<(u32, Option<XdpMode>)>,
-    /// NETDEV_XDP_ACT_*, linux/netdev.h; `None` where the kernel (before 6.3) does not tell.
+    /// NETDEV_XDP_ACT_*, linux/netdev.h; `None` if the kernel (before 6.3) does not tell.
     pub features: Option<u64>,
 }
 
@@ -83,7 +85,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn create(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<Self> {
         let mut options = libbpf_sys::bpf_link_create_opts {
@@ -93,10 +95,10 @@ impl Link {
         options.flags = match hook {
             Hook::Xdp(XdpMode::Native) => libbpf_sys::XDP_FLAGS_DRV_MODE,
             Hook::Xdp(XdpMode::Generic) => libbpf_sys::XDP_FLAGS_SKB_MODE,
-            // Before others: nothing may drop or change the server's datagrams on their way to us.
+            // Before other programs, which might drop or change the server's datagrams first.
             Hook::TcIngress | Hook::TcEgress => libbpf_sys::BPF_F_BEFORE,
         };
-        // SAFETY: a program's descriptor and a structure whose size it says, both alive until the call returns.
+        // SAFETY: a program's descriptor and a structure with its size. Both outlive the call.
         let fd = unsafe {
             libbpf_sys::bpf_link_create(
                 program.as_raw_fd(),
@@ -105,7 +107,7 @@ impl Link {
                 &options,
             )
         };
-        // SAFETY: a descriptor that was made for us.
+        // SAFETY: the descriptor was made for us.
         checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -113,13 +115,13 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's: there is none, or it is none.
+    /// The kernel's error: there is no pin, or it is not a link.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        // SAFETY: a path that ends in zero and lives until the call returns.
+        // SAFETY: a path that ends in zero and outlives the call.
         let fd = unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) };
-        // SAFETY: a descriptor that was made for us.
+        // SAFETY: the descriptor was made for us.
         let link = checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })?;
         link.info().map(|_| link)
     }
@@ -128,44 +130,44 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        // SAFETY: a descriptor of ours and a path that ends in zero, alive until the call returns.
+        // SAFETY: our descriptor and a path that ends in zero, which outlive the call.
         checked(unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), path.as_ptr()) }).map(|_| ())
     }
 
-    /// Replaces its program in one step: no packet meets none.
+    /// Replaces its program in one step, so that there always is one.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
-        // SAFETY: two descriptors that live until the call returns; no options.
+        // SAFETY: two descriptors that outlive the call; no options.
         checked(unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         })
         .map(|_| ())
     }
 
-    /// Takes it off its interface, whoever else holds it.
+    /// Detaches it from its interface, even if others hold it too.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn detach(&self) -> io::Result<()> {
-        // SAFETY: a descriptor of ours.
+        // SAFETY: the descriptor is ours.
         checked(unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) }).map(|_| ())
     }
 
-    /// The interface it is on (0: that is gone) and its program's number.
+    /// The interface that it is on (0: the interface is gone), and its program's number.
     ///
     /// # Errors
     ///
-    /// The kernel's, or [`io::ErrorKind::InvalidData`] where it is a link of another kind.
+    /// The kernel's error, or [`io::ErrorKind::InvalidData`] for a link of another kind.
     pub fn info(&self) -> io::Result<(u32, u32)> {
         let info = LinkInfo::from_fd(self.fd.as_fd()).map_err(io::Error::other)?;
         match info.info {
@@ -180,17 +182,17 @@ impl Link {
 ///
 /// # Errors
 ///
-/// Where it does not tell.
+/// If it does not tell.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
     let mut options = libbpf_sys::bpf_xdp_query_opts {
         sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: a structure whose size it says, alive until the call returns.
+    // SAFETY: a structure with its size, which outlives the call.
     checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })
         .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
-    // A program on the card may stand beside one of the others.
+    // A program on the card may exist beside one of the others.
     let program = [
         (options.drv_prog_id, Some(XdpMode::Native)),
         (options.skb_prog_id, Some(XdpMode::Generic)),
@@ -204,34 +206,34 @@ pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
     })
 }
 
-/// What keeps a program on an XDP hook.
+/// What holds a program on an XDP hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The BPF link of this number.
     Link(u32),
-    /// The interface itself, as `ip link` attaches.
+    /// The interface itself; `ip link` attaches in this way.
     Interface,
     /// The kernel does not tell: listing links needs CAP_SYS_ADMIN.
     Unknown,
 }
 
-/// What keeps this program on an interface's XDP hook.
+/// What holds this program on an interface's XDP hook.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn xdp_holder(interface: u32, program: u32) -> Holder {
     let mut number = 0;
     loop {
-        // SAFETY: a number that lives until the call returns.
+        // SAFETY: a number that outlives the call.
         let next = checked(unsafe { libbpf_sys::bpf_link_get_next_id(number, &mut number) });
         match next {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Holder::Interface,
             Err(_) => return Holder::Unknown,
         }
-        // SAFETY: a number, which may be of a link that is gone by now.
+        // SAFETY: a number; its link may be gone by now.
         let Ok(fd) = checked(unsafe { libbpf_sys::bpf_link_get_fd_by_id(number) }) else {
             continue;
         };
-        // SAFETY: a descriptor that was made for us.
+        // SAFETY: the descriptor was made for us.
         let link = Link { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
         if link.info().is_ok_and(|of| of == (interface, program)) {
             return Holder::Link(number);
@@ -239,14 +241,15 @@ pub fn xdp_holder(interface: u32, program: u32) -> Holder {
     }
 }
 
-/// Whether this kernel has links for tc (TCX, Linux 6.6), asked by a look at an interface's list.
+/// Whether this kernel has links for tc (TCX, Linux 6.6). It asks for an interface's list to find
+/// out.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn has_tcx(interface: u32) -> bool {
     let mut options = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: a structure whose size it says and without room for a list, alive until the call returns.
+    // SAFETY: a structure with its size and without room for a list, which outlives the call.
     checked(unsafe {
         libbpf_sys::bpf_prog_query_opts(
             interface.cast_signed(),
@@ -257,7 +260,7 @@ pub fn has_tcx(interface: u32) -> bool {
     .is_ok()
 }
 
-/// A program by its number, as bpftool names it: `gateway_xdp (id 7)`.
+/// A program by its number, in bpftool's notation: `gateway_xdp (id 7)`.
 pub fn program_name(id: u32) -> String {
     match ProgramHandle::from_prog_id(id) {
         Ok(program) => format!("{} (id {id})", program.name().to_string_lossy()),
@@ -265,7 +268,7 @@ pub fn program_name(id: u32) -> String {
     }
 }
 
-/// libbpf 1 returns an error's number negated.
+/// libbpf 1 returns negative error numbers.
 fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }

@@ -1,8 +1,10 @@
-//! Opens the programs, sizes their maps, takes over pinned maps that still fit, and loads.
+//! Opens the programs, sets the sizes of their maps, takes over pinned maps that still fit, and
+//! loads.
 //!
-//! A pinned map fits if its kind, its sizes and the shared structures ([`layout`]) are what the programs want. Where
-//! only the number of elements differs, its elements are copied to the new one. Otherwise the new one starts empty: connections
-//! with a query under way then go on by their cookie when the client sends the query again.
+//! A pinned map fits if its kind, its sizes and the shared structures ([`layout`]) are those of the
+//! programs. If only the number of elements differs, the elements are copied to a new map.
+//! Otherwise the new map starts empty. Connections with a query under way then continue by their
+//! cookie when the client sends the query again.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -17,7 +19,7 @@ use super::pins::Pins;
 use super::{GatewaySkelBuilder, KernelError};
 use crate::config::Config;
 
-/// Loaded programs and their maps, not attached yet.
+/// Loaded programs and their maps, not yet attached.
 #[derive(Debug)]
 pub struct Loaded {
     /// The XDP program.
@@ -28,7 +30,7 @@ pub struct Loaded {
     pub egress: OwnedFd,
     /// All maps by name.
     pub maps: BTreeMap<String, MapHandle>,
-    /// Pinned maps that did not fit, by name: the new ones take their places.
+    /// Pinned maps that did not fit, by name. The new maps replace them.
     pub replaced: BTreeMap<String, MapHandle>,
     /// Maps that were taken over.
     pub reused: Vec<String>,
@@ -38,7 +40,7 @@ pub struct Loaded {
 ///
 /// # Errors
 ///
-/// Where the kernel refuses a map or a program.
+/// If the kernel refuses a map or a program.
 pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, on_print)));
     let mut place: MaybeUninit<OpenObject> = MaybeUninit::uninit();
@@ -118,8 +120,9 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
 }
 
 impl Loaded {
-    /// Copies elements of hash maps that were replaced for their size alone; elements that are there stay.
-    /// To be called again once the new programs run, for what the old ones did in the meantime.
+    /// Copies the elements of hash maps that were replaced only because of their size. Existing
+    /// elements stay. Call it again once the new programs run, for what the old ones did in the
+    /// meantime.
     pub fn carry_over(&self) {
         for (name, old) in &self.replaced {
             let Some(new) = self.maps.get(name) else { continue };
@@ -133,13 +136,14 @@ impl Loaded {
                 continue;
             };
             for (key, value) in elements {
-                // It is there already, or there is no room for it.
+                // It exists already, or there is no room for it.
                 let _ = new.update(&key, &value, MapFlags::NO_EXIST);
             }
         }
     }
 
-    /// Entries point into the ring: where that is new, its head goes far enough that old places count as gone.
+    /// Entries point into the ring. If the ring is new, its head advances far enough that old
+    /// positions count as gone.
     fn forget_old_ring(&self) {
         let (Some(_), Some(head), Some(ring)) =
             (self.replaced.get("ring"), self.maps.get("ring_head"), self.maps.get("ring"))
@@ -155,7 +159,7 @@ impl Loaded {
     }
 }
 
-/// A number for the shared structures: where it differs, pinned maps hold another version's.
+/// A number for the shared structures. If it differs, the pinned maps belong to another version.
 pub fn layout() -> u64 {
     let mut hash = SipHasher13::new();
     for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h")] {
@@ -175,7 +179,7 @@ fn without_comments(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// All maps of the programs but the compiler's (`.rodata`) are pinned.
+/// All maps of the programs are pinned, except the compiler's (`.rodata`).
 fn is_pinned(name: &str) -> bool {
     !name.contains('.')
 }
@@ -188,15 +192,17 @@ fn on_print(_: libbpf_rs::PrintLevel, text: String) {
     SAID.with_borrow_mut(|said| said.push(text));
 }
 
-/// What libbpf said since the last time, in one line.
+/// libbpf's messages since the last call, in one line.
 fn said() -> String {
     let all = SAID.with_borrow_mut(std::mem::take).concat();
     telling(&all).map_or(String::new(), |line| format!(" ({line})"))
 }
 
-/// The verifier's last word on a program, which says why it refuses it; or else libbpf's first.
+/// The verifier's last message about a program, which says why it refuses the program; without one,
+/// libbpf's first message.
 fn telling(said: &str) -> Option<&str> {
-    // Around the verifier's lines: libbpf's own, its marks of where the log begins and ends, the verifier's statistics.
+    // Around the verifier's lines: libbpf's own, its marks for the start and end of the log, and
+    // the verifier's statistics.
     let around =
         |line: &str| ["libbpf:", "-- ", "processed "].iter().any(|start| line.starts_with(start));
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -213,7 +219,7 @@ mod tests {
         assert_eq!(without_comments("a /* open"), "a");
     }
 
-    /// The ends of what libbpf says where Linux 6.12 refuses a program.
+    /// The ends of libbpf's messages when Linux 6.12 refuses a program.
     #[test]
     fn the_verifiers_last_word_tells() {
         let refusal = "libbpf: prog 'gateway_xdp': BPF program load failed: Permission denied\n\

@@ -1,8 +1,9 @@
-//! The in-kernel data path: loads, attaches and finds again what `bpf/` holds.
+//! The in-kernel data path: loads and attaches what `bpf/` contains, and finds it again.
 //!
-//! Whatever must outlive the daemon is pinned in one directory for each interface ([`pins`]): the maps and the
-//! three links. A start takes over what it finds there ([`load`], [`links`]), so that a restart, a crash or an upgrade
-//! interrupts nothing: maps that still fit go on, and each link gets its new program in one step.
+//! Everything that must outlive the daemon is pinned in one directory for each interface
+//! ([`pins`]): the maps and the three links. A start takes over what it finds there ([`load`],
+//! [`links`]), so a restart, a crash or an upgrade interrupts nothing. Maps that still fit are used
+//! further, and each link gets its new program in one step.
 
 pub mod about;
 mod attach;
@@ -36,7 +37,8 @@ pub use gateway::Gateway;
 pub use skeleton::*;
 pub use view::View;
 
-/// Why the in-kernel data path does not start, or cannot be reached. Displays as one line with the mend.
+/// Why the in-kernel data path does not start or cannot be reached. Displays as one line with what
+/// to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelError {
     /// The process lacks privileges.
@@ -52,28 +54,29 @@ pub enum KernelError {
     Native {
         /// The interface.
         interface: String,
-        /// The kernel's words.
+        /// The kernel's message.
         why: String,
     },
-    /// Another program has the interface's XDP hook.
+    /// Another program occupies the interface's XDP hook.
     Occupied {
         /// The interface.
         interface: String,
-        /// The program, as bpftool names it.
+        /// The program, in bpftool's notation.
         program: String,
         /// How it runs; `None`: on the card.
         mode: Option<links::XdpMode>,
-        /// What keeps it there.
+        /// What holds it there.
         holder: links::Holder,
     },
     /// Another narrows-gateway serves this interface.
     Running {
         /// The interface.
         interface: String,
-        /// Its process, where that is known.
+        /// Its process, if known.
         pid: Option<u32>,
     },
-    /// Programs of ours are attached to the interface, and their pins are in another bpf file system.
+    /// Programs of ours are attached to the interface, but their pins are in another bpf file
+    /// system.
     Elsewhere {
         /// The interface.
         interface: String,
@@ -82,7 +85,8 @@ pub enum KernelError {
     },
     /// Nothing of ours is attached to the interface.
     NotAttached(String),
-    /// What is pinned is not what this version left: a pin is gone, or another's.
+    /// What is pinned is not what this version left: a pin is missing or belongs to another
+    /// version.
     Pins {
         /// What was tried.
         step: String,
@@ -93,7 +97,7 @@ pub enum KernelError {
     Refused {
         /// What was tried.
         step: String,
-        /// The kernel's or libbpf's words.
+        /// The kernel's or libbpf's message.
         why: String,
     },
 }
@@ -140,7 +144,7 @@ impl fmt::Display for KernelError {
     }
 }
 
-/// How another program is attached, and the command that takes it off.
+/// How another program is attached, and the command that removes it.
 fn occupied(
     f: &mut fmt::Formatter<'_>,
     interface: &str,
@@ -163,11 +167,12 @@ fn occupied(
     let unlink = |number: &str| format!("bpftool link detach id {number}");
     let off = format!("ip link set dev {interface} {off} off");
     match (program.split(' ').next(), holder) {
-        // One of ours, whose pins are not where they were looked for.
+        // It is one of ours, and its pins are not where they were looked for.
         (Some("gateway_xdp"), _) => {
             write!(f, "use nsenter --net in place of ip netns exec, or the --bpffs of its run")
         }
-        // Programs of libxdp share an interface by it: xdp-tools 1.3, lib/libxdp/xdp-dispatcher.c.in.
+        // libxdp's programs share an interface through this one: xdp-tools 1.3,
+        // lib/libxdp/xdp-dispatcher.c.in.
         (Some("xdp_dispatcher"), _) => write!(
             f,
             "xdp-loader unload {interface} --all takes libxdp's programs off, which the gateway cannot run beside"
@@ -185,7 +190,7 @@ fn occupied(
 
 impl std::error::Error for KernelError {}
 
-/// The system's words without "(os error 2)", which says the same again.
+/// The system's message without "(os error 2)", which only repeats it.
 fn without_number(text: &str) -> String {
     match text.split_once(" (os error ") {
         Some((words, rest)) => {
@@ -195,7 +200,7 @@ fn without_number(text: &str) -> String {
     }
 }
 
-/// A cause in one line, without numbers: libbpf-rs puts causes on lines of their own.
+/// A cause in one line, without numbers: libbpf-rs puts causes on separate lines.
 fn words(why: impl fmt::Display) -> String {
     let lines: Vec<String> = why
         .to_string()

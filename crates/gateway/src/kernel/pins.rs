@@ -1,7 +1,8 @@
-//! Where maps and links are pinned: `<bpffs>/narrows-gateway/<interface>/`, outside of the machine's own network
-//! namespace `<interface>@<number of the namespace>`, as two namespaces may have interfaces of one name.
+//! Where maps and links are pinned: `<bpffs>/narrows-gateway/<interface>/`. Outside the machine's
+//! own network namespace, the last part is `<interface>@<number of the namespace>`, because two
+//! namespaces may have interfaces of the same name.
 //!
-//! A lock on that directory is held by the daemon that serves the interface.
+//! The daemon that serves the interface holds a lock on that directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -24,14 +25,14 @@ pub struct Pins {
     interface: String,
 }
 
-/// Held while a daemon serves the interface; given up when it ends, however that comes.
+/// Held while a daemon serves the interface, and released when it ends in any way.
 #[derive(Debug)]
 pub struct Lock {
     _directory: Flock<File>,
 }
 
 impl Pins {
-    /// The place for an interface in the network namespace of this process.
+    /// The directory for an interface in the network namespace of this process.
     pub fn of(bpffs: &Path, interface: &str) -> Self {
         let name = match namespace() {
             None | Some(1) => interface.to_owned(),
@@ -56,7 +57,8 @@ impl Pins {
         self.directory.join(name)
     }
 
-    /// The name of a link's pin: that on the gateway's first interface has the hook's, others add theirs.
+    /// The name of a link's pin. On the gateway's first interface it is the hook's name; other
+    /// interfaces add theirs.
     pub fn link(&self, hook: Hook, interface: &str) -> String {
         if interface == self.interface {
             hook.pin().into()
@@ -65,17 +67,17 @@ impl Pins {
         }
     }
 
-    /// The names of all links' pins that are there.
+    /// The names of all pinned links.
     pub fn links(&self) -> Vec<String> {
         self.names().into_iter().filter(|name| name.starts_with("link_")).collect()
     }
 
-    /// Whether a pin is there.
+    /// Whether a pin exists.
     pub fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
-    /// The names of all pins, sorted; none where the directory is not there.
+    /// The names of all pins, sorted; none if the directory does not exist.
     pub fn names(&self) -> Vec<String> {
         let mut all: Vec<String> = fs::read_dir(&self.directory)
             .into_iter()
@@ -86,11 +88,12 @@ impl Pins {
         all
     }
 
-    /// Mounts the bpf file system where it is not, and makes the directory. Says whether it was new.
+    /// Mounts the bpf file system if necessary, and makes the directory. Returns whether the
+    /// directory is new.
     ///
     /// # Errors
     ///
-    /// Where the system refuses.
+    /// If the system refuses.
     pub fn create(&self) -> Result<bool, KernelError> {
         let refused = |step: &str, error: &dyn std::fmt::Display| {
             KernelError::refused(format!("{step} {}", self.bpffs.display()), error)
@@ -115,11 +118,11 @@ impl Pins {
         Ok(new)
     }
 
-    /// Takes the lock; `None` where a daemon has it.
+    /// Takes the lock; `None` if a daemon has it.
     ///
     /// # Errors
     ///
-    /// Where the directory cannot be opened.
+    /// If the directory cannot be opened.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
         match Flock::lock(File::open(&self.directory)?, FlockArg::LockExclusiveNonblock) {
             Ok(directory) => Ok(Some(Lock { _directory: directory })),
@@ -128,16 +131,16 @@ impl Pins {
         }
     }
 
-    /// Removes a pin; none is none.
+    /// Removes a pin, if it exists.
     pub fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path(name));
     }
 
-    /// Removes all pins and the directory, and the one above if it is empty then.
+    /// Removes all pins and the directory, and its parent if that is empty then.
     ///
     /// # Errors
     ///
-    /// Where a pin or the directory cannot be removed.
+    /// If a pin or the directory cannot be removed.
     pub fn remove_all(&self) -> io::Result<()> {
         for name in self.names() {
             fs::remove_file(self.path(&name))?;
@@ -146,7 +149,7 @@ impl Pins {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Other interfaces may have theirs there.
+        // Other interfaces may have their pins there.
         let _ = fs::remove_dir(self.bpffs.join("narrows-gateway"));
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Reads whole maps in few system calls and without an allocation for each element: the daemon does so
-//! once a second, with up to millions of entries.
+//! Reads whole maps with few system calls and without an allocation for each element. The daemon
+//! does this once a second, with up to millions of entries.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -8,14 +8,14 @@ use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 use super::KernelError;
 use super::settings::Plain;
 
-/// Elements that are read at once, to begin with.
+/// How many elements are read at once at first.
 const BATCH: usize = 4096;
 
-/// Reads all elements of a hash map. Those that come or go meanwhile may be seen or not.
+/// Reads all elements of a hash map. It may or may not see those that come or go meanwhile.
 ///
 /// # Errors
 ///
-/// Where the kernel refuses, or keys and values are of other sizes.
+/// If the kernel refuses, or keys or values have other sizes.
 #[allow(unsafe_code, reason = "libbpf-rs has no such call without allocations")]
 pub fn scan<K: Plain, V: Plain>(
     map: &MapHandle,
@@ -26,15 +26,16 @@ pub fn scan<K: Plain, V: Plain>(
     }
     let mut keys = vec![K::default(); BATCH];
     let mut values = vec![V::default(); BATCH];
-    // The kernel's place in the map: a bucket's number (Linux kernel/bpf/hashtab.c, __htab_map_lookup_and_delete_batch).
+    // The kernel's position in the map: a bucket number (Linux kernel/bpf/hashtab.c,
+    // __htab_map_lookup_and_delete_batch).
     let mut place = 0u32;
     let mut first = true;
     loop {
         let mut count = keys.len() as u32;
         let mut next = 0u32;
         let from = if first { std::ptr::null_mut() } else { std::ptr::from_mut(&mut place).cast() };
-        // SAFETY: `keys` and `values` have room for `count` elements of the map's sizes, as checked above; places are
-        // of 32 bits; all live until the call returns.
+        // SAFETY: `keys` and `values` have room for `count` elements of the map's sizes, as checked
+        // above, and positions have 32 bits. All of them outlive the call.
         let result = unsafe {
             libbpf_sys::bpf_map_lookup_batch(
                 map.as_fd().as_raw_fd(),
@@ -61,7 +62,7 @@ pub fn scan<K: Plain, V: Plain>(
                     return Ok(());
                 }
             }
-            // One bucket holds more than there is room for.
+            // One bucket has more elements than there is room for.
             Some(nix::libc::ENOSPC) if keys.len() < 1 << 24 => {
                 keys.resize(keys.len() * 2, K::default());
                 values.resize(values.len() * 2, V::default());

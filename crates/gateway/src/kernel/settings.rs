@@ -1,4 +1,5 @@
-//! From the configuration to the programs' `struct settings`, and plain structs to bytes and back.
+//! Turns the configuration into the programs' `struct settings`, and plain structs into bytes and
+//! back.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -13,52 +14,57 @@ use crate::keys::{CookieKey, previous_until_s, unix_s, wall_offset_ns};
 ///
 /// # Safety
 ///
-/// Implementors are `repr(C)`, made of integers, and have no padding, so that each is as good as its bytes and
-/// any bytes are one.
+/// Implementors are `repr(C)`, consist of integers and have no padding. So each value can be read
+/// as its bytes, and any bytes are a value.
 #[allow(unsafe_code, reason = "maps hold bytes")]
 pub unsafe trait Plain: Copy + Default {
     /// Its bytes.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: there is no padding, so that each byte of it is initialised; it lives as long as the slice.
+        // SAFETY: without padding, each of its bytes is initialised; it lives as long as the slice.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
-    /// From its bytes; `None` where there are not as many.
+    /// Makes one from its bytes; `None` if their number is wrong.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != size_of::<Self>() {
             return None;
         }
-        // SAFETY: there are enough bytes, any bytes are a value, and they need not be aligned.
+        // SAFETY: there are enough bytes, any bytes are a valid value, and they need not be
+        // aligned.
         Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
     }
 }
 
 macro_rules! plain {
     ($($name:ident $size:literal)*) => {$(
-        // The sum of the fields' sizes, so that there is no padding.
+        // The size is the sum of the fields' sizes, so there is no padding.
         const _: () = assert!(size_of::<types::$name>() == $size);
-        // SAFETY: repr(C), integers only (libbpf-cargo makes it from the programs' BTF), and no padding.
+        // SAFETY: it is repr(C) with integers only (libbpf-cargo makes it from the programs' BTF),
+        // and has no padding.
         #[allow(unsafe_code, reason = "see Plain")]
         unsafe impl Plain for types::$name {}
     )*};
 }
 plain! { settings 136 flow 64 flow_key 20 source 16 source_key 8 adopter 8 opens 1068 }
 
-/// What the kernel does besides, in this network namespace, that the programs have to know.
+/// What else the kernel does in this network namespace that the programs have to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Around {
-    /// Connection tracking follows connections: it is to see a handshake of those that the kernel takes over.
+    /// Connection tracking is active: it must see a handshake for connections that the kernel takes
+    /// over.
     pub tracking: bool,
-    /// `tcp_syncookies` is 0: the kernel takes no connection over, and so has all new ones from their SYN on.
+    /// `tcp_syncookies` is 0: the kernel takes no connection over, so it gets all new ones from
+    /// their SYN on.
     pub no_syncookies: bool,
 }
 
 impl Around {
-    /// How it is now. Tracking that was seen once stays: a quiet machine may have nothing to follow for a while.
+    /// The present state. Tracking that was seen once counts as active: a quiet machine may have
+    /// nothing to track for a while.
     pub fn look(before: Self) -> Self {
         let number =
             |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
-        // Each query's datagram is followed where anything is: those of the look at the server, too.
+        // If anything is tracked, so is each query's datagram, including those of the server check.
         let followed = number("/proc/sys/net/netfilter/nf_conntrack_count");
         Self {
             tracking: before.tracking || followed.is_some_and(|n| n > 0),
@@ -67,10 +73,10 @@ impl Around {
     }
 }
 
-/// Without them the kernel takes no connection over.
+/// Without SYN cookies the kernel takes no connection over.
 pub const SYNCOOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 
-/// The programs' settings for a configuration, where XDP runs in this mode.
+/// The programs' settings for a configuration, if XDP runs in this mode.
 pub fn of(
     config: &Config,
     interfaces: &[Interface],
@@ -79,7 +85,7 @@ pub fn of(
     around: Around,
 ) -> types::settings {
     let limits = &config.limits;
-    // A reply may leave by any of them.
+    // A reply may leave through any of them.
     let least = |mss: fn(&Interface) -> u16| interfaces.iter().map(mss).min().unwrap_or(0);
     let (mss4, mss6) = (least(|interface| interface.mss().0), least(|interface| interface.mss().1));
     types::settings {
@@ -91,7 +97,7 @@ pub fn of(
         query_interval_ns: interval_ns(limits.query_rate),
         query_burst_ns: burst_ns(limits.query_rate, limits.query_burst),
         large_ns: config.cache.names_for.as_ps() / 1000,
-        // A minute at most: see its key.
+        // A minute at most, as its key says.
         patience_us: (config.patience.as_ps() / 1_000_000) as u32,
         share: if around.no_syncookies { 0 } else { config.active.share() },
         port: config.port,
@@ -117,21 +123,21 @@ pub fn of(
     }
 }
 
-/// Writes the settings' one element.
+/// Writes the only element of the settings.
 ///
 /// # Errors
 ///
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn write(map: &MapHandle, settings: &types::settings) -> Result<(), KernelError> {
     map.update(&0u32.to_ne_bytes(), settings.bytes(), MapFlags::ANY)
         .map_err(|error| KernelError::refused("writing the settings", error))
 }
 
-/// Reads the settings' one element.
+/// Reads the only element of the settings.
 ///
 /// # Errors
 ///
-/// Where the kernel refuses, or the element is of another version.
+/// If the kernel refuses, or the element belongs to another version.
 pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
     map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(|error| KernelError::refused("reading the settings", error))?
@@ -176,13 +182,13 @@ mod tests {
         };
         let off = Around { tracking: true, no_syncookies: true };
         assert_eq!((of(10_000, off).share, of(10_000, off).track), (0, 1));
-        // A tenth of 2^32, less one.
+        // A tenth of 2^32, minus one.
         assert_eq!(of(1_000, Around::default()).share, 429_496_729);
     }
 
     #[test]
     fn a_burst_lets_exactly_its_number_pass() {
-        // GCRA as PROTOCOL.md says it, at one moment.
+        // GCRA as PROTOCOL.md describes it, at one instant.
         let (interval, burst) = (interval_ns(100), burst_ns(100, 5));
         let (mut at, mut passed) = (0u64, 0);
         for _ in 0..50 {

@@ -1,12 +1,14 @@
-//! Entries whose time is over: removed, or closed with a FIN.
+//! Removes entries whose time is over, or closes them with a FIN.
 //!
-//! The programs have no timers. Once a second this looks at all entries, by PROTOCOL.md, "Time": a query that the server
-//! does not answer within `timeout` is the kernel's when its client sends it again, a connection that is silent after its reply
-//! is closed with a FIN after `idle`, and both go after [`LINGER_MS`].
+//! The programs have no timers. So once a second this goes through all entries, by the rules of
+//! PROTOCOL.md, "Time". A query that the server does not answer within `timeout` goes to the kernel
+//! when its client sends it again. A connection that is silent after its reply gets a FIN after
+//! `idle`. Both are removed after [`LINGER_MS`].
 //!
-//! An entry is read, judged and written while the programs may change it. It is read again just before, and written
-//! only if it is the same and still there, so the window is a few microseconds after seconds of silence; what can happen in it
-//! is what a lost segment does: the client sends again.
+//! The programs may change an entry while it is read, judged and written. So it is read again just
+//! before writing, and written only if it is unchanged and still there. This leaves a window of a
+//! few microseconds after seconds of silence. A change in that window has the effect of a lost
+//! segment: the client sends again.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -24,12 +26,14 @@ use super::settings::Plain;
 use super::types::{flow, flow_key};
 use crate::core::segment::Outgoing;
 
-/// How long an entry stays that is closing, or waits for the kernel: until its cookie is dead (PROTOCOL.md, "Time").
+/// How long an entry stays that is closing or waits for the kernel: until its cookie has expired
+/// (PROTOCOL.md, "Time").
 pub const LINGER_MS: u32 = 64_000;
-/// FINs of one sweep at most, so that many connections that fall idle at once are closed over some seconds.
+/// The most FINs of one sweep. If many connections become idle at once, closing them takes several
+/// seconds.
 const FINS: usize = 4096;
 
-/// Clients whose ways are looked up after one sweep.
+/// How many clients' routes are looked up after one sweep.
 const WAITING: usize = 8;
 
 /// States of `enum flow_state` in `bpf/types.h`.
@@ -51,50 +55,50 @@ mod flag {
     pub(super) const AT_ONCE: u8 = 64;
 }
 
-/// The names of states, by their numbers.
+/// The names of the states, by number.
 pub const STATES: [&str; 9] =
     ["free", "syn", "query", "replied", "idle", "closing", "slow", "kernel", "open"];
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Entries that were removed.
     pub expired: u64,
-    /// Connections that a FIN was sent on.
+    /// Connections that got a FIN.
     pub closed: u64,
-    /// Entries that are there, by state.
+    /// Existing entries, by state.
     pub states: [u64; STATES.len()],
 }
 
-/// Removes and closes entries of one gateway.
+/// Removes and closes the entries of one gateway.
 #[derive(Debug)]
 pub struct Sweeper {
     v4: OwnedFd,
-    /// None where the kernel has no IPv6.
+    /// `None` if the kernel has no IPv6.
     v6: Option<OwnedFd>,
-    /// Whether buckets held anything when they were last counted, or may have before.
+    /// Whether buckets held anything at the last count, or may have before it.
     buckets_used: bool,
 }
 
-/// What becomes of an entry.
+/// What happens to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryAction {
     Keep,
     Remove,
     Close,
-    /// The kernel's, when the client asks again.
+    /// The kernel gets it when the client asks again.
     Leave,
 }
 
 impl Sweeper {
-    /// Opens the sockets for FINs, which needs CAP_NET_RAW; later nothing does.
+    /// Opens the sockets for FINs. Only this needs CAP_NET_RAW.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn new() -> Result<Self, KernelError> {
         let open = |family| {
-            // IPPROTO_RAW: we give the IP header (raw(7), ipv6(7)).
+            // IPPROTO_RAW: we provide the IP header (raw(7), ipv6(7)).
             socket(
                 family,
                 SockType::Raw,
@@ -107,12 +111,13 @@ impl Sweeper {
         Ok(Self { v4, v6: open(AddressFamily::Inet6).ok(), buckets_used: true })
     }
 
-    /// Looks at all entries. `servers` are the server addresses by their numbers, with the DNS port. Some of the clients that wait for
-    /// replies longer than they should, and their servers, go to `waiting`.
+    /// Goes through all entries. `servers` are the server addresses by number, with the DNS port.
+    /// Some of the clients that have waited too long for replies go to `waiting`, with their
+    /// servers.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses to show them.
+    /// If the kernel does not show them.
     pub fn sweep(
         &mut self,
         maps: &Maps<'_>,
@@ -154,26 +159,27 @@ impl Sweeper {
                     if maps.flows.delete(key.bytes()).is_ok() {
                         swept.expired += 1;
                     }
-                    // Few have any; without an entry nobody asks for them.
+                    // Few entries have any; without an entry nobody uses them.
                     if let (Some(opens), state::OPEN | state::KERNEL) = (maps.opens, seen.state) {
                         let _ = opens.delete(key.bytes());
                     }
                 }
                 EntryAction::Leave => {
                     let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
-                    // It may have gone meanwhile, and then needs nothing.
+                    // It may be gone by now, and then needs nothing.
                     let _ = maps.flows.update(key.bytes(), slow.bytes(), MapFlags::EXIST);
                 }
                 EntryAction::Close if fins < FINS => {
                     fins += 1;
                     let closing = flow { state: state::CLOSING, seen_ms: times.now_ms, ..seen };
                     let Some(Some(server)) = servers.get(usize::from(key.server)) else {
-                        // The address is no server's any more.
+                        // The address is no longer a server's.
                         let _ = maps.flows.delete(key.bytes());
                         continue;
                     };
                     if maps.flows.update(key.bytes(), closing.bytes(), MapFlags::EXIST).is_ok() {
-                        // A FIN that is lost here is lost like any on the way: the entry goes, the client closes later.
+                        // A FIN that is lost here is like one lost in the network: the entry goes,
+                        // and the client closes later.
                         let _ = self.send(client(&key), &fin(&key, &seen, *server));
                         swept.closed += 1;
                     }
@@ -195,7 +201,7 @@ impl Sweeper {
     fn send(&self, client: SocketAddr, packet: &[u8]) -> io::Result<()> {
         let socket = if client.is_ipv4() { Some(&self.v4) } else { self.v6.as_ref() };
         let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
-        // The port is the segment's; a raw socket takes none (raw(7): EINVAL for IPv6).
+        // The segment has the port; a raw socket takes none (raw(7): EINVAL for IPv6).
         let to = SockaddrStorage::from(SocketAddr::new(client.ip(), 0));
         sendto(socket.as_raw_fd(), packet, &to, MsgFlags::empty())?;
         Ok(())
@@ -211,27 +217,27 @@ pub struct Maps<'a> {
     pub syncache_buckets: &'a MapHandle,
     /// Their sum, where the programs keep one.
     pub syncache_entries: Option<&'a MapHandle>,
-    /// What connections with several open queries have besides their entries.
+    /// The open queries of connections in state OPEN.
     pub opens: Option<&'a MapHandle>,
 }
 
-/// The moment of a sweep and how long entries may wait, in milliseconds of the boot clock.
+/// The time of a sweep and how long entries may wait, in milliseconds of the boot clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The moment, modulo 2^32.
+    /// The time, modulo 2^32.
     pub now_ms: u32,
     /// For the server's reply.
     pub timeout_ms: u32,
-    /// For the server's reply over UDP, until the kernel's TCP is to ask it.
+    /// For the server's reply over UDP, before the kernel's TCP asks.
     pub patience_ms: u32,
-    /// For the client's next word.
+    /// For the client's next segment.
     pub idle_ms: u32,
 }
 
 /// For how many milliseconds nothing of an entry was seen.
 fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
-    // Seen after `now` was taken: no time at all.
+    // It was seen after `now` was taken: zero.
     if unused > u32::MAX / 2 { 0 } else { unused }
 }
 
@@ -239,20 +245,20 @@ fn judge(flow: &flow, times: Times) -> EntryAction {
     let unused = unused(flow, times);
     match flow.state {
         state::SYN | state::KERNEL if unused >= times.timeout_ms => EntryAction::Remove,
-        // A client whose query was acknowledged does not send it again.
+        // If its query was acknowledged, the client does not send it again.
         state::QUERY if unused >= times.timeout_ms && flow.flags & flag::AT_ONCE != 0 => {
             EntryAction::Close
         }
         state::QUERY if unused >= times.timeout_ms => EntryAction::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => EntryAction::Close,
-        // Its client has sent nothing again for so long: it is gone.
+        // Its client has sent nothing again for so long that it must be gone.
         state::OPEN if unused >= times.idle_ms => EntryAction::Remove,
         state::SLOW | state::CLOSING if unused >= LINGER_MS => EntryAction::Remove,
         _ => EntryAction::Keep,
     }
 }
 
-/// Whether the server's reply over UDP did not come in time, or was not what the client got.
+/// Whether the server's reply over UDP was late, or was not what the client got.
 fn waits(flow: &flow, times: Times) -> bool {
     match flow.state {
         state::SLOW | state::KERNEL => true,
@@ -261,11 +267,12 @@ fn waits(flow: &flow, times: Times) -> bool {
     }
 }
 
-/// Our FIN behind the reply. For a client that lacks some of the reply it tells where that ends.
+/// Our FIN behind the reply. It tells a client that lacks some of the reply where the reply ends.
 fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
     let has = |flag| flow.flags & flag != 0;
     let replying = matches!(flow.state, state::QUERY | state::REPLIED);
-    // A client that may lack some of the reply is to ask again, with its query or, where that was acknowledged, its FIN.
+    // A client that may lack some of the reply must ask again: with its query, or with its FIN if
+    // the query was acknowledged.
     let ack = match (replying, has(flag::AT_ONCE)) {
         (true, true) => flow.client_next.wrapping_sub(has(flag::CLIENT_FIN).into()),
         (true, false) => flow.query_seq,
@@ -297,19 +304,19 @@ pub fn client(key: &flow_key) -> SocketAddr {
     SocketAddr::new(address(key.client), u16::from_be(key.port))
 }
 
-/// An address from the maps: IPv4 stands there as ::ffff:a.b.c.d.
+/// An address from the maps, where IPv4 is stored as ::ffff:a.b.c.d.
 pub fn address(octets: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(octets).to_canonical()
 }
 
-/// FNV-1a of the key, as `bpf/syncache.h` has it.
+/// FNV-1a of the key, the same as in `bpf/syncache.h`.
 fn bucket(key: &flow_key) -> u32 {
     key.bytes()
         .iter()
         .fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A full map forgets entries OPEN without a word: their queries go, too.
+/// A full map forgets OPEN entries silently, so this removes their queries.
 fn forget_opens(opens: &MapHandle, flows: &MapHandle) {
     for key in opens.keys() {
         if let Ok(None) = flows.lookup(&key, MapFlags::ANY) {
@@ -318,7 +325,7 @@ fn forget_opens(opens: &MapHandle, flows: &MapHandle) {
     }
 }
 
-/// A full map forgets entries SYN without a word, so the counts of buckets are set right.
+/// A full map forgets SYN entries silently, so this corrects the counts of buckets.
 fn recount(maps: &Maps<'_>, buckets: &[u32]) {
     let mut all = 0u32;
     for (number, &count) in (0u32..).zip(buckets) {
@@ -353,7 +360,7 @@ mod tests {
             (state::KERNEL, EntryAction::Remove),
         ];
         for (state, action) in after {
-            // Across the wrap of the 32 bits, too: the moment is 2000 ms.
+            // Also across the wrap of the 32 bits: the time is 2000 ms.
             assert_eq!(judge(&of(state, 2_999), TIMES), EntryAction::Keep);
             assert_eq!(judge(&of(state, 3_000), TIMES), action);
         }
@@ -413,14 +420,14 @@ mod tests {
         assert_eq!(tcp[13], FIN_ACK);
         assert_eq!(tcp[14..16], 511u16.to_be_bytes());
         assert_eq!(tcp[20..], [1, 1, 8, 10, 0, 0, 0, 11, 0, 0, 0, 12]);
-        // Several segments that were not all acknowledged: neither is the query.
+        // Several segments that were not all acknowledged: the query is not acknowledged either.
         let unacked = flow { flags: flag::TIMESTAMPS | flag::QUERY_UNACKED, ..entry };
         assert_eq!(fin(&key, &unacked, server)[28..32], 3u32.to_be_bytes());
     }
 
     #[test]
     fn buckets_are_those_of_the_programs() {
-        // FNV-1a of 20 zero bytes: each step multiplies by the prime alone.
+        // FNV-1a of 20 zero bytes: each step only multiplies by the prime.
         let expected = (0..20).fold(0x811c_9dc5u32, |hash, _| hash.wrapping_mul(0x0100_0193));
         assert_eq!(bucket(&flow_key::default()), expected);
         assert_ne!(bucket(&flow_key { server: 1, ..flow_key::default() }), expected);

@@ -1,4 +1,5 @@
-//! What `status`, `top` and the metrics show: read from the maps, by the daemon or by anyone who may open the pins.
+//! What `status`, `top` and the metrics show. The daemon reads it from the maps, and so can anyone
+//! who may open the pins.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,27 +26,27 @@ pub struct View {
     latencies: Option<MapHandle>,
 }
 
-/// Entries at a moment.
+/// The entries at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// How many, by state, in the order of [`STATES`].
+    /// Their number by state, in the order of [`STATES`].
     pub states: [u64; STATES.len()],
-    /// How many, by client address.
+    /// Their number by client address.
     pub sources: BTreeMap<IpAddr, u64>,
 }
 
 const MAPS: [&str; 4] = ["settings", "servers", "flows", "counters"];
 
 impl View {
-    /// Opens what is attached to an interface.
+    /// Opens the gateway that is attached to an interface.
     ///
     /// # Errors
     ///
-    /// [`KernelError::NotAttached`], and where the pins cannot be opened.
+    /// [`KernelError::NotAttached`], and if the pins cannot be opened.
     pub fn open(config: &Config) -> Result<Self, KernelError> {
         let pins = Pins::of(&config.bpffs, &config.interface);
         if !pins.has("settings") {
-            // Without privileges the directory cannot be looked into.
+            // Without privileges the directory cannot be read.
             return Err(match std::fs::read_dir(config.bpffs.join("narrows-gateway")) {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     KernelError::Privileges("the bpf file system is root's alone")
@@ -65,7 +66,7 @@ impl View {
         Ok(Self { pins, maps, latencies })
     }
 
-    /// Who attached it, and how; `None` where that is damaged.
+    /// Who attached it, and how; `None` if that information is damaged.
     pub fn about(&self) -> Option<About> {
         About::read(&self.pins)
     }
@@ -75,7 +76,7 @@ impl View {
         read_checks(&self.pins)
     }
 
-    /// Whether a daemon serves it now, which rotates keys and removes old entries.
+    /// Whether a daemon, which rotates keys and removes old entries, serves it now.
     pub fn has_daemon(&self) -> bool {
         matches!(self.pins.lock(), Ok(None))
     }
@@ -89,7 +90,7 @@ impl View {
         })
     }
 
-    /// The names of all interfaces that it was attached to, the first one first.
+    /// The names of all interfaces that it was attached to; the first one comes first.
     pub fn interfaces(&self) -> Vec<String> {
         let first = std::iter::once(self.pins.interface().to_owned());
         let links = self.pins.links().into_iter();
@@ -101,7 +102,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn settings(&self) -> Result<Settings, KernelError> {
         settings::read(self.map("settings"))
     }
@@ -110,7 +111,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn servers(&self) -> Result<Vec<Option<IpAddr>>, KernelError> {
         servers(self.map("servers"))
     }
@@ -119,7 +120,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
         counters(self.map("counters"))
     }
@@ -128,16 +129,16 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Where that cannot be read. A gateway of an earlier version has none.
+    /// If that cannot be read. A gateway of an earlier version does not have it.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         self.latencies.as_ref().map_or_else(|| Ok(Latencies::default()), latencies)
     }
 
-    /// Looks at all entries.
+    /// Goes through all entries.
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn entries(&self) -> Result<Entries, KernelError> {
         let mut entries = Entries::default();
         scan(self.map("flows"), |key: &flow_key, flow: &flow| {
@@ -149,16 +150,16 @@ impl View {
         Ok(entries)
     }
 
-    /// Calls `on` with each connection: client, state, milliseconds of the boot clock when it was last seen.
+    /// Calls `on` with each connection's client and entry.
     ///
     /// # Errors
     ///
-    /// Where they cannot be read.
+    /// If they cannot be read.
     pub fn each(&self, mut on: impl FnMut(SocketAddr, &flow)) -> Result<(), KernelError> {
         scan(self.map("flows"), |key: &flow_key, flow: &flow| on(client(key), flow))
     }
 
-    /// Connections that there is room for.
+    /// How many connections there is room for.
     pub fn room(&self) -> u32 {
         self.map("flows").max_entries()
     }
@@ -172,7 +173,7 @@ impl View {
 ///
 /// # Errors
 ///
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
     let mut all = Vec::with_capacity(Counter::ALL.len());
     for (number, &counter) in (0u32..).zip(Counter::ALL) {
@@ -181,11 +182,11 @@ pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
     Ok(all)
 }
 
-/// How long the server took, by this map, summed over processors.
+/// How long the server took, from this map, summed over processors.
 ///
 /// # Errors
 ///
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn latencies(map: &MapHandle) -> Result<Latencies, KernelError> {
     let words: Vec<u64> = (0..=BUCKETS as u32).map(|at| sum(map, at)).collect::<Result<_, _>>()?;
     Ok(Latencies::of(&words).unwrap_or_default())
@@ -205,7 +206,7 @@ fn sum(map: &MapHandle, at: u32) -> Result<u64, KernelError> {
 ///
 /// # Errors
 ///
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn servers(map: &MapHandle) -> Result<Vec<Option<IpAddr>>, KernelError> {
     let mut all = vec![None; SERVERS_MAX];
     for key in map.keys() {

@@ -1,7 +1,8 @@
-//! Many packets or datagrams with one system call: recvmmsg(2) and sendmmsg(2).
+//! Sends and receives many packets or datagrams with one system call: recvmmsg(2) and sendmmsg(2).
 //!
-//! A query takes nine packets of a client's connection and two datagrams to and from the server. With a call for each, and
-//! one more to learn that no other waits, the calls cost more than the protocol.
+//! A query takes nine packets of a client's connection and two datagrams to and from the server.
+//! With a call for each, and another one to learn that no more are waiting, the calls would cost
+//! more than the protocol.
 
 #![allow(
     unsafe_code,
@@ -17,10 +18,10 @@ use nix::libc;
 
 use super::link::{PACKET_MAX, Peer};
 
-/// Packets that one call takes or gives at most.
+/// The most packets of one call.
 pub const BATCH: usize = 32;
 
-/// Packets that have come, until the next come. Memory is used as far as packets are long.
+/// Received packets. The next ones replace them. Memory use follows the length of the packets.
 #[derive(Debug, Default)]
 pub struct Inbox {
     /// [`BATCH`] slots of [`PACKET_MAX`] bytes.
@@ -36,7 +37,7 @@ struct Arrival {
 }
 
 impl Inbox {
-    /// Without packets. (`default()` has no room for any.)
+    /// An inbox without packets. (`default()` has no room for any.)
     pub fn new() -> Self {
         Self { bytes: vec![0; BATCH * PACKET_MAX], packets: Vec::with_capacity(BATCH) }
     }
@@ -46,23 +47,23 @@ impl Inbox {
         self.packets.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// The packet of this number, below [`Inbox::len`], and who sent it.
+    /// The packet with this number, which must be below [`Inbox::len`], and its sender.
     pub fn packet(&mut self, number: usize) -> (&mut [u8], Peer) {
         let Arrival { slot, length, peer } = self.packets[number];
         (&mut self.bytes[slot * PACKET_MAX..][..length], peer)
     }
 
-    /// Takes the place of what there was with what `read` puts into the buffers it is given, until it says `None` or there is
-    /// no room. Says whether more may wait.
+    /// Replaces the contents with what `read` puts into the buffers it gets, until it returns
+    /// `None` or the room is used up. Returns whether more may be waiting.
     ///
     /// # Errors
     ///
-    /// Those of `read`; what came before one is there.
+    /// Those of `read`. The packets before the error are kept.
     pub fn fill(
         &mut self,
         mut read: impl FnMut(&mut [u8]) -> io::Result<Option<(usize, Peer)>>,
@@ -77,19 +78,20 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Takes the place of what there was with what waits on a socket, as far as `keep` names a peer for it. Says whether
-    /// more may wait.
+    /// Replaces the contents with what is waiting on a socket, if `keep` names a peer for it.
+    /// Returns whether more may be waiting.
     ///
     /// # Errors
     ///
-    /// Those of recvmmsg(2), [`io::ErrorKind::WouldBlock`] where nothing waits.
+    /// Those of recvmmsg(2); [`io::ErrorKind::WouldBlock`] if nothing is waiting.
     pub(super) fn receive(
         &mut self,
         socket: impl AsFd,
         mut keep: impl FnMut(&[u8], &libc::sockaddr_ll) -> Option<Peer>,
     ) -> io::Result<bool> {
         self.packets.clear();
-        // SAFETY: sockaddr_ll, iovec and mmsghdr are plain numbers and pointers, for which zeros are valid.
+        // SAFETY: sockaddr_ll, iovec and mmsghdr consist of numbers and pointers, for which zeros
+        // are valid.
         let (mut names, mut pieces, mut headers): (
             [libc::sockaddr_ll; BATCH],
             [libc::iovec; BATCH],
@@ -105,8 +107,8 @@ impl Inbox {
             header.msg_hdr.msg_iovlen = 1;
             count += 1;
         }
-        // SAFETY: `count` headers, each with a name and one piece of the lengths that they give; all of them, and the
-        // bytes that the pieces point to, live through the call and are borrowed by nobody else.
+        // SAFETY: `count` headers, each with a name and one buffer of the stated lengths. All of
+        // them and the bytes of the buffers outlive the call, and nobody else borrows them.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -130,18 +132,19 @@ impl Inbox {
     }
 }
 
-/// Sends the first of `messages`, at most [`BATCH`], each to the address of the same place in `names`, or all to the
-/// socket's own where there are none. Says how many went, at least one where there is any.
+/// Sends the first of `messages`, at most [`BATCH`]: each to the address in the same place of
+/// `names`, or all to the socket's peer if there are no names. Returns how many were sent, at least
+/// one if there are any.
 ///
 /// # Errors
 ///
-/// Those of sendmmsg(2), about the first message: none went.
+/// Those of sendmmsg(2) about the first message; then none was sent.
 pub(super) fn send(
     socket: impl AsFd,
     messages: &[Vec<u8>],
     names: &[libc::sockaddr_ll],
 ) -> io::Result<usize> {
-    // SAFETY: iovec and mmsghdr are plain numbers and pointers, for which zeros are valid.
+    // SAFETY: iovec and mmsghdr consist of numbers and pointers, for which zeros are valid.
     let (mut pieces, mut headers): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
         unsafe { zeroed() };
     let mut names = names.iter();
@@ -157,8 +160,8 @@ pub(super) fn send(
         header.msg_hdr.msg_iovlen = 1;
         count += 1;
     }
-    // SAFETY: `count` headers, each with one piece and perhaps a name, of the lengths that they give, which sendmmsg only
-    // reads; all of them live through the call.
+    // SAFETY: `count` headers, each with one buffer and perhaps a name of the stated lengths, which
+    // sendmmsg only reads. All of them outlive the call.
     let sent = unsafe {
         libc::sendmmsg(
             socket.as_fd().as_raw_fd(),
@@ -170,8 +173,8 @@ pub(super) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends all of `messages` as [`send`] does, and empties the list. Where the system refuses one it is given to `refused`,
-/// which says whether it is to be tried again; it is left out where not.
+/// Sends all of `messages` as [`send`] does, and empties the list. If the system refuses a message,
+/// `refused` gets the error and decides whether to try again or to leave it out.
 ///
 /// # Errors
 ///
@@ -249,7 +252,7 @@ mod tests {
     #[test]
     fn one_that_is_refused_does_not_hold_up_the_others() {
         let (a, b) = pair();
-        // No datagram is as long as the second.
+        // No datagram may be as long as the second.
         let mut messages = vec![b"one".to_vec(), vec![0; 70_000], b"three".to_vec()];
         let mut errors = 0;
         let skip = |_| {

@@ -1,5 +1,5 @@
-//! The user-space data path, for kernels without XDP: Huston's proxy (Hayes, Rossi, Armitage 2010, section II) done
-//! right.
+//! The user-space data path for kernels without XDP: Huston's proxy (Hayes, Rossi, Armitage 2010,
+//! section II), with the protocol of this gateway.
 //!
 //! ```text
 //! client --TCP--> link --packets--> core --queries--> UDP socket --> server
@@ -8,13 +8,15 @@
 //!                 link <----------- stream <--bytes--> TCP socket   (what is unusual)
 //! ```
 //!
-//! The core ([`crate::core`]) is what decides; here are its surroundings. Packets of a service address, which the
-//! kernel must not hold as its own, come from a TUN device or a packet socket ([`link`]). Queries go to the server
-//! over ordinary UDP sockets, so that the server sees the gateway's address. Where the in-kernel path leaves a
-//! connection to the server's own listener, here a TCP end of ours goes on with it ([`stream`]) and carries its bytes to
-//! a connection to the server.
+//! The core ([`crate::core`]) makes the decisions; this module provides its surroundings. Packets
+//! for a service address, which must not belong to the kernel, come from a TUN device or a packet
+//! socket ([`link`]). Queries go to the server over ordinary UDP sockets, so the server sees the
+//! gateway's address. Where the in-kernel path leaves a connection to the server's own listener,
+//! this path continues it with a TCP endpoint of its own ([`stream`]) and relays its bytes to a
+//! connection to the server.
 //!
-//! One thread waits with epoll for all of it: the work for a packet is a few microseconds, in which nothing blocks.
+//! One thread waits for all of it with epoll. A packet takes it a few microseconds, and nothing
+//! blocks.
 
 pub mod batch;
 pub mod link;

@@ -1,4 +1,4 @@
-//! What happens to each packet and each answer: the core decides, and here is done what it says.
+//! What happens to each packet and each answer: the core decides, and this module carries it out.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,41 +21,42 @@ use crate::core::packet::{Datagram, Ip, Segment};
 use crate::core::segment::Outgoing;
 use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, TooBig, Verdict};
 
-/// Packets that are taken before others have their turn.
+/// How many packets are read before others have their turn.
 const BURST: usize = 256;
-/// How often entries and queries are looked through for those whose time is over.
+/// How often expired entries and queries are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// How long a closing connection's entry stays: as long as its cookie (PROTOCOL.md).
+/// How long the entry of a closing connection stays: the lifetime of its cookie (PROTOCOL.md).
 const LINGER: Duration = Duration::from_secs(64);
 
-/// What the user-space path is told beyond the core's [`Settings`].
+/// The settings of the user-space path beyond the core's [`Settings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathSettings {
     /// Where the server answers, over UDP and TCP: one for each of the core's server addresses, or one for all.
     pub upstream: Vec<SocketAddr>,
-    /// Queries with the server at once; more are dropped, and come again from their clients.
+    /// The most queries with the server at once. Further ones are dropped, and come again from
+    /// their clients.
     pub queries: usize,
-    /// Connections that go on with TCP at once; more are reset.
+    /// The most connections at once that continue with TCP. Further ones are reset.
     pub relays: usize,
-    /// The server is told whose query or connection it gets, by the PROXY protocol: over UDP and TCP, or over UDP alone.
+    /// Whether the PROXY protocol tells the server its client: over UDP and TCP, or only over UDP.
     pub proxied: Option<Transport>,
 }
 
-/// What only this path counts; the rest is in [`Core::counters`].
+/// What only this path counts; [`Core::counters`] has the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
     /// Queries that are with the server now.
     pub queries: u64,
-    /// Queries that were dropped because as many as may be were with the server.
+    /// Queries that were dropped because too many were with the server.
     pub queries_full: u64,
-    /// Datagrams that came to the gateway's sockets and answer no query.
+    /// Datagrams to the gateway's sockets that answered no query.
     pub strange_answers: u64,
-    /// Connections that go on with TCP now.
+    /// Connections that continue with TCP now.
     pub relays: u64,
-    /// Connections that could not go on with TCP and were reset.
+    /// Connections that could not continue with TCP and were reset.
     pub relays_refused: u64,
-    /// Packets that the link had no room for, or refused.
+    /// Packets that the link had no room for or refused.
     pub unsent: u64,
 }
 
@@ -73,16 +74,16 @@ pub struct DataPath<L> {
     inbox: Inbox,
     out: Vec<Vec<u8>>,
     tokens: Vec<Token>,
-    /// The link has nothing to wait for.
+    /// The link has no descriptor to wait for.
     in_memory: bool,
 }
 
 impl<L: Link> DataPath<L> {
-    /// A path without connections; the link's MTU sets the largest segments.
+    /// A path without connections. The link's MTU limits the segments.
     ///
     /// # Errors
     ///
-    /// The system's, where it has no epoll or no random numbers.
+    /// The system's, if it has no epoll or no random numbers.
     pub fn new(link: L, settings: Settings, path: PathSettings) -> io::Result<Self> {
         let settings = fitted(settings, link.mtu());
         let poller = Poller::new()?;
@@ -106,22 +107,22 @@ impl<L: Link> DataPath<L> {
         })
     }
 
-    /// Waits for another descriptor besides: [`DataPath::turn`] says when there is something to read. The caller keeps it
-    /// open.
+    /// Also waits for another descriptor, which the caller keeps open. [`DataPath::turn`] says when
+    /// it is readable.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub fn watch(&self, descriptor: impl AsFd) -> io::Result<()> {
         self.poller.add(descriptor, Token::Watched)
     }
 
-    /// Waits at most `wait` for something to do, and does what there is. `clock` is read after the wait. Says whether what
-    /// is watched is ready.
+    /// Waits at most `wait` for something to do, and does it. `clock` is read after the wait.
+    /// Returns whether the watched descriptor is ready.
     ///
     /// # Errors
     ///
-    /// The link's: the device is gone.
+    /// The link's, if the device is gone.
     pub fn turn(&mut self, wait: Duration, mut clock: impl FnMut() -> Now) -> io::Result<bool> {
         let start = clock().boot;
         let due = [Some(self.swept_at + SWEEP), self.relay.timeout()].into_iter().flatten().min();
@@ -163,7 +164,7 @@ impl<L: Link> DataPath<L> {
         Ok(watched)
     }
 
-    /// Takes new settings, as [`Core::reconfigure`].
+    /// Applies new settings, as [`Core::reconfigure`].
     pub fn reconfigure(&mut self, settings: Settings) {
         self.core.reconfigure(fitted(settings, self.link.mtu()));
     }
@@ -183,7 +184,7 @@ impl<L: Link> DataPath<L> {
         }
     }
 
-    /// The client addresses with entries or queries, at most `most` of either kind: those with the most.
+    /// The client addresses with the most entries or queries, at most `most` of either kind.
     pub fn sources(&self, most: usize) -> HashMap<IpAddr, Source> {
         let mut all: HashMap<IpAddr, Source> = HashMap::new();
         for (key, _) in self.core.flows() {
@@ -226,13 +227,13 @@ impl<L: Link> DataPath<L> {
             if !more {
                 break;
             }
-            // Those at the head of a long queue do not wait for its end.
+            // The first packets of a long queue need not wait for its end.
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Sends what was put aside, to clients and to servers.
+    /// Sends what is queued for clients and servers.
     fn flush(&mut self) -> io::Result<()> {
         self.upstream.flush();
         self.link.flush()
@@ -244,7 +245,8 @@ impl<L: Link> DataPath<L> {
                 return self.pump(now, at);
             }
             if let Some(segment) = read(packet) {
-                // A SYN is the core's also where it is within the connection's window: the client may have begun anew.
+                // The core gets SYNs even within the connection's window: the client may have begun
+                // anew.
                 let known = self.relay.find(&ends(&segment), segment.seq);
                 if let Some(at) = known.filter(|_| !segment.flags.has(Flags::SYN)) {
                     if segment.checksum_holds() {
@@ -264,7 +266,8 @@ impl<L: Link> DataPath<L> {
         }
     }
 
-    /// Which connection that went on with TCP has shorter segments now, as this packet says that the path is narrower.
+    /// Which connection that continued with TCP has shorter segments now, because this packet
+    /// reports a narrower path.
     fn too_long(&mut self, now: Now, packet: &[u8]) -> Option<usize> {
         let message = TooBig::read(&Ip::read(packet).ok()??)?;
         let at = self.relay.shorten(&message, now.boot)?;
@@ -272,7 +275,7 @@ impl<L: Link> DataPath<L> {
         Some(at)
     }
 
-    /// Sends what the core has put out.
+    /// Sends the core's output.
     fn transmit(&mut self, peer: Peer) -> io::Result<()> {
         for packet in self.out.drain(..) {
             self.link.send(packet, peer)?;
@@ -280,7 +283,7 @@ impl<L: Link> DataPath<L> {
         Ok(())
     }
 
-    /// Gives the datagram that the core has put out to the server.
+    /// Sends the core's datagram to the server.
     fn ask(&mut self, now: Now, peer: Peer) -> io::Result<()> {
         let packets = std::mem::take(&mut self.out);
         for packet in &packets {
@@ -290,7 +293,8 @@ impl<L: Link> DataPath<L> {
                 client: SocketAddr::new(ip.source, datagram.source_port),
                 server: SocketAddr::new(ip.destination, datagram.destination_port),
             };
-            // A connection of these ports that went on with TCP is over, as the client has begun anew.
+            // The client has begun anew, so a connection of these ports that continued with TCP is
+            // over.
             self.relay.forget(&connection);
             let server = self.server(&connection);
             let asker = Asker { connection, peer };
@@ -346,7 +350,7 @@ impl<L: Link> DataPath<L> {
         }
     }
 
-    /// Takes a connection over from this packet on, where the core agrees.
+    /// Takes a connection over, beginning with this packet, if the core agrees.
     fn adopt(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
         self.out.clear();
         let Some(adoption) = self.core.adopt(now, packet) else { return Ok(()) };
@@ -402,18 +406,20 @@ impl<L: Link> DataPath<L> {
     }
 }
 
-/// A client's address at a moment.
+/// A client address at a point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Its entries.
     pub connections: u64,
-    /// Its queries so far, since it was last silent for as long as an entry lives.
+    /// Its queries since it was last silent for the lifetime of an entry.
     pub asked: u64,
 }
 
-/// Where the clients with entries are, for the FINs that the core sends of its own accord.
+/// Which peers the clients with entries are behind. The core needs this for FINs that it sends on
+/// its own.
 ///
-/// Kept in two generations, of which the older goes when the younger is as old as an entry can be.
+/// There are two generations. The older one is dropped when the younger one reaches the maximum age
+/// of an entry.
 #[derive(Debug)]
 struct Peers {
     young: HashMap<IpAddr, Known>,
@@ -467,7 +473,7 @@ impl Peers {
     }
 }
 
-/// Segments are no larger than the link carries.
+/// Segments fit into the link's MTU.
 fn fitted(settings: Settings, mtu: u16) -> Settings {
     Settings {
         mss4: settings.mss4.min(mtu.saturating_sub(40)),
@@ -498,7 +504,7 @@ fn plain<'a>(segment: &Segment<'a>) -> stream::Segment<'a> {
     }
 }
 
-/// The IP packet of a segment to the client.
+/// The IP packet that carries a segment to the client.
 fn outgoing(connection: Connection, segment: &stream::Segment<'_>) -> Vec<u8> {
     let header = Outgoing {
         from: connection.server,

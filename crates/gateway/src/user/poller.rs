@@ -7,16 +7,16 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-/// Whose descriptor it is.
+/// What a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// The link's, by its place in [`super::link::Link::descriptors`].
+    /// The link's, by its index in [`super::link::Link::descriptors`].
     Link(u32),
     /// The socket of [`super::upstream::Upstream`] with this index.
     Upstream(u32),
     /// The server's side of the connection of [`super::relay::Relay`] with this index.
     Relay(u32),
-    /// What [`super::DataPath::watch`] was given.
+    /// The one passed to [`super::DataPath::watch`].
     Watched,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Interest {
 }
 
 impl Interest {
-    /// Something to read, or the end of it.
+    /// Data to read, or the end of the stream.
     pub(super) const READABLE: Self = Self { readable: true, writable: false };
 
     fn is_none(self) -> bool {
@@ -63,7 +63,7 @@ impl Interest {
     }
 }
 
-/// The descriptors that are waited for.
+/// The descriptors to wait for.
 #[derive(Debug)]
 pub(super) struct Poller(Epoll);
 
@@ -73,13 +73,14 @@ impl Poller {
         Ok(Self(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
     }
 
-    /// Begins to wait for what is readable. A descriptor that is closed is forgotten by itself.
+    /// Starts waiting until a descriptor is readable. A closed descriptor is forgotten
+    /// automatically.
     pub(super) fn add(&self, descriptor: impl AsFd, token: Token) -> io::Result<()> {
         self.change(descriptor, token, Interest::default(), Interest::READABLE)
     }
 
-    /// Waits for something else than before. Where nothing is waited for, the descriptor is taken out, since epoll
-    /// would go on to report that its other end is gone.
+    /// Changes what to wait for. If that is nothing, the descriptor is removed, because epoll would
+    /// go on reporting that its peer is gone.
     pub(super) fn change(
         &self,
         descriptor: impl AsFd,
@@ -101,9 +102,9 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits at most `timeout` and gives to `tokens` what is ready.
+    /// Waits at most `timeout`, and writes to `tokens` what is ready.
     pub(super) fn wait(&self, timeout: Duration, tokens: &mut Vec<Token>) -> io::Result<()> {
-        // Rounded up, so that what is due by then is due.
+        // Rounded up, so that everything due by then is due.
         let milliseconds = timeout.as_micros().div_ceil(1000).min(60_000) as u16;
         let mut events = [EpollEvent::empty(); 256];
         let ready = match self.0.wait(&mut events, EpollTimeout::from(milliseconds)) {

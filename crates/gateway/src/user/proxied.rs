@@ -1,8 +1,9 @@
-//! The header of the PROXY protocol, version 2 (HAProxy, "The PROXY protocol", 2020/03/05, section 2.2), which tells the
-//! server whose query or connection it gets.
+//! The header of the PROXY protocol, version 2 (HAProxy, "The PROXY protocol", 2020/03/05, section
+//! 2.2). It tells the server whose query or connection it gets.
 //!
-//! Over UDP it stands before each query, on a connection once, before the first byte. Its transport is STREAM, as the client
-//! came over TCP and has proven its address. Knot 3.2 takes DGRAM alone, and no header on connections.
+//! Over UDP it precedes each query; on a connection it comes once, before the first byte. Its
+//! transport is STREAM, because the client came over TCP and has proven its address. Knot 3.2
+//! accepts only DGRAM, and no header on connections.
 //!
 //! ```text
 //! signature (12) | version 2, PROXY | family, transport | length (2) | client, server | client's port, server's port
@@ -16,7 +17,7 @@ const PROXY: u8 = 0x21;
 const OVER_IPV4: u8 = 0x10;
 const OVER_IPV6: u8 = 0x20;
 
-/// How the header says that the client came.
+/// The transport that the header gives for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Over TCP.
@@ -25,7 +26,8 @@ pub enum Transport {
     Datagram = 2,
 }
 
-/// The header for what `client` sends to `server`. Where one of them has IPv4 and the other IPv6, both are written as IPv6.
+/// The header for what `client` sends to `server`. If one has IPv4 and the other IPv6, both are
+/// written as IPv6.
 pub(crate) fn header(transport: Transport, client: SocketAddr, server: SocketAddr) -> Vec<u8> {
     let mut header = SIGNATURE.to_vec();
     header.push(PROXY);

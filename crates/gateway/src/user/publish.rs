@@ -1,9 +1,11 @@
-//! What a running gateway tells `status` and `top`: one JSON object to each who connects, and the end.
+//! What a running gateway tells `status` and `top`: one JSON object for each connection, which then
+//! ends.
 //!
-//! They meet at a Unix socket in the abstract name space (unix(7)), `narrows-gateway/<interface>`. Like the interface it
-//! belongs to the network namespace, and like a TUN device it goes with the process in whatever way that ends: there is no
-//! file to be stale or left behind, and no second gateway of the interface. Such a name has no permissions, anyone may take
-//! it or connect: so each side asks the kernel who the other is (SO_PEERCRED), and heeds nobody but root and its own user.
+//! They meet at a Unix socket in the abstract namespace (unix(7)), `narrows-gateway/<interface>`.
+//! Like the interface, this name belongs to the network namespace, and like a TUN device it
+//! disappears with the process. So there is no stale file, and no second gateway for the interface.
+//! Such a name has no permissions: anyone may take it or connect. So each side asks the kernel who
+//! the other is (SO_PEERCRED), and trusts only root and its own user.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,21 +18,21 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::unistd::Uid;
 use serde_json::Value;
 
-/// Where a gateway is asked what it does.
+/// Where a gateway is asked for its state.
 #[derive(Debug)]
 pub struct Publisher(UnixListener);
 
-/// Why nothing can be published, or read.
+/// Why nothing can be published or read.
 #[derive(Debug)]
 pub enum PublishError {
-    /// A gateway in user space serves the interface.
+    /// A gateway in user space already serves the interface.
     Running {
         /// The interface.
         interface: String,
         /// Its process.
         pid: i32,
     },
-    /// A process of another user, who is not root, has the name.
+    /// The process of another user, who is not root, has the name.
     Taken {
         /// The interface.
         interface: String,
@@ -39,16 +41,16 @@ pub enum PublishError {
         /// Its user.
         uid: u32,
     },
-    /// The gateway tells root and its own user alone.
+    /// The gateway only answers root and its own user.
     Denied {
         /// The interface.
         interface: String,
     },
-    /// The system refuses, or there was no sense in what came.
+    /// The system refuses, or the answer made no sense.
     System {
         /// The interface.
         interface: String,
-        /// The system's words.
+        /// The system's message.
         error: io::Error,
     },
 }
@@ -58,7 +60,7 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// Where another process has it, or the system refuses.
+    /// If another process has it, or the system refuses.
     pub fn bind(interface: &str) -> Result<Self, PublishError> {
         let refused = |error| PublishError::System { interface: interface.into(), error };
         let listener = match UnixListener::bind_addr(&name(interface).map_err(refused)?) {
@@ -77,8 +79,8 @@ impl Publisher {
         Ok(Self(listener))
     }
 
-    /// Tells all who have connected, some at most at a time, and waits for none of them. `text` is asked for where there is
-    /// anyone to tell.
+    /// Answers those who have connected, a limited number at a time, without waiting for any.
+    /// `text` is only called if somebody has connected.
     pub fn answer(&self, mut text: impl FnMut() -> String) {
         for _ in 0..AT_ONCE {
             let Ok((mut stream, _)) = self.0.accept() else { return };
@@ -86,7 +88,8 @@ impl Publisher {
                 continue;
             }
             let text = text();
-            // Room for all of it, so that nobody who reads slowly or not at all holds the gateway up.
+            // The buffer has room for the whole text, so that a slow reader does not hold the
+            // gateway up.
             let _ = setsockopt(&stream, sockopt::SndBuf, &(2 * text.len() + 65_536));
             let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(text.as_bytes()));
         }
@@ -99,18 +102,18 @@ impl AsFd for Publisher {
     }
 }
 
-/// What the gateway in user space that serves this interface tells; `None` where there is none.
+/// What the user-space gateway of this interface tells; `None` if there is none.
 ///
 /// # Errors
 ///
-/// Where it tells this user nothing, does not answer, or is another user's.
+/// If it does not answer this user, does not answer at all, or belongs to another user.
 pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
     let refused = |error| PublishError::System { interface: interface.into(), error };
     let Some((mut stream, _)) = connect(interface)? else { return Ok(None) };
     stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
     let mut text = Vec::new();
     match stream.read_to_end(&mut text) {
-        // It ended just now.
+        // It has just ended.
         Err(error) if error.kind() == ErrorKind::ConnectionReset && text.is_empty() => Ok(None),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(refused(io::Error::new(
             ErrorKind::TimedOut,
@@ -125,12 +128,12 @@ pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
     }
 }
 
-/// The process of the gateway in user space that serves this interface.
+/// The process of the user-space gateway that serves this interface.
 pub fn running(interface: &str) -> Option<i32> {
     connect(interface).ok().flatten().map(|(_, pid)| pid)
 }
 
-/// A connection to who has the name and is to be trusted, and its process.
+/// A connection to the name's owner, if it can be trusted, and its process.
 fn connect(interface: &str) -> Result<Option<(UnixStream, i32)>, PublishError> {
     let refused = |error| PublishError::System { interface: interface.into(), error };
     let stream = match UnixStream::connect_addr(&name(interface).map_err(refused)?) {
@@ -148,7 +151,7 @@ fn name(interface: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("narrows-gateway/{interface}"))
 }
 
-/// The user and the process at the other end, as they were when it was made to listen or connected.
+/// The user and the process at the other end, at the time when they began to listen or connected.
 fn peer(stream: &UnixStream) -> io::Result<(u32, i32)> {
     let peer = getsockopt(stream, sockopt::PeerCredentials)?;
     Ok((peer.uid(), peer.pid()))
@@ -182,16 +185,16 @@ impl fmt::Display for PublishError {
 
 impl std::error::Error for PublishError {}
 
-/// Who is told before packets have their turn again.
+/// How many are answered before packets have their turn again.
 const AT_ONCE: usize = 4;
-/// How long an answer may take: the gateway looks at each of its connections.
+/// How long an answer may take, because the gateway visits each of its connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A name of this process's own.
+    /// A name that only this process uses.
     fn interface(of: &str) -> String {
         format!("test-{of}-{}", std::process::id())
     }
@@ -201,7 +204,7 @@ mod tests {
         let interface = interface("told");
         assert!(read(&interface).expect("nobody").is_none());
         let publisher = Publisher::bind(&interface).expect("a free name");
-        // More than a socket holds by itself.
+        // More than a socket buffers by default.
         let text = serde_json::json!({ "a": "x".repeat(300_000) }).to_string();
         let asker = {
             let interface = interface.clone();
@@ -232,9 +235,9 @@ mod tests {
         assert!(
             matches!(error, PublishError::Running { pid, .. } if pid == std::process::id() as i32)
         );
-        // Whoever looked has gone.
+        // The reader has gone.
         publisher.answer(String::new);
-        // Nobody to tell: the call returns.
+        // There is nobody to answer, and the call returns.
         publisher.answer(|| panic!("nobody asked"));
         let silent = connect(&interface).expect("it listens").expect("it runs");
         publisher.answer(|| "{}".repeat(1 << 20));

@@ -1,9 +1,9 @@
-//! Numbers that nobody can guess, from the kernel's generator (random(7)).
+//! Unpredictable numbers from the kernel's generator (random(7)).
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Draws numbers from `/dev/urandom`, many with one call.
+/// Reads numbers from `/dev/urandom`, many with each call.
 #[derive(Debug)]
 pub(super) struct Random {
     source: File,
@@ -22,7 +22,8 @@ impl Random {
     /// The next number.
     pub(super) fn next(&mut self) -> u32 {
         if self.used == self.drawn.len() {
-            // Linux's drivers/char/random.c: once open, it neither ends nor fails (`urandom_read_iter`).
+            // Linux, drivers/char/random.c: once open, it neither ends nor fails
+            // (`urandom_read_iter`).
             self.source.read_exact(&mut self.drawn).expect("urandom never ends");
             self.used = 0;
         }

@@ -1,12 +1,15 @@
-//! Connections that go on with ordinary TCP: the client's end is a [`Stream`], the server's a socket of the kernel.
+//! Connections that continue with ordinary TCP: a [`Stream`] on the client's side and a kernel
+//! socket on the server's.
 //!
-//! In the kernel such connections are adopted by the server's own listener. Here nobody but us can go on with the
-//! client's sequence numbers, so that the bytes are carried over: zone transfers, long and truncated replies, queries in
-//! pieces, one behind the other, a second one. The client sees no difference; the server sees the gateway's address.
+//! In the kernel, the server's own listener adopts such connections. Here only the gateway can
+//! continue with the client's sequence numbers, so it relays the bytes: zone transfers, long and
+//! truncated replies, split and pipelined queries, a second query. The client sees no difference;
+//! the server sees the gateway's address.
 //!
-//! Bounds: connections at once, of them of one source, and the buffers of each
-//! ([`SEND_BUFFER`](super::stream::SEND_BUFFER) and [`RECEIVE_BUFFER`](super::stream::RECEIVE_BUFFER), as much of them as is
-//! used). What the client does not take is not read from the server.
+//! There are limits for connections at once, for those of one source, and for the buffers of each
+//! ([`SEND_BUFFER`](super::stream::SEND_BUFFER) and
+//! [`RECEIVE_BUFFER`](super::stream::RECEIVE_BUFFER), which only grow as needed). What the client
+//! does not accept is not read from the server.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,21 +28,21 @@ use super::proxied::{self, Transport};
 use super::stream::{Segment, Start, Stream};
 use crate::core::{Connection, TooBig};
 
-/// A connection on which nothing has come or gone for so long is closed: longer than servers wait (NSD, 120 s),
-/// so that these decide.
+/// A connection without any traffic for this long is closed. It is longer than servers wait (NSD,
+/// 120 s), so that they decide.
 const IDLE: Duration = Duration::from_secs(150);
 
-/// All connections that go on with TCP.
+/// All connections that continue with TCP.
 #[derive(Debug)]
 pub(super) struct Relay {
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
     by_connection: HashMap<Connection, usize>,
-    /// Connections of each source that has any.
+    /// The number of connections of each source that has any.
     sources: HashMap<u128, usize>,
     deadlines: BTreeSet<(Duration, usize)>,
     limit: usize,
-    /// A header at the begin of each connection to the server names its client.
+    /// Whether a header at the start of each connection to the server names its client.
     proxied: bool,
     buffer: Vec<u8>,
 }
@@ -51,11 +54,11 @@ struct Entry {
     stream: Stream,
     server: TcpStream,
     connected: bool,
-    /// What the server is to read before the client's bytes.
+    /// What the server must get before the client's bytes.
     header: Vec<u8>,
-    /// The server has no more to say.
+    /// The server has no more to send.
     server_finished: bool,
-    /// The server was told that the client has no more.
+    /// The server knows that the client has no more to send.
     told: bool,
     moved_at: Duration,
     deadline: Option<Duration>,
@@ -63,8 +66,9 @@ struct Entry {
 }
 
 impl Relay {
-    /// Without connections. Of `limit` at once one source may have an eighth, and at least one. With `proxied` each begins,
-    /// at the server, with a header of the PROXY protocol.
+    /// Without connections. At most `limit` may exist at once; one source may have an eighth of
+    /// them, and at least one. With `proxied`, each connection to the server begins with a header
+    /// of the PROXY protocol.
     pub(super) fn new(limit: usize, proxied: bool) -> Self {
         Self {
             entries: Vec::new(),
@@ -83,7 +87,7 @@ impl Relay {
         self.by_connection.len()
     }
 
-    /// The index of a connection to which a segment with this sequence number can belong.
+    /// The index of the connection that a segment with this sequence number may belong to.
     pub(super) fn find(&self, connection: &Connection, seq: u32) -> Option<usize> {
         let at = *self.by_connection.get(connection)?;
         self.entries[at].as_ref().filter(|entry| entry.stream.fits(seq)).map(|_| at)
@@ -93,7 +97,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// There are as many as may be, or the system has no socket.
+    /// If there are too many already, or the system has no socket.
     pub(super) fn open(
         &mut self,
         connection: Connection,
@@ -133,7 +137,7 @@ impl Relay {
         Ok(at)
     }
 
-    /// Forgets a connection without a word to the client, who has begun another one.
+    /// Forgets a connection without telling the client, which has begun another one.
     pub(super) fn forget(&mut self, connection: &Connection) {
         if let Some(&at) = self.by_connection.get(connection) {
             self.remove(at);
@@ -156,15 +160,15 @@ impl Relay {
         }
     }
 
-    /// A router says that a segment was too long for the path, where it is one of a connection's here. Which connection's, if
-    /// its segments are shorter now.
+    /// A router reports that a segment was too long for the path. If it belongs to a connection
+    /// here whose segments are shorter now, returns that connection.
     pub(super) fn shorten(&mut self, message: &TooBig, now: Duration) -> Option<usize> {
         let at = *self.by_connection.get(&message.ends)?;
         let stream = &mut self.entries[at].as_mut()?.stream;
         stream.shorten(message.seq, message.mss, now).then_some(at)
     }
 
-    /// A segment of the client. Afterwards [`Relay::pump`].
+    /// Handles a segment of the client. Call [`Relay::pump`] afterwards.
     pub(super) fn handle_segment(
         &mut self,
         at: usize,
@@ -179,12 +183,12 @@ impl Relay {
         }
     }
 
-    /// When the next of [`Relay::due`] is.
+    /// When the next call of [`Relay::due`] is due.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// Handles a time-out that is due and gives its connection, which is then to be pumped.
+    /// Handles a time-out that is due, and returns its connection, which must then be pumped.
     pub(super) fn due(&mut self, now: Duration) -> Option<usize> {
         let &(deadline, at) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, at));
@@ -195,7 +199,7 @@ impl Relay {
             if entry.server_finished {
                 entry.stream.abort();
             } else {
-                // In order first: a FIN to the client, and the server's side closed with it.
+                // An orderly end first: a FIN to the client, and closing the server's side.
                 entry.server_finished = true;
                 entry.stream.finish();
                 let _ = entry.server.shutdown(Shutdown::Both);
@@ -205,12 +209,12 @@ impl Relay {
         Some(at)
     }
 
-    /// Carries what can be carried, both ways, gives segments for the client to `send`, and waits for the server's side
-    /// with `poller`.
+    /// Relays what it can in both directions, passes segments for the client to `send`, and waits
+    /// for the server's side with `poller`.
     ///
     /// # Errors
     ///
-    /// The poller's.
+    /// The poller's error.
     pub(super) fn pump(
         &mut self,
         at: usize,
@@ -224,7 +228,7 @@ impl Relay {
         let (connection, peer) = (entry.connection, entry.peer);
         entry.stream.transmit(now, |segment| send(connection, peer, segment));
         if entry.stream.is_closed() {
-            self.remove(at); // with its socket, which the poller forgets by itself
+            self.remove(at); // with its socket, which the poller forgets automatically
             return Ok(());
         }
         let interest = entry.interest();
@@ -243,13 +247,13 @@ impl Relay {
 }
 
 impl Entry {
-    /// What the client sent goes to the server.
+    /// Relays the client's bytes to the server.
     fn feed_server(&mut self, now: Duration) {
         if !self.connected {
             match self.server.take_error() {
                 Ok(None) if self.server.peer_addr().is_ok() => self.connected = true,
                 Ok(None) => return,
-                // No listener, or it is out of reach: as the kernel would, with a RST.
+                // There is no listener, or it is unreachable: a RST, as from the kernel.
                 Ok(Some(_)) | Err(_) => return self.stream.abort(),
             }
         }
@@ -263,7 +267,8 @@ impl Entry {
         }
         while !self.stream.received().is_empty() {
             if self.server_finished {
-                // Nobody reads it any more; the client is to get what it has to get, and to finish.
+                // Nobody reads the client's bytes any more. The client still gets what is left, and
+                // may finish.
                 self.stream.consume(self.stream.received().len());
                 continue;
             }
@@ -283,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// What the server says goes to the client, as far as there is room.
+    /// Relays the server's bytes to the client, as far as there is room.
     fn read_server(&mut self, buffer: &mut [u8], now: Duration) {
         while self.connected && !self.server_finished && self.stream.room() > 0 {
             let room = self.stream.room().min(buffer.len());
@@ -315,7 +320,7 @@ impl Entry {
     }
 }
 
-/// A socket that is connected, or will be; and whether it is.
+/// A socket that is connected or will be, and which of the two.
 fn begin_to_connect(to: SocketAddr) -> io::Result<(TcpStream, bool)> {
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -329,11 +334,12 @@ fn begin_to_connect(to: SocketAddr) -> io::Result<(TcpStream, bool)> {
     Ok((TcpStream::from(socket), connected))
 }
 
-/// Whom a client's address belongs to, as for rates: an IPv4 address or the first 64 bits of an IPv6 address.
+/// The source of a client's address, as for rates: an IPv4 address, or the first 64 bits of an IPv6
+/// address.
 fn source(client: IpAddr) -> u128 {
     match client {
         IpAddr::V4(address) => address.to_bits().into(),
-        // Shifted so that no prefix is an IPv4 address.
+        // Shifted so that no prefix equals an IPv4 address.
         IpAddr::V6(address) => (address.to_bits() >> 64 << 64) | 1 << 63,
     }
 }

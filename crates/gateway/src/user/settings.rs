@@ -1,4 +1,5 @@
-//! From the configuration to the core's settings, as `src/kernel/settings.rs` makes the programs'.
+//! Turns the configuration into the core's settings, as `src/kernel/settings.rs` does for the
+//! programs.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::config::{Acknowledge, Close, Config};
 use crate::core::{CookieKey, Settings, burst_ns, interval_ns};
 use crate::keys::{self, previous_until_s, unix_s};
 
-/// The core's settings for a configuration. The largest segments are the link's to set.
+/// The core's settings for a configuration. The link determines the largest segments.
 pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
     let limits = &config.limits;
     Settings {
@@ -47,7 +48,7 @@ pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
     }
 }
 
-/// What the path is told beyond them.
+/// The path's settings beyond the core's.
 pub fn path_settings(config: &Config) -> PathSettings {
     PathSettings {
         upstream: config.user.upstream.clone(),
@@ -57,7 +58,7 @@ pub fn path_settings(config: &Config) -> PathSettings {
     }
 }
 
-/// Keys as the core has them.
+/// The keys in the core's form.
 pub fn core_keys(keys: [keys::CookieKey; 2]) -> [CookieKey; 2] {
     keys.map(|key| CookieKey { k0: key.k0, k1: key.k1 })
 }

@@ -1,12 +1,12 @@
-//! Queries to the server over UDP, from the gateway's own address, and the way back to who asked.
+//! Queries to the server over UDP, from the gateway's own address, and the way back to the asker.
 //!
-//! The server's answers are accepted by all that can be checked (RFC 5452, section 9.1): the sockets are
-//! connected, so that only datagrams from the server's address and port come; port and ID are
-//! unpredictable and the question has to be the query's. The client's own ID goes to the server never, and is
-//! put back into the answer.
+//! A server's answer is accepted only after every possible check (RFC 5452, section 9.1). The
+//! sockets are connected, so only datagrams from the server's address and port arrive. Port and ID
+//! are unpredictable, and the question must be the query's. The server never sees the client's own
+//! ID, which is put back into the answer.
 //!
-//! What is open at once is bounded, and nothing is sent again of our own accord: the client's TCP sends its query
-//! again, and then it goes to the server again under the same ID.
+//! The number of open queries is limited. The gateway never sends a query again on its own: the
+//! client's TCP does, and the query then goes to the server again under the same ID.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,37 +20,37 @@ use super::proxied::{self, Transport};
 use super::random::Random;
 use crate::core::Connection;
 
-/// Sockets for each server, each with a port of its own that the kernel draws.
+/// The number of sockets for each server. The kernel draws a port for each.
 const SOCKETS: usize = 16;
-/// Queries after which a socket gives way to one with another port.
+/// After this many queries, a socket with another port replaces a socket.
 const USES: u32 = 4096;
 
-/// Who asked.
+/// Who asked a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asker {
     /// The connection of the query.
     pub(super) connection: Connection,
-    /// Where the answer's packets go.
+    /// Where the packets of the answer go.
     pub(super) peer: Peer,
 }
 
-/// All that is open with the servers.
+/// All open queries to the servers.
 #[derive(Debug)]
 pub(super) struct Upstream {
     servers: Vec<SocketAddr>,
     /// [`SOCKETS`] for each server.
     sockets: Vec<Option<Socket>>,
     open: HashMap<(u32, u16), Query>,
-    /// The same by who asked.
+    /// The same queries, by asker.
     asked: HashMap<Connection, (u32, u16)>,
-    /// In the order in which they were asked first.
+    /// In the order in which they were first asked.
     order: VecDeque<(Duration, (u32, u16), Connection)>,
-    /// The socket of each server that queries go to until the next [`Upstream::flush`].
+    /// The socket of each server that gets the queries until the next [`Upstream::flush`].
     turns: Vec<Option<usize>>,
-    /// Sockets on which something waits to be sent.
+    /// Sockets with messages to send.
     waiting: Vec<u32>,
     limit: usize,
-    /// A header before each query names its client, and says that it came so.
+    /// Whether a header before each query names its client, and the transport that it gives.
     proxied: Option<Transport>,
     random: Random,
 }
@@ -59,7 +59,7 @@ pub(super) struct Upstream {
 struct Socket {
     socket: UdpSocket,
     uses: u32,
-    /// Queries that are open on it.
+    /// The number of its open queries.
     open: u32,
     /// Messages that wait for [`Upstream::flush`].
     outbox: Vec<Vec<u8>>,
@@ -74,19 +74,20 @@ struct Query {
     asked_at: Duration,
 }
 
-/// What became of a query.
+/// What happened to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// It is on its way, and may be lost as datagrams are. A socket is new where its index is given.
+    /// It was sent, and may be lost as any datagram. If the socket is new, its index is given.
     Sent(Option<u32>),
-    /// As many as may be are open.
+    /// Too many queries are open.
     Full,
-    /// There is no socket to be had, or no question in it.
+    /// No socket is available, or the message has no question.
     Failed,
 }
 
 impl Upstream {
-    /// Nothing asked yet. `limit` queries may be open at once. With `proxied` each is behind a header of the PROXY protocol.
+    /// Without queries. At most `limit` may be open at once. With `proxied`, each follows a header
+    /// of the PROXY protocol.
     pub(super) fn new(
         servers: Vec<SocketAddr>,
         limit: usize,
@@ -107,8 +108,8 @@ impl Upstream {
         })
     }
 
-    /// Sends `message`, with the next [`Upstream::flush`], to the server of this number; when its connection has asked the
-    /// same before, under the same ID and port.
+    /// Sends `message` to the server with this number at the next [`Upstream::flush`]. If its
+    /// connection asked the same before, it keeps the ID and port.
     pub(super) fn ask(
         &mut self,
         server: usize,
@@ -131,7 +132,7 @@ impl Upstream {
             return Asked::Full;
         }
         let Ok((at, fresh)) = self.socket(server) else { return Asked::Failed };
-        // Of 65536 IDs on this port at most `limit` are taken; some draws find a free one.
+        // At most `limit` of the 65536 IDs of this port are taken, so a few draws find a free one.
         let free = (0..64)
             .map(|_| (at, self.random.next() as u16))
             .find(|key| !self.open.contains_key(key));
@@ -160,14 +161,14 @@ impl Upstream {
         }
     }
 
-    /// Sends what was asked since the last call. What the system does not take is lost, as datagrams are.
+    /// Sends the queries since the last call. What the system refuses is lost, as datagrams may be.
     pub(super) fn flush(&mut self) {
         self.turns.fill(None);
         for at in self.waiting.drain(..) {
             let Some(Socket { socket, outbox, .. }) = &mut self.sockets[at as usize] else {
                 continue;
             };
-            // An error may be that of an earlier datagram (ICMP), and then another try sends.
+            // The error may be about an earlier datagram (ICMP); then another try succeeds.
             let mut tries = outbox.len();
             let refused = |error: io::Error| {
                 let again = tries > 0 && error.kind() != io::ErrorKind::WouldBlock;
@@ -178,7 +179,8 @@ impl Upstream {
         }
     }
 
-    /// One of the server's sockets by chance, the same until [`Upstream::flush`], and whether it is new.
+    /// One of the server's sockets at random, the same until [`Upstream::flush`], and whether it is
+    /// new.
     fn socket(&mut self, server: usize) -> io::Result<(u32, bool)> {
         let server = server.min(self.servers.len() - 1);
         let random = &mut self.random;
@@ -199,19 +201,22 @@ impl Upstream {
         Ok((at as u32, true))
     }
 
-    /// Puts datagrams that wait on a socket into `inbox`. Says whether more may wait.
+    /// Reads datagrams that are waiting on a socket into `inbox`. Returns whether more may be
+    /// waiting.
     pub(super) fn receive(&self, at: u32, inbox: &mut Inbox) -> bool {
         let socket = self.sockets.get(at as usize).and_then(Option::as_ref);
         let more = socket.map(|socket| inbox.receive(&socket.socket, |_, _| Some(Peer::default())));
         match more {
             Some(Ok(more)) => more,
-            // The server's port is closed (ICMP): no answer, and none of the others' is lost by it.
+            // The server's port is closed (ICMP). This is no answer, and no other answer is lost by
+            // it.
             Some(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
             None => false,
         }
     }
 
-    /// Who asked what this datagram answers, which has the client's ID then; `None` for what nobody asked.
+    /// Who asked what this datagram answers, after putting the client's ID into it; `None` if
+    /// nobody did.
     pub(super) fn accept(&mut self, at: u32, message: &mut [u8]) -> Option<Asker> {
         let header = message.get(..12)?;
         let key = (at, u16::from_be_bytes([header[0], header[1]]));
@@ -236,7 +241,7 @@ impl Upstream {
         }
     }
 
-    /// Forgets what was asked before `since`.
+    /// Forgets queries from before `since`.
     pub(super) fn expire(&mut self, since: Duration) {
         while let Some(&(asked_at, key, connection)) = self.order.front() {
             let open = self.open.get(&key).is_some_and(|query| {
@@ -252,23 +257,23 @@ impl Upstream {
         }
     }
 
-    /// Queries that are open.
+    /// The number of open queries.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// The socket of this index, to wait for.
+    /// The socket with this index, to wait for.
     pub(super) fn descriptor(&self, at: u32) -> Option<BorrowedFd<'_>> {
         Some(self.sockets.get(at as usize)?.as_ref()?.socket.as_fd())
     }
 
-    /// The server of this number.
+    /// The server with this number.
     pub(super) fn server(&self, server: usize) -> SocketAddr {
         self.servers[server.min(self.servers.len() - 1)]
     }
 }
 
-/// The question of a message with one, in lower case: an uncompressed name, type and class.
+/// The question of a message that has one, in lower case: an uncompressed name, type and class.
 fn question(message: &[u8]) -> Option<Vec<u8>> {
     let rest = message.get(12..)?;
     let mut at = 0;
@@ -306,7 +311,7 @@ mod tests {
         message
     }
 
-    /// A server's socket, and an upstream to it.
+    /// A server's socket and an upstream to that server.
     fn pair(limit: usize) -> (UdpSocket, Upstream) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
         server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
@@ -338,7 +343,7 @@ mod tests {
         let (server, mut upstream) = pair(10);
         let mut ids = Vec::new();
         for port in 1..=5 {
-            // All clients use the same ID, and the same name in letters of another case.
+            // All clients use the same ID and the same name, spelt with different cases.
             let message = query(7, "Example.test");
             assert!(matches!(
                 upstream.ask(0, asker(port), message, Duration::ZERO),
@@ -463,7 +468,7 @@ mod tests {
         assert!(ports.len() > 4, "{ports:?}");
     }
 
-    /// A closed port refuses each datagram (ICMP), of which the next call is told.
+    /// A closed port refuses each datagram (ICMP), and the next call reports that.
     #[test]
     fn a_server_that_comes_back_is_asked_again() {
         let (server, mut upstream) = pair(100);

@@ -1,6 +1,6 @@
-//! A client's TCP, small and complete (RFC 9293, 6298): it opens, sends one query or several in turn, puts the replies
-//! together and closes, and sends again what is not acknowledged. It keeps segments that come out of order, and holds every byte that
-//! comes against the bytes that came before.
+//! A small but complete client TCP (RFC 9293, 6298). It opens a connection, sends one query or
+//! several in turn, assembles the replies, closes, and sends again what is not acknowledged. It
+//! keeps segments that arrive out of order, and compares every byte with earlier copies of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -38,23 +38,23 @@ pub struct Client {
     setup: Setup,
     /// All queries that it has sent.
     query: Vec<u8>,
-    /// How many these are.
+    /// The number of these queries.
     asked: usize,
-    /// What it asks when it has all replies.
+    /// The queries that it asks when it has all replies.
     more: VecDeque<Vec<u8>>,
     /// Sequence numbers relative to the first byte of either side.
     peer: Option<u32>,
     tsecr: u32,
     acked: u32,
     sent: u32,
-    /// What has come, by place; in order up to `received`.
+    /// The received bytes by position; in order up to `received`.
     pieces: BTreeMap<u32, Vec<u8>>,
     pub received: Vec<u8>,
     /// Where the other side's FIN is.
     peer_fin: Option<u32>,
     rto: u64,
     pub timer: Option<u64>,
-    /// A RST that counts came.
+    /// A valid RST has arrived.
     pub reset: bool,
     gave_up: bool,
 }
@@ -63,7 +63,7 @@ pub struct Client {
 const RTO: (u64, u64) = (250, 60_000);
 
 impl Client {
-    /// One that sends these queries, of which there is one at least, each when it has the reply to that before.
+    /// A client that sends these queries, at least one, each after the reply to the one before.
     pub fn new(setup: Setup, queries: Vec<Vec<u8>>) -> Self {
         let mut more = VecDeque::from(queries);
         Self {
@@ -90,7 +90,7 @@ impl Client {
         self.more.is_empty() && self.replies() == self.asked
     }
 
-    /// How many whole replies it has, as their two bytes of length count them.
+    /// How many whole replies it has, judging by their two bytes of length.
     fn replies(&self) -> usize {
         let (mut rest, mut replies) = (&self.received[..], 0);
         while let [high, low, message @ ..] = rest {
@@ -101,7 +101,7 @@ impl Client {
         replies
     }
 
-    /// Where it is, in a few words.
+    /// Its state, in a few words.
     pub fn state(&self) -> String {
         let (acked, sent, received) = (self.acked, self.sent, self.received.len());
         let pieces: Vec<_> = self.pieces.iter().map(|(at, piece)| (at, piece.len())).collect();
@@ -111,21 +111,22 @@ impl Client {
         )
     }
 
-    /// Whether nothing is left to be done.
+    /// Whether there is nothing left to do.
     pub fn is_done(&self) -> bool {
         let closed = self.setup.closing == Closing::Never
             || (self.peer_fin.is_some_and(|fin| fin < self.expected())
-                // Without timestamps nobody tells a client that is closing when the entry is gone: it gives up by itself.
+                // Without timestamps, nobody tells a closing client that the entry is gone, so it
+                // gives up by itself.
                 && (self.acked == self.length() + 1 || !self.setup.timestamps));
         self.reset || self.gave_up || (self.has_reply() && closed)
     }
 
-    /// The user waits no longer.
+    /// The user stops waiting.
     pub fn give_up(&mut self) {
         self.gave_up = true;
     }
 
-    /// Opens, or sends again what is not acknowledged.
+    /// Opens the connection, or sends again what is not acknowledged.
     pub fn on_timer(&mut self, now: u64, out: &mut Vec<Segment>) {
         self.timer = Some(now + self.rto);
         self.rto = (self.rto * 2).min(RTO.1);
@@ -145,14 +146,14 @@ impl Client {
         }
     }
 
-    /// Takes a segment of the other side.
+    /// Handles a segment of the other side.
     pub fn on_segment(&mut self, now: u64, segment: &Segment, out: &mut Vec<Segment>) {
         if self.reset {
             return;
         }
         if let Some((tsval, _)) = segment.timestamps {
             assert!(self.setup.timestamps, "timestamps that were not offered");
-            // RFC 7323, section 5.3: what is older than before is not taken, but answered.
+            // RFC 7323, section 5.3: older segments are answered but not accepted.
             if self.peer.is_some() && (tsval.wrapping_sub(self.tsecr) as i32) < 0 {
                 out.push(self.segment(now, ACK, self.at(self.sent), &[]));
                 return;
@@ -170,7 +171,7 @@ impl Client {
         };
         let place = segment.seq.wrapping_sub(peer).wrapping_sub(1);
         if segment.flags & RST != 0 {
-            // RFC 9293, section 3.10.7.4: elsewhere in the window it would be challenged.
+            // RFC 9293, section 3.10.7.4: elsewhere in the window, it would be challenged.
             self.reset = place == self.expected();
             return;
         }
@@ -194,7 +195,7 @@ impl Client {
         if self.replies() == self.asked && self.sent == self.length() {
             if let Some(next) = self.more.pop_front() {
                 self.asked += 1;
-                // The reply is acknowledged with the next query, or before that.
+                // The reply is acknowledged with the next query, or before it.
                 if self.asked.is_multiple_of(2) {
                     out.push(self.segment(now, ACK, self.at(self.sent), &[]));
                 }
@@ -227,9 +228,9 @@ impl Client {
         self.timer = Some(now + self.rto);
     }
 
-    /// Keeps data; what came before at the same place must be the same.
+    /// Stores data, which must equal earlier data at the same place.
     fn take(&mut self, place: u32, payload: &[u8]) {
-        // What does not touch the window is an old connection's.
+        // Data outside the window belongs to an old connection.
         if place > 1 << 20 {
             return;
         }
@@ -238,7 +239,7 @@ impl Client {
                 place.max(other),
                 (place as usize + payload.len()).min(other as usize + piece.len()) as u32,
             );
-            // What was in order is with the application: TCP looks at it no more.
+            // Data that was in order is with the application, and TCP ignores copies of it.
             let from = from.max(self.received.len() as u32);
             if from < to {
                 let ours = &payload[(from - place) as usize..(to - place) as usize];
@@ -258,7 +259,7 @@ impl Client {
         }
     }
 
-    /// What it expects next, behind the FIN once it and all before it have come.
+    /// The next expected number, behind the FIN once everything before has arrived.
     fn expected(&self) -> u32 {
         let received = self.received.len() as u32;
         received + u32::from(self.peer_fin == Some(received))

@@ -1,4 +1,4 @@
-//! A client that says one thing after the other, and the core that answers.
+//! A client that sends one segment after another, and the core that answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use narrows_gateway::core::{
 
 use super::packets::{ACK, Datagram, PSH, SYN, Segment, query};
 
-/// What the core made of a packet.
+/// What the core did with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Passed, dropped or handed off, with nothing put out.
@@ -31,7 +31,7 @@ pub struct Conversation {
     /// What the machine's own sockets say.
     pub beside: Beside,
     pub isn: u32,
-    /// With timestamps: the client's; they rise with each segment.
+    /// With timestamps: the client's value, which rises with each segment.
     pub tsval: Option<u32>,
     /// What the SYN/ACK said.
     pub cookie: u32,
@@ -51,7 +51,7 @@ pub fn settings() -> Settings {
     Settings { keys: KEYS, servers, flows: 64, ring: 1 << 18, ..Settings::default() }
 }
 
-/// What an entry keeps of the question of this query, which has its two bytes of length.
+/// The hash of this query's question that an entry stores. The query has its two bytes of length.
 pub fn question_of(query: &[u8]) -> u32 {
     let mut conversation = Conversation::open(settings());
     conversation.query = query.to_vec();
@@ -94,7 +94,7 @@ impl Conversation {
         conversation
     }
 
-    /// The same with a reply of `size` bytes sent; gives the segments too.
+    /// The same with a reply of `size` bytes sent; also returns the segments.
     pub fn replied(settings: Settings, size: usize) -> (Self, Vec<Segment>) {
         let mut conversation = Self::asked(settings);
         let (verdict, segments) = conversation.answer(size);
@@ -170,17 +170,17 @@ impl Conversation {
         Segment { flags: ACK | super::packets::FIN, ..self.ack(seq, ack) }
     }
 
-    /// Bytes of the query with its length, as sequence numbers count.
+    /// The length of the query with its length prefix, as sequence numbers count.
     pub fn length(&self) -> u32 {
         self.query.len() as u32
     }
 
-    /// Lets the core hear a segment.
+    /// Passes a segment to the core.
     pub fn say(&mut self, segment: &Segment) -> Said {
         self.say_bytes(&segment.packet())
     }
 
-    /// Lets the core hear a packet.
+    /// Passes a packet to the core.
     pub fn say_bytes(&mut self, packet: &[u8]) -> Said {
         let mut out = Vec::new();
         let beside = self.beside;
@@ -221,14 +221,14 @@ impl Conversation {
         message
     }
 
-    /// Lets the server answer with a reply of `size` bytes.
+    /// The server answers with a reply of `size` bytes.
     pub fn answer(&mut self, size: usize) -> (ReplyVerdict, Vec<Segment>) {
         let message = super::packets::reply(&self.at_server(), size, 0);
         let (verdict, out) = self.answer_with(&message);
         (verdict, out.iter().map(|packet| Segment::read(packet)).collect())
     }
 
-    /// Lets the server send this message.
+    /// The server sends this message.
     pub fn answer_with(&mut self, message: &[u8]) -> (ReplyVerdict, Vec<Vec<u8>>) {
         let datagram = Datagram { from: self.server, to: self.client, message: message.to_vec() };
         let mut out = Vec::new();

@@ -6,7 +6,7 @@ use super::conversation::{Conversation, settings};
 use super::packets::{ACK, Datagram, Segment};
 use super::programs::{Programs, XDP_DROP, XDP_PASS, XDP_TX, mapped};
 
-/// The bit of our timestamp that is 0 in the SYN/ACK alone.
+/// The bit of our timestamp that is only 0 in the SYN/ACK.
 pub const HEARD: u32 = 4096;
 pub const QUERY: u8 = 2;
 pub const REPLIED: u8 = 3;
@@ -22,20 +22,20 @@ pub const CLIENT_FIN: u8 = 8;
 pub const QUERY_UNACKED: u8 = 16;
 pub const AGAIN: u8 = 32;
 
-/// All of an entry but when it was seen.
+/// All fields of an entry except the time when it was seen.
 pub fn fields(entry: Option<flow>) -> Option<String> {
     entry.map(|entry| format!("{:?}", flow { seen_ms: 0, ..entry }))
 }
 
-/// A reply of this length, whose bytes tell where they are.
+/// A reply of this length, in which each byte depends on its position.
 pub fn reply_bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// What came of a frame.
+/// The result for a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// It passed as it was.
+    /// It passed unchanged.
     Pass,
     Drop,
     /// A segment for the client.
@@ -44,7 +44,7 @@ pub enum Came {
     Query(Datagram),
 }
 
-/// A connection of a client, whose segments `saying` makes.
+/// A client's connection; `saying` makes its segments.
 #[derive(Clone)]
 pub struct Client<'a> {
     pub programs: &'a Programs,
@@ -69,7 +69,7 @@ impl<'a> Client<'a> {
         Self { programs, saying, tags: Vec::new() }
     }
 
-    /// One of each kind, on connections of their own.
+    /// One of each kind, on separate connections.
     pub fn kinds(programs: &'a Programs) -> impl Iterator<Item = Self> {
         programs.remove_flows();
         [(false, false), (false, true), (true, false), (true, true)].into_iter().map(
@@ -98,7 +98,7 @@ impl<'a> Client<'a> {
         client
     }
 
-    /// With a reply sent, as egress leaves the entry: in REPLIED or CLOSING.
+    /// With a reply sent. The entry is as egress leaves it, in REPLIED or CLOSING.
     pub fn replied(self, reply: &[u8], state: u8, more_flags: u8) -> Self {
         let client = self.asked();
         let entry = client.flow().expect("an entry");
@@ -144,7 +144,7 @@ impl<'a> Client<'a> {
         frame
     }
 
-    /// Says a segment, and time goes on.
+    /// Sends a segment and advances the time.
     pub fn say(&mut self, segment: &Segment) -> Came {
         let came = self.say_packet(&segment.packet());
         self.saying.tsval = self.saying.tsval.map(|tsval| tsval.wrapping_add(1));
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
         self.say_frame(&self.frame(packet))
     }
 
-    /// Says a frame, and reads what came of it: checksums, lengths, addresses must be right.
+    /// Sends a frame and reads the result; checksums, lengths and addresses must be valid.
     pub fn say_frame(&self, frame: &[u8]) -> Came {
         let link = 14 + 4 * self.tags.len();
         match self.programs.xdp(frame) {
@@ -181,7 +181,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A segment of the gateway: what all of this connection's entry have in common.
+    /// A segment of the gateway, with the fields that all of this connection's segments share.
     pub fn segment(&self, seq: u32, ack: u32) -> Segment {
         let scaled = self.saying.tsval.is_some();
         let (query, reply) = self.starts();
@@ -195,7 +195,7 @@ impl<'a> Client<'a> {
             mss: None,
             wscale: None,
             sack: false,
-            // The client's latest: `say` has gone on by one.
+            // The client's latest value; `say` has advanced it by one.
             timestamps: self
                 .saying
                 .tsval

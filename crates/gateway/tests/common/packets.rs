@@ -31,7 +31,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The packet, with right checksums.
+    /// The packet, with valid checksums.
     pub fn packet(&self) -> Vec<u8> {
         let mut tcp = TcpHeader::new(self.from.port(), self.to.port(), self.seq, self.window);
         tcp.acknowledgment_number = self.ack;
@@ -63,7 +63,7 @@ impl Segment {
         packet
     }
 
-    /// Reads a packet whose lengths and checksums must be right.
+    /// Reads a packet, whose lengths and checksums must be valid.
     pub fn read(packet: &[u8]) -> Self {
         let sliced = SlicedPacket::from_ip(packet).expect("a whole packet");
         let (from, to) = addresses(&sliced, packet.len());
@@ -123,7 +123,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// The packet, with right checksums.
+    /// The packet, with valid checksums.
     pub fn packet(&self) -> Vec<u8> {
         let length = 8 + self.message.len();
         let (from, to) = (self.from.port(), self.to.port());
@@ -145,7 +145,7 @@ impl Datagram {
         packet
     }
 
-    /// Reads a packet whose lengths and checksums must be right.
+    /// Reads a packet, whose lengths and checksums must be valid.
     pub fn read(packet: &[u8]) -> Self {
         let sliced = SlicedPacket::from_ip(packet).expect("a whole packet");
         let (from, to) = addresses(&sliced, packet.len());
@@ -164,7 +164,8 @@ impl Datagram {
     }
 }
 
-/// What a router says about a packet of which its next link takes only `mtu` bytes: it quotes the first `quoted` bytes.
+/// A router's message about a packet longer than its next link's `mtu`; it quotes the first
+/// `quoted` bytes.
 pub fn too_big(packet: &[u8], mtu: u32, quoted: usize) -> Vec<u8> {
     let quoted = &packet[..quoted.min(packet.len())];
     if packet[0] >> 4 == 4 {
@@ -184,7 +185,7 @@ pub fn too_big(packet: &[u8], mtu: u32, quoted: usize) -> Vec<u8> {
     }
 }
 
-/// The fragments of an IP packet that hold at most `mtu` bytes each, as a kernel makes them.
+/// The fragments of an IP packet, at most `mtu` bytes each, as a kernel makes them.
 pub fn fragments(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
     let v4 = packet[0] >> 4 == 4;
     let header = if v4 { 20 } else { 40 };
@@ -222,8 +223,9 @@ pub fn query(id: u16, name: &str, kind: u16, edns: Option<u16>) -> Vec<u8> {
     prefixed(&message.write().expect("it fits"))
 }
 
-/// A reply of at least `size` bytes to `message`, without length: header, question, filling, and a bare OPT if the query
-/// has an OPT record. The filling is `fill`, as one record of type 65280 (for private use).
+/// A reply of at least `size` bytes to `message`, without length: header, question, filling, and a
+/// bare OPT if the query has an OPT record. The filling consists of `fill`, in one record of type
+/// 65280 (for private use).
 pub fn reply(message: &[u8], size: usize, fill: u8) -> Vec<u8> {
     let asked = Message::read(message).expect("a query");
     let opt = if asked.edns.is_some() { 11 } else { 0 };
@@ -269,7 +271,7 @@ fn v6(source: [u8; 16], destination: [u8; 16], next_header: IpNumber, length: us
     }
 }
 
-/// Source and destination of an IP packet of this many bytes, whose header must be right.
+/// The source and destination of an IP packet of this length, whose header must be valid.
 fn addresses(sliced: &SlicedPacket<'_>, bytes: usize) -> (IpAddr, IpAddr) {
     match &sliced.net {
         Some(NetSlice::Ipv4(ip)) => {
@@ -287,7 +289,8 @@ fn addresses(sliced: &SlicedPacket<'_>, bytes: usize) -> (IpAddr, IpAddr) {
     }
 }
 
-/// The packet with the checksums that it should have: of its IPv4 header, and of TCP where that follows the IP header.
+/// The packet with valid checksums: that of its IPv4 header, and that of TCP if it directly follows
+/// the IP header.
 pub fn mended(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let fold = |bytes: &[u8], more: u32| {

@@ -1,4 +1,4 @@
-//! The eBPF programs, loaded but attached to nothing, and run on single frames by `bpf_prog_run`.
+//! The eBPF programs, loaded but not attached, and run on single frames by `bpf_prog_run`.
 
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, UdpSocket};
@@ -33,7 +33,7 @@ macro_rules! programs {
 }
 pub(crate) use programs;
 
-/// Runs something, and asserts what it counted.
+/// Runs something and checks what it counted.
 pub fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() -> T) -> T {
     let before: Vec<_> = Counter::ALL.iter().map(|&counter| programs.count(counter)).collect();
     let value = run();
@@ -44,21 +44,21 @@ pub fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() 
     value
 }
 
-/// The programs with maps of their own.
+/// The programs, with their own maps.
 pub struct Programs {
     skel: GatewaySkel<'static>,
     server: std::cell::Cell<Option<UdpSocket>>,
 }
 
 impl Programs {
-    /// Loads the XDP program with the settings of [`super::conversation::settings`], in a network namespace of the calling
-    /// thread, with a server that reads datagrams. `None`, and a line that says
-    /// what is missing, where this process may not; with CI set it must.
+    /// Loads the XDP program with the settings of [`super::conversation::settings`], in a network
+    /// namespace of the calling thread, with a server that reads datagrams. If this process may not
+    /// do so, prints what is missing and returns `None`; with CI set it must be able to.
     pub fn load(name: &str) -> Option<Self> {
         Self::load_some(name, true, false)
     }
 
-    /// The same with the programs on tc: what they send themselves goes to the loopback interface.
+    /// The same with the tc programs. What these send goes to the loopback interface.
     pub fn load_with_tc(name: &str) -> Option<Self> {
         Self::load_some(name, false, true)
     }
@@ -102,7 +102,7 @@ impl Programs {
         self.server.set(Some(UdpSocket::bind(("::", 53)).expect("a namespace of its own")));
     }
 
-    /// It is gone.
+    /// Ends the server.
     pub fn stop_server(&self) {
         self.server.set(None);
     }
@@ -136,7 +136,7 @@ impl Programs {
         put(&self.skel.maps.servers, &mapped(address), &[number]);
     }
 
-    /// Runs the XDP program on a frame. Gives its verdict and the frame after it.
+    /// Runs the XDP program on a frame. Returns its verdict and the resulting frame.
     pub fn xdp(&self, frame: &[u8]) -> (u32, Vec<u8>) {
         let mut out = vec![0; 1 << 16];
         let input =
@@ -145,7 +145,7 @@ impl Programs {
         (output.return_value, output.data.expect("a frame").to_vec())
     }
 
-    /// Runs the program on tc egress on a frame. Gives its verdict and the frame after it.
+    /// Runs the tc egress program on a frame. Returns its verdict and the resulting frame.
     pub fn egress(&self, frame: &[u8]) -> (i32, Vec<u8>) {
         tc(&self.skel.progs.gateway_egress, frame)
     }
@@ -156,7 +156,7 @@ impl Programs {
         self.skel.progs.gateway_egress.test_run(input).expect("the program runs").duration
     }
 
-    /// Runs the program on tc ingress on a frame. Gives its verdict and the frame after it.
+    /// Runs the tc ingress program on a frame. Returns its verdict and the resulting frame.
     pub fn adopt(&self, frame: &[u8]) -> (i32, Vec<u8>) {
         tc(&self.skel.progs.gateway_adopt, frame)
     }
@@ -169,13 +169,14 @@ impl Programs {
         map.keys().filter_map(|key| until(&key).map(|until| (word(&key), word(&until)))).collect()
     }
 
-    /// How long the program takes on a frame, the mean of `repeat` runs in a row, each on what the one before left.
+    /// How long the program takes for a frame: the mean of `repeat` runs in a row, each on the
+    /// result of the one before.
     pub fn xdp_time(&self, frame: &[u8], repeat: u32) -> Duration {
         let input = ProgramInput { data_in: Some(frame), repeat, ..Default::default() };
         self.skel.progs.gateway_xdp.test_run(input).expect("the program runs").duration
     }
 
-    /// The count of all CPUs.
+    /// The total over all CPUs.
     pub fn count(&self, counter: Counter) -> u64 {
         let key = (counter as u32).to_ne_bytes();
         let values = self.skel.maps.counters.lookup_percpu(&key, MapFlags::ANY);
@@ -198,7 +199,7 @@ impl Programs {
         put(&self.skel.maps.flows, key.bytes(), flow.bytes());
     }
 
-    /// What a connection with several open queries has besides its entry.
+    /// The open queries of a connection.
     pub fn opens(&self, key: &flow_key) -> Option<opens> {
         let value = self.skel.maps.opens.lookup(key.bytes(), MapFlags::ANY);
         value.expect("the map can be read").and_then(|bytes| opens::from_bytes(&bytes))
@@ -232,7 +233,7 @@ impl Programs {
         put(&self.skel.maps.large, &hash.to_ne_bytes(), &until_ns.to_ne_bytes());
     }
 
-    /// SYN-cache mode: the entries of all buckets, and their sum as the programs keep it.
+    /// SYN-cache mode: the number of entries in all buckets, and the total that the programs keep.
     pub fn syncache(&self) -> (Vec<u32>, u32) {
         let read = |map: &dyn Fn(u32) -> Vec<u8>, at| {
             u32::from_ne_bytes(map(at)[..4].try_into().expect("4 bytes"))
@@ -257,7 +258,7 @@ impl Programs {
         get(&self.skel.maps.ring, 0)[at..at + length].to_vec()
     }
 
-    /// Stores bytes as egress does with a reply. Gives their position.
+    /// Stores bytes as egress stores a reply. Returns their position.
     pub fn ring_store(&self, bytes: &[u8]) -> u32 {
         let position = self.ring_head();
         let mut ring = get(&self.skel.maps.ring, 0);
@@ -277,9 +278,10 @@ fn tc(program: &libbpf_rs::ProgramMut<'_>, frame: &[u8]) -> (i32, Vec<u8>) {
     (output.return_value as i32, output.data.expect("a frame").to_vec())
 }
 
-/// A listener of this protocol on the DNS port, of IPv4 and IPv6; `None` where the kernel has no such.
+/// A listener of this protocol on the DNS port, for IPv4 and IPv6; `None` if the kernel does not
+/// have the protocol.
 pub fn listen(protocol: i32) -> Option<OwnedFd> {
-    // SAFETY: socket(2) takes numbers; what it gives is a descriptor of our own, or an error.
+    // SAFETY: socket(2) takes numbers, and returns a new descriptor or an error.
     #[allow(unsafe_code, reason = "nix has no number for MPTCP")]
     let socket = unsafe {
         let socket = nix::libc::socket(nix::libc::AF_INET6, nix::libc::SOCK_STREAM, protocol);
@@ -297,7 +299,8 @@ pub fn listen(protocol: i32) -> Option<OwnedFd> {
     Some(socket)
 }
 
-/// Whether this process may run programs. If not, says what is missing; with CI set it must.
+/// Whether this process may run programs. If not, prints what is missing; with CI set it must be
+/// able to.
 pub fn may_run(name: &str) -> bool {
     if nix::unistd::geteuid().is_root() {
         return true;

@@ -1,4 +1,5 @@
-//! The eBPF programs beside the core: loaded, attached to nothing, run on single frames by `bpf_prog_run`.
+//! The eBPF programs beside the core: loaded but not attached, and run on single frames by
+//! `bpf_prog_run`.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -16,24 +17,24 @@ use nix::sys::socket::{
 
 use super::programs::{boot_ns, mapped, may_run};
 
-/// The programs, in a network namespace of their own, with a line to see what they send besides.
+/// The programs, in a separate network namespace, with a socket that sees what else they send.
 pub struct Twin {
     skel: GatewaySkel<'static>,
     line: std::os::fd::OwnedFd,
-    /// The DNS server's, as far as the programs look for it.
+    /// The DNS server's socket, as far as the programs look for it.
     _server: std::net::UdpSocket,
     wall_offset: Duration,
     ring: Ring,
 }
 
 impl Twin {
-    /// Loads the programs with these settings. `None`, and a line that says what is missing, where this process may
-    /// not; with CI set it must.
+    /// Loads the programs with these settings. If this process may not do so, prints what is
+    /// missing and returns `None`; with CI set it must be able to.
     pub fn load(name: &str, settings: &Settings) -> Option<Self> {
         if !may_run(name) {
             return None;
         }
-        // Of this thread alone; it goes with the thread.
+        // It belongs to this thread alone and disappears with it.
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a namespace");
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
         assert!(up.expect("iproute2 is there").success());
@@ -49,7 +50,7 @@ impl Twin {
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
         rodata.RING_SIZE = settings.ring as u32;
         open.maps.ring.set_value_size(settings.ring as u32 + margin).expect("a size");
-        // Copying it out of the kernel would take longer than all else here.
+        // Copying it out of the kernel would take longer than everything else here.
         open.maps.ring.set_map_flags(libbpf_rs::libbpf_sys::BPF_F_MMAPABLE).expect("a flag");
         open.maps.syncache_buckets.set_max_entries(settings.hashsize).expect("a size");
         let skel = open.load().expect("the verifier takes the programs");
@@ -66,18 +67,19 @@ impl Twin {
         Some(Self { skel, line, _server: server, wall_offset, ring })
     }
 
-    /// The time that the programs have.
+    /// The time that the programs see.
     pub fn now(&self) -> Now {
         let boot = boot();
         Now { boot, wall: boot + self.wall_offset }
     }
 
-    /// Runs the XDP program on a frame. Its verdict and the frame after it.
+    /// Runs the XDP program on a frame. Returns its verdict and the resulting frame.
     pub fn xdp(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
         run(&self.skel.progs.gateway_xdp, frame)
     }
 
-    /// Runs the egress program on a frame. Its verdict, the frame after it, and the frames that it sent before.
+    /// Runs the egress program on a frame. Returns its verdict, the resulting frame, and the frames
+    /// that it sent before.
     pub fn egress(&mut self, frame: &[u8]) -> (u32, Vec<u8>, Vec<Vec<u8>>) {
         let (verdict, after) = run(&self.skel.progs.gateway_egress, frame);
         let mut sent = Vec::new();
@@ -85,7 +87,7 @@ impl Twin {
         while let Ok((length, from)) =
             recvfrom::<LinkAddr>(std::os::fd::AsRawFd::as_raw_fd(&self.line), &mut bytes)
         {
-            // The loopback device shows each frame twice: going out (PACKET_OUTGOING), and coming in.
+            // The loopback device shows each frame twice: outgoing (PACKET_OUTGOING) and incoming.
             if from.is_some_and(|from| from.pkttype() == 4) {
                 sent.push(bytes[..length].to_vec());
             }
@@ -93,7 +95,7 @@ impl Twin {
         (verdict, after, sent)
     }
 
-    /// Runs the program on tc ingress on a frame. Its verdict and the frame after it.
+    /// Runs the tc ingress program on a frame. Returns its verdict and the resulting frame.
     pub fn adopt(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
         run(&self.skel.progs.gateway_adopt, frame)
     }
@@ -109,7 +111,7 @@ impl Twin {
         Counter::ALL.iter().map(count).collect()
     }
 
-    /// How many replies were counted by how long the server took.
+    /// How many replies were counted in the latency histogram.
     pub fn answers(&self) -> u64 {
         let map = &self.skel.maps.latencies;
         let words = (0..narrows_gateway::core::BUCKETS as u32).flat_map(|at| {
@@ -119,7 +121,7 @@ impl Twin {
         words.map(|word| u64::from_ne_bytes(word[..8].try_into().expect("8 bytes"))).sum()
     }
 
-    /// The entry of a connection, as the core would have it.
+    /// A connection's entry in the core's form.
     pub fn flow(&self, key: &FlowKey) -> Option<Flow> {
         let key = flow_key {
             client: mapped(key.client),
@@ -137,17 +139,17 @@ impl Twin {
         self.skel.maps.flows.keys().count()
     }
 
-    /// What an entry has in the ring: its query, or its reply once there is one.
+    /// What the ring has of an entry: its query, or its reply once there is one.
     pub fn stored(&self, flow: &Flow) -> Vec<u8> {
         let length = if flow.reply_length > 0 { flow.reply_length } else { flow.query_length };
         self.ring.read(flow.stored as usize * 64 % self.ring.size, length.into())
     }
 }
 
-/// The ring as the kernel has it, mapped into this process.
+/// The kernel's ring, mapped into this process.
 struct Ring {
     at: *mut u8,
-    /// Up to where it is written from its beginning; then a margin follows.
+    /// The length of the part that is written from the start; a margin follows.
     size: usize,
     all: usize,
 }
@@ -156,7 +158,8 @@ struct Ring {
 impl Ring {
     fn map(map: &libbpf_rs::MapMut<'_>, size: usize) -> Self {
         let all = map.value_size() as usize;
-        // SAFETY: a new place for the map's one element, which is as long; the map has BPF_F_MMAPABLE.
+        // SAFETY: a new mapping for the map's only element, which has this length; the map has
+        // BPF_F_MMAPABLE.
         let at = unsafe {
             let descriptor = std::os::fd::AsRawFd::as_raw_fd(&map.as_fd());
             let (protection, how) = (nix::libc::PROT_READ, nix::libc::MAP_SHARED);
@@ -168,7 +171,8 @@ impl Ring {
 
     fn read(&self, at: usize, length: usize) -> Vec<u8> {
         assert!(at + length <= self.all);
-        // SAFETY: within what is mapped until the end of `self`; programs write there only while this thread runs one.
+        // SAFETY: it lies within the mapping, which lasts until the end of `self`; programs only
+        // write there while this thread runs one.
         unsafe { std::slice::from_raw_parts(self.at.add(at), length) }.to_vec()
     }
 }

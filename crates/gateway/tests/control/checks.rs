@@ -1,4 +1,4 @@
-//! What `check` says.
+//! What `check` prints.
 
 use super::*;
 
@@ -58,7 +58,8 @@ fn check_warns_of_settings_that_cost_connections() {
     if skip().is_some() {
         return;
     }
-    // What each costs, as check says it: whether a second query is answered, and a second one after it.
+    // The effect of each setting, as check describes it: whether a second query is answered, and
+    // another one after it.
     for (name, served) in
         [("tcp_window_scaling", false), ("tcp_timestamps", true), ("tcp_sack", true)]
     {

@@ -1,4 +1,5 @@
-//! Attach, restart, crash, upgrade, detach, and every refusal: on a real kernel, in network namespaces of the test's own.
+//! Attach, restart, crash, upgrade, detach, and every refusal: on a real kernel, in separate
+//! network namespaces.
 #![cfg(feature = "ebpf")]
 
 mod checks;
@@ -17,7 +18,7 @@ use nix::sys::signal::Signal;
 use place::{Place, SERVER, ask, pass_all, skip};
 use serde_json::Value;
 
-/// Waits until something holds, at most some seconds.
+/// Waits until something holds, at most a few seconds.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !holds() {
@@ -96,7 +97,7 @@ fn the_units_capabilities_are_enough() {
         .collect();
     let place = Place::new();
     let before = place.machine();
-    // The bpf file system is systemd's to mount.
+    // It is systemd's task to mount the bpf file system.
     let first = place.start(&[]);
     assert_eq!(first.end(Signal::SIGTERM), Some(0));
     let run = place
@@ -150,8 +151,8 @@ fn a_restart_or_upgrade_drops_no_connection() {
         let second = place.start(&[]);
         assert_ne!(second.pid(), pid);
         assert_eq!(map_id(&place, "flows"), flows, "the map goes on");
-        // A later query, which the kernel takes over, because the server is silent over UDP about names
-        // with an s, and a first one with the cookie of the daemon before.
+        // A later query, which the kernel takes over because the server does not answer over UDP
+        // for names with an s, and a first one with a cookie from the daemon before.
         ask(&mut answered, "second").expect("a reply");
         ask(&mut shaken, "late").expect("a reply");
         ask(&mut place.connect(), "new").expect("a reply");
@@ -209,7 +210,7 @@ fn an_upgrade_with_other_structures_begins_with_empty_maps() {
     let second = place.start(&[]);
     assert_ne!(map_id(&place, "flows"), flows);
     assert_eq!(place.counter("query"), 0, "counters begin anew");
-    // The secret stays, and so do cookies.
+    // The secret stays the same, and so cookies stay valid.
     ask(&mut shaken, "late").expect("a reply");
     assert_eq!(place.counter("query"), 1);
     assert_eq!(second.end(Signal::SIGTERM), Some(0));
@@ -276,7 +277,7 @@ fn lost_and_foreign_pins_are_named_and_healed() {
     assert_eq!(place.counter("query"), 1);
     run.end(Signal::SIGKILL);
 
-    // Another map in the place of the settings.
+    // Another map in place of the settings.
     fs::remove_file(place.pins().join("settings")).expect("it is pinned");
     let pin = |map: &str, name: &str| {
         let done = std::process::Command::new("bpftool")
@@ -375,7 +376,7 @@ fn keys_of_one_secret_are_the_same_after_everything_is_gone() {
     let path = secret.to_str().expect("plain");
     let first = place.start(&["--secret", path]);
     let mut stream = place.connect();
-    // Nothing is left of the first but the cookie that the client holds.
+    // Only the cookie that the client holds is left of the first.
     assert_eq!(first.end(Signal::SIGTERM), Some(0));
     let second = place.start(&["--secret", path]);
     ask(&mut stream, "name").expect("a reply");

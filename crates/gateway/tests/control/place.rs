@@ -1,4 +1,5 @@
-//! Two network namespaces joined by a veth pair, a DNS server in one, a client in the other, and gateways that run there.
+//! Two network namespaces joined by a veth pair, with a DNS server and gateways in one and a client
+//! in the other.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -22,7 +23,7 @@ pub(crate) const SERVER: &str = "10.77.0.1";
 /// The program.
 pub(crate) const GATEWAY: &str = env!("CARGO_BIN_EXE_narrows-gateway");
 
-/// What a test runs in; gone when it is dropped, also by a panic.
+/// The surroundings of a test. They are removed when this is dropped, even by a panic.
 pub(crate) struct Place {
     name: String,
     folder: PathBuf,
@@ -36,7 +37,7 @@ pub(crate) struct Run {
     pub(crate) ready: Value,
 }
 
-/// Says why the tests of this file cannot run here; `None` if they can. In CI they must.
+/// Why the tests of this file cannot run here; `None` if they can. In CI they must.
 pub(crate) fn skip() -> Option<&'static str> {
     let why = if !nix::unistd::geteuid().is_root() {
         "needs root"
@@ -53,7 +54,8 @@ pub(crate) fn skip() -> Option<&'static str> {
 }
 
 impl Place {
-    /// Makes it. The server answers over UDP and TCP, but never to names that begin with `s`.
+    /// Makes it. The server answers over UDP and TCP, but over UDP never for names that begin with
+    /// `s`.
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +86,8 @@ impl Place {
             ip(&["-n", namespace, "addr", "add", address, "dev", link]);
             ip(&["-n", namespace, "link", "set", link, "up"]);
         }
-        // veth wakes its receiver for frames of XDP_TX only where the receiver has an XDP program, too.
+        // veth wakes its receiver for frames of XDP_TX only if the receiver has an XDP program,
+        // too.
         self.passes = Some(self.at_client(|| {
             let index = nix::net::if_::if_nametoindex("c0").expect("c0");
             Link::create(pass_all(c"pass").as_fd(), index, Hook::Xdp(XdpMode::Native))
@@ -92,38 +95,40 @@ impl Place {
         }));
     }
 
-    /// Leaves the client's end as most are: without an XDP program.
+    /// Leaves the client's end without an XDP program, as most are.
     pub(crate) fn take_program_off_client(&mut self) {
         self.passes = None;
     }
 
-    /// The folder of the one gateway's pins.
+    /// The directory with the only gateway's pins.
     pub(crate) fn pins(&self) -> PathBuf {
         let all = fs::read_dir(self.path("bpf/narrows-gateway")).expect("pins");
         all.flatten().next().expect("a gateway").path()
     }
 
-    /// Does something in the server's namespace.
+    /// Runs something in the server's namespace.
     pub(crate) fn at_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         inside(&self.name, work)
     }
 
-    /// Does something in the client's namespace.
+    /// Runs something in the client's namespace.
     pub(crate) fn at_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         inside(&self.client_name(), work)
     }
 
-    /// A path in the test's folder.
+    /// A path in the test's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// A command of the program in the server's namespace, to its end, before which `prefix` may change what it runs as.
+    /// Runs a command of the program to its end in the server's namespace. `prefix` may change what
+    /// it runs as.
     pub(crate) fn command(&self, prefix: &[&str], arguments: &[&str]) -> Output {
         self.prepare(prefix, arguments).stdin(Stdio::null()).output().expect("nsenter runs")
     }
 
-    /// `run` for this place's server, with more arguments, until its first line; in native mode if none is named.
+    /// Starts `run` for this place's server, with more arguments, and waits for its first line. The
+    /// mode is native if none is given.
     pub(crate) fn start(&self, arguments: &[&str]) -> Run {
         self.start_as(&[], arguments)
     }
@@ -151,7 +156,7 @@ impl Place {
         Run { child, ready }
     }
 
-    /// All that gateways logged.
+    /// Everything that gateways logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -168,7 +173,8 @@ impl Place {
         self.status()["counters"][name].as_u64().expect("a counter")
     }
 
-    /// What a command must leave as it was: the link with all its attributes, programs, pins, settings of the kernel.
+    /// What a command must not change: the link with all its attributes, programs, pins, settings
+    /// of the kernel.
     pub(crate) fn machine(&self) -> String {
         let link = self.at_server(|| run("ip", &["-d", "link", "show", "dev", "g0"]));
         let programs = self.at_server(|| run("bpftool", &["net"]));
@@ -217,7 +223,7 @@ impl Drop for Place {
         for name in [&self.name, &self.client_name()] {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
-        // The last pins go with their file system.
+        // The last pins disappear with their file system.
         for mounted in ["bpf", "other"] {
             let _ = nix::mount::umount(&self.path(mounted));
         }
@@ -236,13 +242,14 @@ impl Run {
         kill(Pid::from_raw(self.pid().cast_signed()), signal).expect("it runs");
     }
 
-    /// Sends it a signal that ends it; its exit code, or `None` where the signal itself ended it.
+    /// Sends it a signal that ends it; returns its exit code, or `None` if the signal itself ended
+    /// it.
     pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.child.wait().expect("it ends").code()
     }
 
-    /// Its exit code, once it ends of itself.
+    /// Its exit code, after it ends by itself.
     pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("it ends").code()
     }
@@ -250,13 +257,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Of a test that failed; otherwise it has ended.
+        // Left by a failed test; otherwise it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Asks on a connection, and gets the reply's name and whether it came over UDP.
+/// Asks on a connection; returns the reply's name and whether the reply came over UDP.
 pub(crate) fn ask(stream: &mut TcpStream, name: &str) -> std::io::Result<Vec<u8>> {
     let message = query(name);
     let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
@@ -278,11 +285,12 @@ fn query(name: &str) -> Vec<u8> {
     message
 }
 
-/// A server that gives each query back as its reply.
+/// A server that returns each query as its reply.
 fn serve() {
     let udp = UdpSocket::bind((SERVER, 53)).expect("port 53");
     let tcp = TcpListener::bind((SERVER, 53)).expect("port 53");
-    // Both threads end with the test's process; their sockets keep the namespace until then, which is no harm.
+    // Both threads end with the test's process. Until then their sockets keep the namespace, which
+    // does no harm.
     std::thread::spawn(move || {
         let mut message = [0; 4096];
         while let Ok((length, from)) = udp.recv_from(&mut message) {
@@ -309,7 +317,7 @@ fn serve() {
     });
 }
 
-/// Does something in a thread that is in a network namespace.
+/// Runs something in a thread inside a network namespace.
 fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
     let namespace = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
     std::thread::scope(|scope| {
@@ -326,7 +334,7 @@ fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
 pub(crate) fn pass_all(name: &CStr) -> OwnedFd {
     let instruction = |code, imm| libbpf_sys::bpf_insn { code, imm, ..Default::default() };
     let program = [instruction(0xb7, 2), instruction(0x95, 0)];
-    // SAFETY: names that end in zero and as many instructions as are said, alive until the call returns.
+    // SAFETY: names that end in zero, and as many instructions as stated. All outlive the call.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_XDP,
@@ -338,7 +346,7 @@ pub(crate) fn pass_all(name: &CStr) -> OwnedFd {
         )
     };
     assert!(fd >= 0, "the program loads: {fd}");
-    // SAFETY: a descriptor that was made for us.
+    // SAFETY: the descriptor was made for us.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -365,7 +373,7 @@ fn list(folder: &Path) -> Vec<String> {
         .unwrap_or_default();
     let mut all: Vec<String> =
         entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    // The file system's own, there from its mounting on.
+    // The file system's own, which exist after mounting.
     all.retain(|name| !name.ends_with(".debug"));
     all.sort();
     all

@@ -1,8 +1,8 @@
-//! What `run` refuses, and what it says of it.
+//! What `run` refuses, and what it prints then.
 
 use super::*;
 
-/// The command is refused: exit code 2, one line that holds `words`, and the machine as it was.
+/// The command is refused: exit code 2, one line with `words`, and an unchanged machine.
 fn refused(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
     let before = place.machine();
     let output = place.command(prefix, &[&["run"], arguments].concat());
@@ -87,7 +87,7 @@ fn a_kernel_or_interface_without_a_feature_is_named() {
     );
     place.at_server(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "1").expect("root may"));
 
-    // A driver without XDP, as the loopback's: generic is used, and said.
+    // A driver without XDP, such as the loopback's: `run` uses generic XDP and says so.
     refused(
         &place,
         &[],
@@ -146,7 +146,8 @@ fn auto_serves_whatever_a_veth_devices_other_end_has() {
     let what = line["what"].as_str().expect("words");
     assert!(what.contains("g0 is a veth device") && what.contains("hint: --mode native"), "{log}");
 
-    // What was attached in another mode goes on in it, and a mode that is named is the mode that is used.
+    // A gateway that was attached in another mode continues in that mode, and a mode that is named
+    // is used.
     assert_eq!(run.end(Signal::SIGUSR2), Some(0));
     let named = place.start(&["--mode", "native"]);
     assert_eq!(named.ready["mode"], "native");
@@ -167,14 +168,14 @@ fn another_program_or_gateway_is_left_alone() {
     fs::create_dir_all(place.path("other")).expect("a folder");
     let other = place.path("other").to_str().expect("plain").to_owned();
     let run = place.start(&["--bpffs", &other]);
-    // To whoever looks elsewhere for pins it is a foreign program.
+    // If the pins are looked for elsewhere, it is a foreign program.
     refused(
         &place,
         &[],
         &["--server", SERVER],
         &["has an XDP program already: gateway_xdp", "the --bpffs of its run"],
     );
-    // Neither is it as if there were none.
+    // And it does not count as nothing.
     for command in ["status", "detach"] {
         let output = place.command(&[], &[command]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -201,7 +202,7 @@ fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
     }
     let place = Place::new();
     let index = || nix::net::if_::if_nametoindex("g0").expect("g0");
-    // Attached by a link, which its descriptor here keeps.
+    // Attached by a link, which the descriptor here holds.
     for (mode, how) in [(XdpMode::Generic, "generic"), (XdpMode::Native, "native")] {
         let link = place.at_server(|| {
             Link::create(pass_all(c"pass").as_fd(), index(), Hook::Xdp(mode)).expect("root may")
@@ -210,11 +211,11 @@ fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
         take_off(&place, &told(&place, "pass", &how, "bpftool link detach id "));
         drop(link);
     }
-    // As ip(8) attaches: the interface keeps it.
+    // Attached as by ip(8): the interface holds it.
     let attach = |name, flags| {
         place.at_server(|| {
             let (program, device) = (pass_all(name), index().cast_signed());
-            // SAFETY: a descriptor that lives until the call returns, and no options.
+            // SAFETY: a descriptor that outlives the call, and no options.
             #[allow(unsafe_code, reason = "libbpf's C functions")]
             let result = unsafe {
                 libbpf_sys::bpf_xdp_attach(device, program.as_raw_fd(), flags, std::ptr::null())
@@ -239,8 +240,8 @@ fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
     told(&place, "xdp_dispatcher", "generic", "xdp-loader unload g0 --all");
 }
 
-/// `run` and `check` name the program that has the hook, how it is attached, and a command that takes it off, which begins so.
-/// Gives the command.
+/// `run` and `check` name the program on the hook, how it is attached, and a command that removes
+/// it and begins with these words. Returns the command.
 fn told(place: &Place, program: &str, how: &str, command: &str) -> String {
     let server = ["--server", SERVER];
     let name = format!("g0 has an XDP program already: {program} (id ");
@@ -255,7 +256,7 @@ fn told(place: &Place, program: &str, how: &str, command: &str) -> String {
     problem[begin..end].to_owned()
 }
 
-/// Does what a hint says, after which no program is on the interface.
+/// Does what a hint says. After that, no program is on the interface.
 fn take_off(place: &Place, command: &str) {
     let words: Vec<&str> = command.split(' ').collect();
     let done = place.at_server(|| std::process::Command::new(words[0]).args(&words[1..]).output());

@@ -39,7 +39,7 @@ fn the_third_repeat_sends_the_segment_again() {
     let again = segment(client.say(&first));
     assert_eq!(again.payload, segments[1].payload);
     assert_eq!(client.say(&first), DROP, "repeats are not counted any more");
-    // Each acknowledgement of a part is answered with the next one.
+    // Each acknowledgement of a part brings the next part.
     let partial = client.ack(client.length(), 4 * step);
     assert_eq!(segment(client.say(&partial)).payload, segments[4].payload);
     assert_eq!(client.say(&first), DROP, "an old one");

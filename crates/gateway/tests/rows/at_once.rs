@@ -2,21 +2,21 @@
 
 use super::*;
 
-/// A query's datagram goes on to the server: the ACK that goes to the client.
+/// A query's datagram goes on to the server; returns the ACK for the client.
 fn acknowledged(client: &mut Conversation) -> Option<Segment> {
     let message = client.at_server();
     let datagram = Datagram { from: client.client, to: client.server, message };
     client.core.acknowledge(&datagram.packet()).map(|packet| Segment::read(&packet))
 }
 
-/// A client whose query is with the server and was acknowledged.
+/// A client whose query is with the server and acknowledged.
 fn asked() -> Conversation {
     let mut client = Conversation::asked(at_once());
     assert!(acknowledged(&mut client).is_some());
     client
 }
 
-/// The same, and the reply has left.
+/// The same after the reply has left.
 fn replied(size: usize) -> (Conversation, Vec<Segment>) {
     let mut client = asked();
     let (verdict, segments) = client.answer(size);
@@ -89,7 +89,7 @@ fn a_fin_before_the_reply_has_come_brings_it_when_it_comes_again() {
     let (mut client, segments) = replied(4000);
     let end = segments.last().expect("a reply").next();
     let fin = client.fin(client.length(), 0);
-    // Perhaps the reply is on its way.
+    // The reply may be in flight.
     let ours = segment(client.say(&fin));
     assert_eq!((ours.flags, ours.seq, ours.ack), (FIN | ACK, end, fin.seq));
     assert_eq!(state(&client), Some(State::Closing));
@@ -108,7 +108,7 @@ fn a_fin_before_the_reply_has_come_brings_it_when_it_comes_again() {
     assert_eq!(client.flow(), None);
 }
 
-/// Its client will not ask again.
+/// The client will not ask again.
 #[test]
 fn a_query_without_an_answer_is_closed() {
     let mut client = asked();
@@ -118,7 +118,7 @@ fn a_query_without_an_answer_is_closed() {
     let fin = Segment::read(&out[0]);
     assert_eq!((fin.flags, fin.seq, fin.ack), (FIN | ACK, client.data().ack, client.data().next()));
     assert_eq!(state(&client), Some(State::Closing));
-    // A late reply is nobody's.
+    // A late reply belongs to no query.
     assert_eq!(client.answer(100), (ReplyVerdict::Drop, vec![]));
     client.say(&client.fin(client.length(), 1));
     assert_eq!(client.flow(), None);

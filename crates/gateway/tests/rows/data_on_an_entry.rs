@@ -33,7 +33,7 @@ fn query_the_same_is_left_to_the_kernel_after_that() {
     assert_eq!(state(&client), Some(State::Slow));
     let adoption = client.core.adopt(client.now, &again.packet()).expect("for the kernel");
     assert_eq!(adoption.joined, None);
-    // The server's late answer is the kernel's to give.
+    // The kernel gives the answer, so the server's late one is dropped.
     assert_eq!(client.answer(100), (ReplyVerdict::Drop, Vec::new()));
 }
 
@@ -77,7 +77,7 @@ fn query_bare_fin_is_a_half_close() {
     assert_eq!(state(&client), Some(State::Closing));
 }
 
-/// The client's second query, sent while the first is with the server, has come.
+/// The client's second query has arrived while the first is with the server.
 fn pipelined(mut client: Conversation) -> (Conversation, Segment) {
     let second = client.data_at(client.length(), 0, b"\0\x06second");
     assert_eq!(client.say(&second), hand_off(Reason::Pipelined));
@@ -145,7 +145,7 @@ fn query_data_behind_that_does_not_fit_is_dropped() {
         noise.shake_hands();
         noise.say(&noise.data());
         client.core = noise.core;
-        // Their entries are not to push this one out.
+        // Their entries must not displace this one.
         client.say(&client.ack(length, 0));
     }
     let data = client.data_at(length, 0, b"second");
@@ -163,7 +163,8 @@ fn what_comes_after_a_pipelined_query_is_the_kernels() {
         let rst = Segment { flags: RST, ..client.ack(behind, 0) };
         assert_eq!(client.say(&rst), Said::Nothing(Verdict::Pass));
         let left = state(&client);
-        // Before the kernel has a socket: it may be on its way to it, or the segment before was lost.
+        // Before the kernel has a socket: the segment may be on its way there, or the one before
+        // was lost.
         for again in [client.data(), second.clone(), client.data_at(behind, 0, b"third")] {
             assert_eq!(client.say(&again), hand_off(Reason::Left));
         }
@@ -172,13 +173,13 @@ fn what_comes_after_a_pipelined_query_is_the_kernels() {
         assert_eq!(client.say(&client.ack(behind, 0)), DROP);
         assert_eq!(client.say(&client.ack(client.length(), 0)), DROP);
         assert_eq!(client.count(Counter::UnknownAck) + client.count(Counter::Strange), unknown + 2);
-        // Once it has, all is for it.
+        // Once it has a socket, it gets everything.
         client.beside = Beside::Connection;
         for segment in [client.ack(behind, 500), client.fin(behind, 500), client.ack(3, 0)] {
             assert_eq!(client.say(&segment), Said::Nothing(Verdict::Pass));
         }
         assert_eq!(state(&client), left);
-        // And afterwards the port may be used again.
+        // Afterwards the port may be used again.
         client.beside = Beside::Server;
         client.isn = client.isn.wrapping_add(70_000);
         client.shake_hands();
@@ -216,7 +217,7 @@ fn replied_the_query_again_brings_all_that_is_missing_with_the_server() {
         let data = client.data_at(0, 2 * step, &client.query.clone());
         assert!(matches!(client.say(&data), Said::Query(_)));
         assert!(client.flow().expect("an entry").again);
-        // Another reply, even a short one: what the client gets are parts of one.
+        // Another reply, even a short one: the client gets parts of one reply only.
         let (verdict, again) = client.answer(100);
         assert_eq!(verdict, ReplyVerdict::Sent);
         assert_eq!(again.len(), segments.len() - 2);
@@ -227,7 +228,7 @@ fn replied_the_query_again_brings_all_that_is_missing_with_the_server() {
             );
         }
         assert_eq!(client.count(Counter::Resent), again.len() as u64);
-        // Once alone.
+        // Only once.
         assert_eq!(client.answer(100).0, ReplyVerdict::Drop);
     }
 }
@@ -252,7 +253,7 @@ fn replied_the_query_again_gives_the_segment_at_its_ack() {
     for settings in [settings(), close_fin()] {
         let (mut client, segments) = Conversation::replied(settings, 4000);
         let whole: Vec<u8> = segments.iter().flat_map(|s| s.payload.clone()).collect();
-        // Of several the server is asked first; here it does not answer.
+        // If the reply has several segments, the server is asked first; here it does not answer.
         assert!(matches!(client.say(&client.data()), Said::Query(_)));
         for ack in [0, 1448, 2896, 4000, 17] {
             let data = client.data_at(0, ack, &client.query.clone());
@@ -338,7 +339,7 @@ fn idle_a_bare_fin_is_answered_with_fin_and_ack() {
     for size in [100, 4000] {
         let (mut client, segments) = Conversation::replied(settings(), size);
         let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
-        // Ours may be lost: then the client's comes again.
+        // Ours may be lost. Then the client's comes again.
         for _ in 0..2 {
             let fin = client.fin(client.length(), end);
             let answer = segment(client.say(&fin));
@@ -362,13 +363,13 @@ fn replied_a_fin_before_the_end_closes_behind_the_reply() {
         assert_eq!((answer.flags, answer.seq), (FIN | ACK, behind));
         assert_eq!(answer.ack, client.data().seq, "the query may have to come again");
         assert_eq!(state(&client), Some(State::Closing));
-        // It does, for the reply; that brings our FIN too.
+        // The client asks for the reply, which also brings our FIN.
         let again = client.data_at(0, end - 9, &client.query.clone());
         assert!(matches!(client.say(&again), Said::Query(_)));
         let (_, again) = client.answer(size);
         assert_eq!((again[0].flags, again[0].payload.len()), (FIN | ACK | PSH, 9));
         assert_eq!(again[0].ack, client.data().seq);
-        // The client has both: now its FIN is acknowledged.
+        // The client has both, so its FIN is acknowledged.
         let last = segment(client.say(&client.ack(client.length() + 1, end + 1)));
         assert_eq!((last.flags, last.ack), (ACK, fin.next()));
     }
@@ -392,7 +393,7 @@ fn replied_data_before_the_end_is_kept_for_the_kernel() {
         }
         assert_eq!(client.count(Counter::Kept), u64::from(parts) + 1);
         let behind = client.length() + kept.len() as u32;
-        // What acknowledges a part of the reply, and what comes behind a gap.
+        // An acknowledgement of part of the reply, and data behind a gap.
         assert_eq!(client.say(&client.ack(behind, end - 1)), DROP);
         let far = client.data_at(behind + 1, end, b"far");
         dropped(&mut client, &far, Counter::Strange);
@@ -409,7 +410,7 @@ fn replied_data_before_the_end_is_kept_for_the_kernel() {
             assert_eq!(joined, Segment { seq, payload, ..last });
             assert_eq!(client.flow(), None);
         }
-        // The second query again, as the client's ACK was lost.
+        // The second query again, because the client's ACK was lost.
         let again = client.data_at(client.length(), end, &kept);
         assert_eq!(client.say(&again), hand_off(Reason::Second));
     }
@@ -460,7 +461,7 @@ fn a_query_that_comes_again_counts_for_the_sources_rate() {
 fn closing_a_bare_fin_is_acknowledged() {
     let (mut client, segments) = Conversation::replied(close_fin(), 100);
     let end = segments[0].payload.len() as u32;
-    // Before it has our FIN, again, and with it.
+    // Again, before the client has our FIN, and together with it.
     let early = client.fin(client.length(), 5);
     dropped(&mut client, &early, Counter::Strange);
     for (ack, flags, gone) in [(end, FIN | ACK, false), (end + 1, ACK, true)] {

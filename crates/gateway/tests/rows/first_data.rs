@@ -11,7 +11,7 @@ fn a_whole_query_goes_to_the_server() {
             client = if plain { client.plain() } else { client };
             client.shake_hands();
             let Said::Query(datagram) = client.say(&client.data()) else { panic!("no query") };
-            // The payload size is raised, the rest is as it was.
+            // The payload size is raised; the rest is unchanged.
             let mut message = client.query[2..].to_vec();
             let at = message.len() - 8;
             message[at..at + 2].copy_from_slice(&65_500_u16.to_be_bytes());
@@ -110,7 +110,7 @@ fn the_servers_idle_time_is_left_to_the_kernel() {
         assert_eq!(client.flow(), None);
         assert!(client.core.adopt(client.now, &client.data().packet()).is_some());
     }
-    // A cookie that has such bytes in it, and options that are cut short.
+    // A cookie that contains such bytes, and truncated options.
     let inside = [&[0, 10, 0, 8][..], &keepalive, &keepalive].concat();
     for options in [cookie, inside, vec![0, 11, 0], vec![0, 10, 0xff, 0xff, 0, 11, 0, 0]] {
         let mut client = Conversation::open(settings());
@@ -125,7 +125,7 @@ fn a_name_with_a_large_reply_is_left_to_the_kernel() {
     assert_eq!(client.answer(20_000).0, ReplyVerdict::HandOff);
     client.client.set_port(40_001);
     client.shake_hands();
-    // In any case of letters.
+    // In any mixture of upper and lower case.
     client.query = query(9, "WWW.eXample.com", 1, None);
     assert_eq!(client.say(&client.data()), hand_off(Reason::Large));
     let mut other = client.clone();
@@ -135,7 +135,7 @@ fn a_name_with_a_large_reply_is_left_to_the_kernel() {
     assert!(matches!(client.say(&client.data()), Said::Query(_)));
 }
 
-/// "Anything else": each condition of a whole query, broken alone.
+/// "Anything else": each condition of a whole query, broken separately.
 #[test]
 fn anything_else_is_left_to_the_kernel() {
     let whole = query(7, "example.com", 1, Some(1232));

@@ -1,13 +1,13 @@
-//! "A later query": what comes when the client has the reply to the query before.
+//! "A later query": what a client sends when it has the reply to the query before.
 
 use super::*;
 
-/// What the client asks next.
+/// The client's next query.
 fn next_query() -> Vec<u8> {
     query(0x5678, "other.example.net", 28, Some(1232))
 }
 
-/// A client that has a reply of `size` bytes and acknowledged it, and how long that is with its length.
+/// A client that has acknowledged a reply of `size` bytes, and that reply's length with its prefix.
 fn answered(settings: Settings, size: usize) -> (Conversation, u32) {
     let (mut client, segments) = Conversation::replied(settings, size);
     let end = segments.iter().map(|segment| segment.payload.len() as u32).sum();
@@ -16,7 +16,7 @@ fn answered(settings: Settings, size: usize) -> (Conversation, u32) {
     (client, end)
 }
 
-/// The same with the next query at the server: sequence numbers are relative to that from here on.
+/// The same with the next query at the server. Sequence numbers are relative to that query.
 fn asked_again(settings: Settings, size: usize) -> Conversation {
     let (mut client, end) = answered(settings, size);
     let query = next_query();
@@ -26,7 +26,7 @@ fn asked_again(settings: Settings, size: usize) -> Conversation {
     client
 }
 
-/// Sequence numbers are relative to this segment's query from here on.
+/// Makes sequence numbers relative to this segment's query.
 fn at(client: &mut Conversation, segment: &Segment) {
     (client.isn, client.cookie) = (segment.seq.wrapping_sub(1), segment.ack.wrapping_sub(1));
     client.query.clone_from(&segment.payload);
@@ -151,14 +151,14 @@ fn a_large_name_is_the_kernels() {
     assert_eq!(core.counters().get(Counter::ToKernelLarge), 1);
 }
 
-/// New connections have the other half of the burst.
+/// New connections can use the other half of the burst.
 #[test]
 fn above_half_of_the_burst_it_is_the_kernels() {
     let second_ns = 1_000_000_000;
     let limits =
         Settings { query_interval_ns: second_ns, query_burst_ns: 8 * second_ns, ..settings() };
     let mut client = asked_again(limits, 100);
-    // Two have passed; GCRA lets as many pass as the burst holds intervals, and one.
+    // Two have passed. GCRA lets one more pass than the burst has intervals.
     for _ in 2..5 {
         let (_, segments) = client.answer(100);
         let end = segments[0].payload.len() as u32;
@@ -182,7 +182,7 @@ fn its_reply_comes_again_from_the_ring() {
     for size in [100, 4000] {
         let mut client = asked_again(settings(), 1000);
         let (_, first) = client.answer(size);
-        // The server is asked, but the client gets what it was sent first.
+        // The server is asked, but the client gets the reply that it was sent first.
         assert!(matches!(client.say(&client.data()), Said::Query(_)));
         let message = reply(&client.at_server(), 60, 9);
         let (verdict, again) = client.answer_with(&message);
@@ -191,7 +191,7 @@ fn its_reply_comes_again_from_the_ring() {
             segments.iter().map(|segment| segment.payload.clone()).collect()
         };
         let mut again: Vec<_> = again.iter().map(|packet| Segment::read(packet)).collect();
-        // A segment alone goes twice.
+        // A single segment is sent twice.
         again.truncate(first.len());
         assert_eq!(payloads(&again), payloads(&first));
         assert_eq!(again[0].seq, first[0].seq);
@@ -249,7 +249,7 @@ fn the_query_before_again_is_acknowledged() {
     client.say(&client.fin(client.length(), 202));
     assert_eq!(state(&client), Some(State::Closing));
     assert_eq!(segment(client.say(&late)).seq, second.ack.wrapping_add(203));
-    // A new connection on the port, whose numbers are others.
+    // A new connection on the port, with other sequence numbers.
     client.isn = 77;
     client.tsecr = 0;
     client.shake_hands();
@@ -257,8 +257,8 @@ fn the_query_before_again_is_acknowledged() {
     assert_eq!(client.flow().expect("an entry").earlier, 0);
 }
 
-/// A client whose query before is not acknowledged yet, and that puts the next one into the same segment when it sends
-/// again; gives that segment. Sequence numbers are relative to the next query.
+/// A client whose previous query is not acknowledged yet. When it sends again, it puts the next
+/// query into the same segment, which is returned. Sequence numbers are relative to the next query.
 fn both_in_one(size: usize) -> (Conversation, Segment) {
     let (mut client, end) = answered(settings(), 4000);
     let first = client.data();
@@ -275,7 +275,7 @@ fn both_in_one(size: usize) -> (Conversation, Segment) {
 /// RFC 9293, section 3.10.7.4: "trim off any portions outside the window".
 #[test]
 fn what_was_received_before_is_cut_off_before_the_query() {
-    // The server has time: our ACK says what was received.
+    // The server still has time: our ACK says what was received.
     let (mut client, both) = both_in_one(0);
     let before = client.flow();
     let answer = segment(client.say(&both));
@@ -287,7 +287,7 @@ fn what_was_received_before_is_cut_off_before_the_query() {
         client.flow().map(|flow| (flow.state, flow.query_seq, flow.client_next))
     };
     assert_eq!(stored(&client), before.map(|flow| (flow.state, flow.query_seq, flow.client_next)));
-    // The server has had time: the kernel gets the second query alone.
+    // The server's time is over: the kernel gets only the second query.
     client.now.boot += Duration::from_millis(501);
     assert_eq!(client.say(&both), hand_off(Reason::Silent));
     let adoption = client.core.adopt(client.now, &both.packet()).expect("for the kernel");
@@ -298,7 +298,7 @@ fn what_was_received_before_is_cut_off_before_the_query() {
 
 #[test]
 fn what_was_received_before_is_cut_off_before_a_lost_reply() {
-    // The server is asked for its reply again, and then the ring has it.
+    // The server is asked for its reply again, and after that the ring answers.
     let (mut client, both) = both_in_one(200);
     let again = Segment { timestamps: client.data().timestamps, ..both };
     let Said::Query(datagram) = client.say(&again) else { panic!("not a query") };
@@ -387,7 +387,7 @@ fn acknowledged_at_once_where_that_is_set() {
     assert_eq!((ack.seq, ack.ack), (data.ack, data.next()));
 }
 
-/// A name server that is asked much on one connection counts no further than that.
+/// A resolver with many queries on one connection: the count stops there.
 #[test]
 fn bytes_before_a_query_are_counted_up_to_64_kilobytes() {
     let mut client = asked_again(settings(), 100);

@@ -1,4 +1,4 @@
-//! Each row of the tables in PROTOCOL.md, as one test named after it.
+//! Each row of the tables in PROTOCOL.md as one test with its name.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -36,7 +36,7 @@ fn hand_off(reason: Reason) -> Said {
     Said::Nothing(Verdict::HandOff(reason))
 }
 
-/// The core says nothing and counts `counter` once more; the entry stays as it was.
+/// The core sends nothing and counts `counter` once; the entry does not change.
 #[track_caller]
 fn dropped(conversation: &mut Conversation, segment: &Segment, counter: Counter) {
     let (before, entry) = (conversation.count(counter), conversation.flow());

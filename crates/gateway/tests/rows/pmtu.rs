@@ -3,7 +3,7 @@
 use super::*;
 use common::packets::too_big;
 
-/// Says that the segment is longer than the `mtu` of a link.
+/// A router's message that the segment is longer than the `mtu` of a link.
 #[track_caller]
 fn complain(client: &mut Conversation, about: &Segment, mtu: u32) -> Said {
     client.say_bytes(&too_big(&about.packet(), mtu, 1280))
@@ -18,7 +18,8 @@ fn is_ignored(client: &mut Conversation, packet: &[u8]) {
     assert_eq!(client.count(Counter::PathMtu), 0);
 }
 
-/// One on each of IPv4 and IPv6, with a reply of 5000 bytes, and what is left of 1280 bytes for data.
+/// A client on IPv4 and one on IPv6, each with a reply of 5000 bytes, and the room for data in 1280
+/// bytes.
 fn both() -> [(Conversation, Vec<Segment>, usize); 2] {
     let v4 = Conversation::replied(settings(), 5000);
     let mut v6 = Conversation::new(settings()).over_ipv6();
@@ -31,16 +32,16 @@ fn both() -> [(Conversation, Vec<Segment>, usize); 2] {
 #[test]
 fn the_first_segment_that_is_missing_comes_again_and_is_shorter() {
     for (mut client, segments, size) in both() {
-        // Also where a later one is quoted, as messages get lost too.
+        // Even if a later segment is quoted, because messages get lost too.
         let again = segment(complain(&mut client, &segments[1], 1280));
         assert_eq!((again.seq, again.ack), (segments[0].seq, segments[0].ack));
         assert_eq!(again.payload, segments[0].payload[..size]);
         assert_eq!((client.count(Counter::PathMtu), client.count(Counter::Resent)), (1, 1));
-        // It is said of each segment, and believed once.
+        // Each segment brings a message, but only one counts.
         for about in &segments {
             assert_eq!(complain(&mut client, about, 1280), PASS);
         }
-        // What is left comes as it is acknowledged.
+        // The rest is sent as acknowledgements arrive.
         let whole: Vec<u8> =
             segments.iter().flat_map(|segment| &segment.payload).copied().collect();
         let mut have = size;
@@ -75,7 +76,7 @@ fn a_single_segments_query_is_in_doubt_again() {
     let again = segment(complain(&mut client, &segments[0], 1280));
     assert_eq!((again.payload.len(), again.ack), (1228, client.isn.wrapping_add(1)));
     assert!(client.flow().is_some_and(|flow| flow.query_unacked));
-    // But not where one is still enough.
+    // Not if one segment is still enough.
     let (mut client, segments) = Conversation::replied(settings(), 1200);
     let about = Segment { payload: vec![0; 1400], ..segments[0].clone() };
     let again = segment(complain(&mut client, &about, 1280));
@@ -144,7 +145,7 @@ fn what_is_not_about_a_segment_on_its_way_is_not_believed() {
         for other in others {
             is_ignored(&mut client, &too_big(&other.packet(), 1280, 1280));
         }
-        // A link that takes it, and segments that are not longer than the link takes anyway.
+        // A link that carries the segment, and segments that fit the link anyway.
         let length = first.packet().len() as u32;
         is_ignored(&mut client, &too_big(&first.packet(), length, 1280));
         let longer = Segment { payload: vec![0; 3000], ..first.clone() };
@@ -158,7 +159,7 @@ fn what_is_not_as_our_segments_are_is_not_believed() {
         let v4 = client.client.is_ipv4();
         let header = if v4 { 20 } else { 40 };
         let packet = too_big(&segments[0].packet(), 1280, 1280);
-        // Type; of IPv4 the code, options and fragments; another protocol; a wrong checksum.
+        // The type; for IPv4 the code, options and fragments; another protocol; a wrong checksum.
         let mut spoilt = vec![(header, 11), (header + 8 + if v4 { 9 } else { 6 }, 17)];
         if v4 {
             spoilt.extend([(header + 1, 3), (header + 8, 0x46), (header + 14, 0x60)]);
@@ -176,7 +177,7 @@ fn what_is_not_as_our_segments_are_is_not_believed() {
     }
 }
 
-/// Puts the right checksum into an ICMP message behind a header of this length.
+/// Sets the right checksum in an ICMP message behind a header of this length.
 fn sum_anew(packet: &mut [u8], header: usize) {
     packet[header + 2..header + 4].fill(0);
     let addresses = if header == 40 { &packet[8..40] } else { &[] };
@@ -231,7 +232,7 @@ fn a_segment_that_arrives_at_last_is_no_black_hole() {
     let step = segments[0].payload.len();
     for place in 0..3 {
         let ack = (place * step) as u32;
-        // Brings it too, but for the first.
+        // This brings it too, except for the first.
         client.say(&client.ack(client.length(), ack));
         for _ in 0..if place == 0 { 3 } else { 2 } {
             let asked = client.data_at(0, ack, &client.query);

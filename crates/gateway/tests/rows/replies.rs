@@ -58,7 +58,7 @@ fn lose_an_opt_record_that_was_added() {
     assert_eq!(segments[0].payload, prefixed(&plain));
 }
 
-/// Each reason for the kernel to answer in our place.
+/// Each reason for which the kernel has to answer in our place.
 #[test]
 fn that_are_not_ours_put_the_query_to_the_kernel() {
     let edns = query(7, "example.com", 1, Some(1232));
@@ -100,12 +100,12 @@ fn that_are_not_ours_put_the_query_to_the_kernel() {
         assert_eq!(client.say_bytes(&out[0]), hand_off(Reason::Left));
         assert!(client.core.adopt(client.now, &out[0]).is_some());
         assert_eq!(state(&client), Some(State::Kernel));
-        // The server answers a query that it got twice.
+        // The server answers a query that it received twice.
         assert_eq!(client.answer_with(&message), (ReplyVerdict::Drop, Vec::new()));
     }
 }
 
-/// A rate limit's TC = 1, BADCOOKIE, a reply without a question: of these the name is not to blame.
+/// A rate limit's TC = 1, BADCOOKIE, a reply without a question: these say nothing about the name.
 #[test]
 fn that_tell_nothing_put_the_query_to_the_kernel_and_not_the_name() {
     let cases: [fn(&mut Vec<u8>); 3] = [
@@ -145,7 +145,7 @@ fn to_another_question_pass() {
             assert_eq!(client.flow(), before);
         }
     }
-    // In other letters it is the same.
+    // It is the same in upper or lower case.
     let mut client = Conversation::asked(settings());
     let mut message = reply(&client.at_server(), 100, 0);
     message[12..28].make_ascii_uppercase();

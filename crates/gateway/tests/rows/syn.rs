@@ -83,7 +83,8 @@ fn above_the_rate_of_its_source_is_dropped() {
     segment(client.say(&client.syn()));
 }
 
-/// A client that was switched off, or a port of a router that is used again: the kernel ends what it has.
+/// A client that was switched off, or a router's port that is used again: the kernel ends its old
+/// connection.
 #[test]
 fn on_a_connection_of_the_kernels_passes() {
     for beside in [Beside::Connection, Beside::TimeWait] {
@@ -94,7 +95,8 @@ fn on_a_connection_of_the_kernels_passes() {
     }
 }
 
-/// The kernel refuses where nobody listens, and serves a listener that nobody else can begin connections of.
+/// The kernel refuses if nobody listens, and serves a listener whose connections only the kernel
+/// can begin.
 #[test]
 fn to_a_server_that_is_not_there_passes() {
     let mut client = Conversation::new(settings());

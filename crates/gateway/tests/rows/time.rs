@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is put out when nothing was seen for so long; nothing is a millisecond before.
+/// What the core sends when nothing was seen for this long. A millisecond earlier it sends nothing.
 #[track_caller]
 fn after(client: &mut Conversation, seconds: u64) -> Vec<Segment> {
     let (flow, mut out) = (client.flow(), Vec::new());
@@ -29,7 +29,7 @@ fn removes_entries_that_wait_for_others() {
     }
 }
 
-/// A client whose own time-out is long: it still gets its answer, from the kernel's TCP.
+/// A client with a long time-out of its own still gets its answer, from the kernel's TCP.
 #[test]
 fn leaves_queries_without_an_answer_to_the_kernel() {
     let mut client = Conversation::asked(settings());

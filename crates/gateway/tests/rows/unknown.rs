@@ -1,4 +1,4 @@
-//! PROTOCOL.md, segments without an entry that begin nothing.
+//! PROTOCOL.md, segments that have no entry and begin nothing.
 
 use super::*;
 
@@ -56,7 +56,8 @@ fn another_fin_and_other_data_are_dropped() {
     assert!(matches!(client.say(&client.data()), Said::Query(_)));
 }
 
-/// It was opened, and its first data came only when the cookie was too old: it would wait for ever.
+/// The client opened it but sent its first data after the cookie had expired. It would wait for
+/// ever.
 #[test]
 fn data_whose_cookie_is_too_old_is_answered_with_rst() {
     for (plain, ipv6) in [(false, false), (true, false), (false, true)] {
@@ -66,7 +67,7 @@ fn data_whose_cookie_is_too_old_is_answered_with_rst() {
         client.shake_hands();
         client.now.wall += Duration::from_secs(70);
         client.now.boot += Duration::from_secs(70);
-        // Behind the first data: nobody knows.
+        // Data behind the first data: nobody knows.
         let second = client.data_at(50, 0, b"data");
         dropped(&mut client, &second, Counter::UnknownData);
         let answer = segment(client.say(&client.data()));

@@ -15,8 +15,8 @@ fn second(asked: &Asked<'_>) -> Segment {
     }
 }
 
-// The kernel takes a connection at tc ingress alone, which bpf_prog_run is not: here it refuses each,
-// which is counted; that it takes them is shown end to end.
+// The kernel only accepts a connection at the real tc ingress hook. Under bpf_prog_run it refuses
+// each one, which is counted. The end-to-end tests show that it accepts them.
 #[test]
 fn takes_a_second_query_and_removes_the_entry() {
     let Some(programs) = Programs::load_with_tc("second query") else { return };
@@ -52,7 +52,7 @@ fn puts_the_query_before_a_pipelined_one() {
     let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
     for asked in Asked::kinds(&programs).chain(Asked::kinds(&programs)) {
         for (turn, size) in [1, 30, 31, 511, 512, 1024, 1400, 3000].into_iter().enumerate() {
-            // Also where one of the two goes over the ring's end.
+            // Also if one of the two crosses the ring's end.
             let back = turn as u32 % 3;
             programs.set_ring_head(0u32.wrapping_sub(units + back));
             let state = [SLOW, KERNEL][turn & 1];
@@ -94,7 +94,7 @@ fn takes_what_was_kept_until_the_client_had_the_reply() {
                 let behind = next.seq.wrapping_add(kept.len() as u32);
                 let last =
                     Segment { seq: behind, payload: vec![7; size], flags: ACK, ..next.clone() };
-                // Not before it has the reply.
+                // Not before the client has the reply.
                 let early = Segment { ack: last.ack.wrapping_sub(1), ..last.clone() };
                 let early = frame(&early.packet());
                 assert_eq!(programs.adopt(&early), (NEXT, early));
@@ -122,7 +122,7 @@ fn cuts_off_what_was_received_before() {
             let new: Vec<u8> = (0..size).map(|i| (i * 7) as u8).collect();
             let payload = [&old[..cut], &new].concat();
             let back = |seq: u32| seq.wrapping_sub(cut as u32);
-            // Queries before the one of an entry SLOW.
+            // An entry SLOW: older queries come before its own.
             let slow = Asked::changed(&programs, v6, asked.plain, |flow| {
                 (flow.state, flow.earlier) = (SLOW, 700);
             });
@@ -135,7 +135,7 @@ fn cuts_off_what_was_received_before() {
             let trimmed = Segment { seq: QUERY_SEQ, payload: new.clone(), ..whole.clone() };
             assert_eq!(programs.adopt(&frame(&whole.packet())), (NEXT, frame(&trimmed.packet())));
             assert_eq!(slow.flow().state, KERNEL);
-            // The query of an entry IDLE, and more before it.
+            // An entry IDLE: its query, and older ones, come before the new data.
             let idle = Asked::changed(&programs, v6, asked.plain, |flow| {
                 (flow.state, flow.reply_length, flow.earlier) = (IDLE, 500, 700);
             });
@@ -196,7 +196,7 @@ fn what_comes_behind_a_query_waits_for_it() {
             assert_eq!(programs.adopt(&before), (verdict, before), "{state}");
             assert_eq!(asked.flow().state, state);
         }
-        // Behind the client's FIN nothing comes.
+        // Nothing follows the client's FIN.
         let asked = Asked::changed(&programs, false, false, |flow| {
             flow.state = state;
             flow.flags |= CLIENT_FIN;

@@ -1,4 +1,4 @@
-//! Each verdict of the programs on tc, one frame at a time.
+//! Each verdict of the tc programs, one frame at a time.
 
 #![cfg(feature = "ebpf")]
 
@@ -24,14 +24,14 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, flow_key, settings};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 
-/// The next program, then as if there were none.
+/// On to the next program, as if there were none.
 const NEXT: i32 = -1;
-/// Redirected: into ingress, or, as it was, to nowhere.
+/// Redirected: into ingress, or to nowhere if it is unchanged.
 const REDIRECT: i32 = 7;
 /// Freed.
 const DROP: i32 = 2;
 
-/// bpf_prog_run puts a frame into one page, behind and before room for the stack's own.
+/// bpf_prog_run puts a frame into one page, with room before and behind it for the stack.
 const PROG_RUN_MAX: usize = 3200;
 
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
@@ -59,7 +59,7 @@ impl<'a> Asked<'a> {
         Self::changed(programs, v6, plain, |_| {})
     }
 
-    /// With `change` made to its entry.
+    /// The same after `change` to its entry.
     fn changed(
         programs: &'a Programs,
         v6: bool,
@@ -102,7 +102,7 @@ impl<'a> Asked<'a> {
         Self { programs, client, server, key, query, plain }
     }
 
-    /// IPv4 and IPv6, with timestamps and without.
+    /// IPv4 and IPv6, with and without timestamps.
     fn kinds(programs: &'a Programs) -> impl Iterator<Item = Self> {
         [(false, false), (false, true), (true, false), (true, true)]
             .into_iter()
@@ -118,7 +118,7 @@ impl<'a> Asked<'a> {
         reply_to(&self.query[2..], size, 0)
     }
 
-    /// One with nothing but the question.
+    /// A reply with nothing but the question.
     fn bare_reply(&self) -> Vec<u8> {
         let mut reply = self.query[2..self.query.len() - 11].to_vec();
         reply[2] |= 0x80;
@@ -130,7 +130,8 @@ impl<'a> Asked<'a> {
         Datagram { from: self.server, to: self.client, message: message.to_vec() }.packet()
     }
 
-    /// What comes of the server's datagram: of its last fragment if it is longer than bpf_prog_run takes.
+    /// The result for the server's datagram, or for its last fragment if it is longer than
+    /// bpf_prog_run allows.
     fn answer(&self, message: &[u8]) -> (i32, Vec<u8>) {
         let parts = fragments(&self.datagram(message), PROG_RUN_MAX);
         let [parts @ .., last] = &parts[..] else { panic!("a datagram has a fragment") };
@@ -143,7 +144,7 @@ impl<'a> Asked<'a> {
         self.programs.egress(&frame(last))
     }
 
-    /// The segment of the reply at `offset`, as it must be.
+    /// The expected segment of the reply at `offset`.
     fn segment(&self, offset: usize, payload: &[u8], flags: u8, ack: u32) -> Segment {
         Segment {
             from: self.server,
@@ -160,7 +161,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The datagram was swallowed, counted as `counter`, and the entry is as it was.
+    /// The datagram was swallowed and counted as `counter`, and the entry is unchanged.
     #[track_caller]
     fn swallowed(&self, message: &[u8], counter: Counter) {
         let (before, entry) = (self.programs.count(counter), self.flow());
@@ -170,7 +171,7 @@ impl<'a> Asked<'a> {
         assert_eq!(fields(Some(self.flow())), fields(Some(entry)));
     }
 
-    /// The datagram went on as it was, and no entry changed.
+    /// The datagram went on unchanged, and no entry changed.
     #[track_caller]
     fn passed(&self, packet: &[u8]) {
         let entry = self.flow();
@@ -210,7 +211,7 @@ fn frame(packet: &[u8]) -> Vec<u8> {
     [&CLIENT_MAC[..], &SERVER_MAC, &kind, packet].concat()
 }
 
-/// What goes over the namespace's loopback interface while `run` runs: each frame once, in order.
+/// The frames on the namespace's loopback interface during `run`: each once, in order.
 fn sent<R>(run: impl FnOnce() -> R) -> (R, Vec<Vec<u8>>) {
     use std::os::fd::AsRawFd;
     let tap =
@@ -221,7 +222,7 @@ fn sent<R>(run: impl FnOnce() -> R) -> (R, Vec<Vec<u8>>) {
     let mut bytes = vec![0; 1 << 17];
     while let Ok(length) = recv(tap.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
         let frame = bytes[..length].to_vec();
-        // The interface gives back what it sends.
+        // The interface receives what it sends.
         if !frames.contains(&frame) {
             frames.push(frame);
         }

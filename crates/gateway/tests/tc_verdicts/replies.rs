@@ -71,7 +71,7 @@ fn an_added_opt_that_is_not_bare_and_last_leaves_the_query_to_the_kernel() {
         let asked = Asked::changed(&programs, false, false, |flow| flow.flags |= EDNS_ADDED);
         asked.left_to_kernel(asked.answer(&message));
     }
-    // An OPT of the client's own may have options.
+    // An OPT from the client itself may have options.
     let asked = Asked::new(&programs, false, false);
     let mut message = message;
     message.extend([0, 3, 0, 0]);
@@ -184,7 +184,7 @@ fn fragments_that_have_left_the_ring_are_no_reply() {
         for part in first {
             programs.egress(&frame(part));
         }
-        // Others' queries and replies meanwhile.
+        // Queries and replies of other connections meanwhile.
         programs.set_ring_head(programs.ring_head().wrapping_add(units));
         let ((verdict, _), frames) = sent(|| programs.egress(&frame(last)));
         assert_eq!((verdict, frames.len()), (REDIRECT, 0));
@@ -281,7 +281,8 @@ fn a_reply_to_another_question_is_some_udp_clients() {
     assert_eq!(programs.counts(), []);
 }
 
-/// As servers do that write names anew; and when the key of cookies has changed since the query.
+/// As from servers that write names in their own way; also if the cookie key has changed since the
+/// query.
 #[test]
 fn a_reply_in_other_letters_is_to_the_same_question() {
     let Some(programs) = Programs::load_with_tc("other letters") else { return };
@@ -326,14 +327,14 @@ fn a_reply_beyond_the_window_or_too_many_segments_is_the_kernels() {
         assert_eq!(frames.len(), if state == REPLIED { 9 } else { 0 });
     }
 
-    // Seen at the first fragment; the others vanish.
+    // The first fragment shows it; the others are swallowed.
     let asked = Asked::new(&programs, true, true);
     let parts = fragments(&asked.datagram(&asked.reply(20_000)), 1500);
     asked.left_to_kernel(programs.egress(&frame(&parts[0])));
     for part in &parts[1..] {
         assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
     }
-    // And not those of the next datagram with this identification.
+    // But not those of the next datagram with this identification.
     let last = parts.last().expect("some");
     assert_eq!(programs.egress(&frame(last)), (NEXT, frame(last)));
 }
@@ -379,7 +380,7 @@ fn a_second_reply_that_was_asked_for_brings_what_is_missing_of_the_first() {
                 flow.acked = REPLY_SEQ.wrapping_add(acked as u32);
             });
             let most = 1400 - if asked.plain { 0 } else { 12 };
-            // Whatever it says itself: a short one, and the first fragment of a long one.
+            // Whatever the datagram says: a short one, and the first fragment of a long one.
             let size = if acked == 0 { 3000 } else { 300 };
             let datagram = asked.datagram(&asked.reply(size));
             let parts = fragments(&datagram, if acked == 0 { 1500 } else { 65_535 });
@@ -388,7 +389,7 @@ fn a_second_reply_that_was_asked_for_brings_what_is_missing_of_the_first() {
             frames.push(last);
             let mut wanted: Vec<_> =
                 (acked..).step_by(most).zip(first[acked..].chunks(most)).collect();
-            // One alone goes twice.
+            // A single segment is sent twice.
             if let [only] = wanted[..] {
                 wanted.push(only);
             }
@@ -411,7 +412,7 @@ fn a_second_reply_that_was_asked_for_brings_what_is_missing_of_the_first() {
             }
         }
     }
-    // Acknowledged meanwhile, or gone from the ring: nothing.
+    // If it was acknowledged meanwhile or is gone from the ring: nothing.
     for (acked, position) in [(first.len() as u32, 0), (0, 1 << 31)] {
         let asked = Asked::changed(&programs, false, false, |flow| {
             flow.state = REPLIED;
@@ -455,7 +456,7 @@ fn what_is_no_reply_to_an_entry_passes() {
         }
         let segment = asked.segment(0, b"of the kernel's own", ACK, 5);
         asked.passed(&segment.packet());
-        // A length that says more than there is.
+        // A length beyond the end.
         let mut packet = asked.datagram(&message);
         let at = packet.len() - message.len() - 4;
         packet[at] = 0xff;
@@ -498,7 +499,7 @@ fn truncate_over_shortens_replies_to_others() {
         assert_eq!(verdict, NEXT);
         assert_eq!(Datagram::read(&after[14..]), datagram(&short));
 
-        // Without OPT at the end.
+        // Without an OPT at the end.
         let mut odd = long.clone();
         let at = odd.len() - 1;
         odd[at] = 1;
@@ -541,9 +542,9 @@ fn the_ring_goes_around() {
     }
 }
 
-/// Medians of 4000 runs of the egress program, each cold, with a call before it; less what a segment of the kernel's own
-/// takes. The checksum is made whole here; where it is left to the interface, making room before the IP header
-/// takes its place (a copy of the packet's head).
+/// Medians of 4000 runs of the egress program, each with cold caches after another call, minus the
+/// cost of a segment of the kernel's own. The checksum is completed here. If it is left to the
+/// interface, making room before the IP header (a copy of the packet's head) costs instead.
 #[test]
 #[ignore = "a measurement"]
 fn costs() {

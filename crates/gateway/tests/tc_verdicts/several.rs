@@ -1,4 +1,4 @@
-//! PROTOCOL.md, "Several queries at once", as tc egress and tc ingress have it.
+//! PROTOCOL.md, "Several queries at once", in tc egress and tc ingress.
 
 use super::*;
 use narrows_gateway::kernel::types::opens;
@@ -8,7 +8,7 @@ const OPEN: u8 = common::frames::OPEN;
 const LEAVING: u8 = 1;
 const LEFT: u8 = 2;
 
-/// A connection with three queries at the server, of which `asked` has the first.
+/// A connection with three queries at the server; `asked` has the first.
 fn three<'a>(programs: &'a Programs, v6: bool, plain: bool) -> (Asked<'a>, [Vec<u8>; 3]) {
     let asked = Asked::changed(programs, v6, plain, |entry| entry.state = OPEN);
     let queries = [
@@ -17,7 +17,7 @@ fn three<'a>(programs: &'a Programs, v6: bool, plain: bool) -> (Asked<'a>, [Vec<
         query(8, "third.example.com", 16, Some(1232)),
     ];
     let mut all = opens { key: asked.key, given: REPLY_SEQ, told: QUERY_SEQ, ..opens::default() };
-    // Over the circle's end.
+    // Across the end of the circular buffer.
     (all.first, all.count) = (31, 3);
     let mut seq = QUERY_SEQ;
     let stored = programs.ring_store(&queries[1..].concat());
@@ -27,7 +27,7 @@ fn three<'a>(programs: &'a Programs, v6: bool, plain: bool) -> (Asked<'a>, [Vec<
         one.length = query.len() as u16;
         one.dns_id = u16::from_be_bytes([query[2], query[3]]).to_be();
         one.question = question_of(query);
-        // The first in a segment of its own, the others in one.
+        // The first in a separate segment, the others in one.
         one.stored = if n == 0 { asked.flow().stored } else { stored };
         one.offset = if n == 2 { queries[1].len() as u16 } else { 0 };
         seq = seq.wrapping_add(query.len() as u32);
@@ -55,7 +55,8 @@ fn replies_come_in_any_order_and_get_the_next_numbers() {
             })
             .collect();
         let mut given = 0;
-        // What each acknowledges: nothing that is not answered, and never all while the client may lack some of it.
+        // What each acknowledges: nothing unanswered, and never everything while the client may
+        // lack some of it.
         for (n, size, ack) in [(1, 300, QUERY_SEQ), (0, 500, ends[1]), (2, 77, ends[1])] {
             let message = reply_to(&queries[n][2..], size, 0);
             // A question that nobody asked, with that ID.
@@ -74,7 +75,7 @@ fn replies_come_in_any_order_and_get_the_next_numbers() {
             assert_eq!(programs.count(Counter::ReplyRepeated), copies + 1);
         }
         assert_eq!(state(&asked).bytes, 0);
-        // Alone under way a reply acknowledges all.
+        // A reply with nothing else in flight acknowledges everything.
         let (asked, queries) = three(&programs, v6, plain);
         let mut one = state(&asked);
         (one.count, one.first, one.bytes) = (1, 1, queries[2].len() as u16);
@@ -93,7 +94,8 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
         let (asked, queries) = three(&programs, v6, plain);
         let first = reply_to(&queries[0][2..], 100, 0);
         assert_eq!(asked.answer(&first).0, NEXT);
-        // Longer than a segment, while the client may lack the first reply: nothing goes out, it comes with the client's ACK.
+        // Longer than a segment, while the client may lack the first reply: nothing leaves, and it
+        // comes with the client's ACK.
         let long = reply_to(&queries[1][2..], 2000, 0);
         let before = programs.count(Counter::ToKernelReply);
         assert_eq!(asked.answer(&long), (REDIRECT, frame(&asked.datagram(&long))));
@@ -111,10 +113,10 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
             timestamps: (!plain).then_some((CLIENT_TSVAL, TSVAL)),
             ..asked.segment(0, &[], ACK, 0)
         };
-        // Too early: a reply was given out that it does not acknowledge.
+        // Too early: it does not acknowledge a reply that was given out.
         let early = frame(&Segment { ack: REPLY_SEQ, ..ack.clone() }.packet());
         assert_eq!(programs.adopt(&early).0, DROP);
-        // The client has it, and something more is kept.
+        // The client has the reply, and something more is kept.
         let kept = b"kept".to_vec();
         let entry = flow {
             acked: given,
@@ -133,11 +135,11 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
         let (verdict, after) = programs.adopt(&frame(&last.packet()));
         assert_eq!((verdict, Segment::read(&after[14..])), (NEXT, joined));
         assert_eq!((state(&asked).state, asked.flow().state), (LEFT, KERNEL));
-        // The server's late datagrams are kept from the client.
+        // The server's late datagrams do not reach the client.
         let late = reply_to(&queries[2][2..], 100, 0);
         assert_eq!(asked.answer(&late).0, REDIRECT);
 
-        // Where the client has all, the packet itself becomes its ACK.
+        // If the client has everything, the packet itself becomes the client's ACK.
         let (asked, queries) = three(&programs, v6, plain);
         let mut cut = reply_to(&queries[1][2..], 60, 0);
         cut[2] |= 2;
@@ -145,7 +147,7 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
         assert_eq!(verdict, REDIRECT);
         let ack = Segment { ack: REPLY_SEQ, window: Segment::read(&after[14..]).window, ..ack };
         assert_eq!(Segment::read(&after[14..]), ack);
-        // A query again is of what the ring has: all of them once.
+        // A repeated query stands for everything that the ring has: all of it, once.
         let again = Segment { seq: QUERY_SEQ, payload: queries[0].clone(), ..ack.clone() };
         let (verdict, after) = programs.adopt(&frame(&again.packet()));
         let joined = Segment { payload: queries.concat(), ..again };

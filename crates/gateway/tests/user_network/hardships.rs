@@ -1,5 +1,5 @@
-//! What befalls a gateway in user space: malformed packets, a server that dies, crowds, a full link, a device that goes, an end in
-//! the middle.
+//! What can happen to a gateway in user space: malformed packets, a server that dies, crowds, a
+//! full link, a device that disappears, an early end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ fn with_tun() -> (Network, Gateway) {
     (network, gateway)
 }
 
-/// A query's answer, or why there is none within the time.
+/// The answer to a query, or why there was none in time.
 fn ask(to: SocketAddr, wait: Duration) -> std::io::Result<usize> {
     let mut stream = TcpStream::connect_timeout(&to, wait)?;
     stream.set_read_timeout(Some(wait))?;
@@ -63,7 +63,7 @@ fn a_server_that_dies_and_returns_is_used_again_at_once() {
             stream.write_all(&query(7, SMALL, 1)).expect("sent");
         }
         assert!(ask(service(), second / 2).is_err(), "nobody answers");
-        // What needs the server's TCP is refused as the kernel would.
+        // A query that needs the server's TCP is refused, as by the kernel.
         let mut stream = connect(service());
         stream.write_all(&query(7, "example.test", AXFR)).expect("sent");
         let reset = stream.read(&mut [0; 9]).expect_err("no listener");
@@ -84,7 +84,7 @@ fn hundreds_at_once_are_served_as_far_as_there_is_room_and_the_rest_is_reset() {
         return;
     }
     let (network, gateway) = with_tun();
-    // Of 1024 connections with TCP one source may have an eighth.
+    // One source may have an eighth of the 1024 connections with TCP.
     let (answered, reset, rest) = network.in_client(|| {
         let mut streams: Vec<TcpStream> = (0..500).map(|_| connect(service())).collect();
         for (n, stream) in streams.iter_mut().enumerate() {
@@ -112,14 +112,15 @@ fn hundreds_at_once_are_served_as_far_as_there_is_room_and_the_rest_is_reset() {
     gateway.end();
 }
 
-/// Random bytes after a header that brings them to the gateway, and segments of every kind cut and changed anywhere.
+/// Random bytes after a header that brings them to the gateway, and segments of every kind, cut and
+/// changed anywhere.
 #[test]
 fn malformed_packets_change_nothing() {
     if !can_run() {
         return;
     }
     let (network, gateway) = with_tun();
-    // A generator (xorshift64*, Marsaglia 2003, Vigna 2016), so that a failure comes again.
+    // A generator (xorshift64*, Marsaglia 2003, Vigna 2016), so that a failure can be repeated.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut chance = |n: u64| {
         state ^= state >> 12;
@@ -132,7 +133,7 @@ fn malformed_packets_change_nothing() {
         let length = chance(200) as usize;
         let mut tcp: Vec<u8> = (0..length).map(|_| chance(256) as u8).collect();
         if chance(4) > 0 && tcp.len() >= 20 {
-            // To the port, with sensible flags and a header that may fit.
+            // To the port, with plausible flags and a header that may fit.
             tcp[2..4].copy_from_slice(&[0, 53]);
             tcp[12] = (chance(12) as u8 + 4) << 4;
             tcp[13] = [2, 16, 24, 17, 4, 20, 18, 1][chance(8) as usize];
@@ -144,7 +145,7 @@ fn malformed_packets_change_nothing() {
             AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
         };
         use std::os::fd::AsRawFd;
-        // The kernel writes the IP header; the rest is as it is.
+        // The kernel writes the IP header; the rest stays as it is.
         let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Tcp)
             .expect("root may");
         let to = SockaddrIn::new(192, 0, 2, 53, 0);
@@ -191,7 +192,7 @@ fn an_end_in_the_middle_is_in_order() {
     assert!(!ip(&format!("-n {} -o link", network.gateway)).contains("nrwtun"));
 }
 
-/// With a link that takes 200 kbit/s: what finds no room is counted, and nothing else is hurt.
+/// The link carries 200 kbit/s. Packets without room are counted, and nothing else suffers.
 #[test]
 fn a_full_link_loses_packets_and_no_more() {
     if !can_run() {
@@ -230,7 +231,7 @@ fn a_full_link_loses_packets_and_no_more() {
     gateway.end();
 }
 
-/// A daemon that serves nothing any more ends, so that who watches it starts another.
+/// A daemon that no longer serves anything ends, so that its supervisor starts another.
 #[test]
 fn a_device_that_goes_ends_the_gateway_with_a_word() {
     if !can_run() {

@@ -1,5 +1,5 @@
-//! The user-space data path in a network of namespaces, before an unmodified NSD: what clients get through the gateway is
-//! what the kernel's TCP gives them. Needs root, iproute2, util-linux and NSD.
+//! The user-space data path in a network of namespaces, in front of an unmodified NSD: clients get
+//! the same through the gateway as from the kernel's TCP. Needs root, iproute2, util-linux and NSD.
 
 mod hardships;
 mod place;
@@ -17,7 +17,7 @@ use place::{
     transfer,
 };
 
-/// Through the gateway everything is as with the kernel's TCP.
+/// The gateway gives the same results as the kernel's TCP.
 fn compare(network: &Network, service: [IpAddr; 2]) {
     let direct: SocketAddr = "10.9.0.1:5354".parse().expect("an address");
     for address in service {
@@ -33,7 +33,7 @@ fn compare(network: &Network, service: [IpAddr; 2]) {
                 });
                 assert!(a.len() >= least && a == b, "{name} at {address}");
             }
-            // Pipelined, a second time on the same connection, in pieces.
+            // Pipelined, a second query on the same connection, in pieces.
             let [a, b] = [direct, through].map(|to| {
                 let mut stream = connect(to);
                 let mut all = Vec::new();
@@ -118,7 +118,7 @@ fn a_tun_device_serves_clients_elsewhere_and_goes_with_the_gateway() {
     };
     assert!(!left(&network), "the machine is as it was");
 
-    // Killed, it leaves nothing either, and the next one starts.
+    // If it is killed, it leaves nothing either, and the next one starts.
     drop(network.start(words));
     assert!(!left(&network), "after SIGKILL");
     network.start(words).end();
@@ -130,7 +130,8 @@ fn packet_sockets_serve_an_address_on_the_link() {
         return;
     }
     let network = Network::new();
-    // Nobody has these: the gateway answers ARP and neighbour solicitations for them.
+    // These addresses belong to nobody: the gateway answers ARP and neighbour solicitations for
+    // them.
     let service = addresses(["10.9.0.53", "2001:db8:9::53"]);
     let words = format!(
         "--user-link packet --interface {} --server 10.9.0.53 --server 2001:db8:9::53",
@@ -199,7 +200,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
             receive(&mut stream);
         }
     });
-    // A zone transfer goes on with TCP, and stays while the client does not read it.
+    // A zone transfer continues with TCP, and stays while the client does not read it.
     let _transfer = network.in_client(|| {
         let mut stream = connect("192.0.2.53:53".parse().expect("an address"));
         stream.write_all(&query(7, "example.test", AXFR)).expect("sent");
@@ -242,7 +243,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
         assert!(text.contains(part), "{part}: {text}");
     }
 
-    // Pictures of a moment in which queries come.
+    // Pictures of a time in which queries arrive.
     let top = inside(&network.gateway, env!("CARGO_BIN_EXE_narrows-gateway"))
         .args(["top", "--interface", "nrwtun", "--interval", "1s", "--times", "2"])
         .stdout(Stdio::piped())
@@ -263,7 +264,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
         |line: &str| line.split_whitespace().nth(1).and_then(|rate| rate.parse::<f64>().ok());
     assert!(busiest.iter().any(|line| rate(line).is_some_and(|rate| rate > 1.0)), "{top}");
 
-    // Metrics are those of a second ago at most.
+    // Metrics are at most a second old.
     let metrics = || {
         let mut reply = String::new();
         let space = fs::File::open(format!("/run/netns/{}", network.gateway)).expect("it is there");
@@ -284,7 +285,8 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
         thread::sleep(Duration::from_millis(100));
     }
 
-    // Nobody else is told. Where the binary lies may be closed to others, so they get a copy.
+    // Nobody else is answered. The binary's directory may be closed to other users, so they get a
+    // copy.
     let copy = std::env::temp_dir().join(format!("narrows-gateway-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_narrows-gateway"), &copy).expect("a copy");
     let output = inside(&network.gateway, "setpriv")
@@ -303,7 +305,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
     assert_eq!(detach.status.code(), Some(2), "{said}");
     assert!(said.contains(&format!("kill {}", gateway.0.id())), "{said}");
 
-    drop(gateway); // killed: nothing of it is taken for a gateway that runs
+    drop(gateway); // it was killed: nothing of it is taken for a running gateway
     assert_eq!(network.ask("status --interface nrwtun").status.code(), Some(2));
     assert!(network.ask("detach --interface nrwtun").status.success());
     network.start(words).end();
@@ -330,7 +332,8 @@ fn two_gateways_of_an_interface_do_not_get_in_each_others_way() {
     assert!(ask() > 30);
     gateway.end();
 
-    // A name that another user took keeps the gateway neither from running nor from being watched by its log.
+    // If another user has taken the name, the gateway still runs, and its log can still be
+    // followed.
     let name = format!("narrows-gateway/{}", network.link);
     let squat = format!(
         r#"socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un("\0{name}")) && listen(S, 5) or die; $| = 1; print "1"; sleep 60"#

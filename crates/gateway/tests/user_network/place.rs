@@ -16,12 +16,12 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 pub(crate) const SMALL: &str = "www.example.test";
 /// Two segments at least.
 pub(crate) const SEGMENTED: &str = "mid.example.test";
-/// Beyond what NSD sends over UDP here.
+/// More than NSD sends over UDP here.
 pub(crate) const LARGE: &str = "big.example.test";
 pub(crate) const TXT: u16 = 16;
 pub(crate) const AXFR: u16 = 252;
 
-/// Says SKIP where the machine cannot run this; with CI set that is a failure.
+/// Prints SKIP if the machine cannot run this; with CI set that is a failure.
 pub(crate) fn can_run() -> bool {
     let lacking = if !nix::unistd::geteuid().is_root() {
         Some("needs root: network namespaces; run as root: make test".to_owned())
@@ -44,7 +44,8 @@ pub(crate) fn can_run() -> bool {
     lacking.is_none()
 }
 
-/// A client's and a gateway's namespace with a link between them, and NSD in the latter. All goes with it.
+/// Namespaces for a client and a gateway with a link between them, and NSD in the latter. Dropping
+/// it removes everything.
 pub(crate) struct Network {
     pub(crate) client: String,
     pub(crate) gateway: String,
@@ -81,7 +82,8 @@ impl Network {
         network
     }
 
-    /// The gateway's machine routes the service address into a TUN device: the client sends there what is for it.
+    /// The gateway's machine routes the service address into a TUN device; the client sends packets
+    /// for it there.
     pub(crate) fn forward(&self) {
         for (service, through) in [("192.0.2.53", "10.9.0.1"), ("2001:db8:53::53", "2001:db8:9::1")]
         {
@@ -131,14 +133,14 @@ impl Network {
 
     pub(crate) fn stop_nsd(&mut self) {
         if let Some(mut nsd) = self.nsd.take() {
-            // Its child goes with it: it is told to end, not killed.
+            // Its child ends with it: it is told to end, not killed.
             let pid = nix::unistd::Pid::from_raw(nsd.id().cast_signed());
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
             let _ = nsd.wait();
         }
     }
 
-    /// Runs in a thread whose sockets are the client's.
+    /// Runs something in a thread whose sockets belong to the client's namespace.
     pub(crate) fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let enter = || {
@@ -162,12 +164,12 @@ impl Network {
         command
     }
 
-    /// The gateway, once it says that it is ready.
+    /// Starts the gateway and waits until it says that it is ready.
     pub(crate) fn start(&self, words: &str) -> Gateway {
         self.start_command(&mut self.run(words))
     }
 
-    /// The same, and what it will say on stderr.
+    /// The same, and its further output on stderr.
     pub(crate) fn start_listening(&self, words: &str) -> (Gateway, ChildStderr) {
         let mut gateway = self.start_command(self.run(words).stderr(Stdio::piped()));
         let error = gateway.0.stderr.take().expect("a pipe");
@@ -187,7 +189,7 @@ impl Network {
         Gateway(process)
     }
 
-    /// What another of the gateway's commands says.
+    /// The output of another command of the gateway.
     pub(crate) fn ask(&self, words: &str) -> Output {
         inside(&self.gateway, env!("CARGO_BIN_EXE_narrows-gateway"))
             .args(words.split_whitespace())
@@ -195,7 +197,7 @@ impl Network {
             .expect("it is built")
     }
 
-    /// What a refused run says.
+    /// The output of a refused run.
     pub(crate) fn refused(&self, command: &mut Command) -> String {
         let Output { status, stderr, .. } = command.output().expect("it is built");
         let text = String::from_utf8_lossy(&stderr).into_owned();
@@ -219,7 +221,7 @@ impl Drop for Network {
 pub(crate) struct Gateway(pub(crate) Child);
 
 impl Gateway {
-    /// The exit code of a gateway that ends by itself, and what it said.
+    /// The exit code of a gateway that ends by itself, and its output.
     pub(crate) fn ended(mut self, mut error: ChildStderr) -> (Option<i32>, String) {
         let until = Instant::now() + Duration::from_secs(10);
         let status = loop {
@@ -254,7 +256,7 @@ pub(crate) fn ip(words: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A command inside a namespace, which becomes it: its process is the command's own.
+/// A command inside a namespace; its process is the command's own.
 pub(crate) fn inside(space: &str, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{space}")).arg(program);
@@ -294,7 +296,8 @@ pub(crate) fn receive(stream: &mut TcpStream) -> Vec<u8> {
     message
 }
 
-/// A zone transfer's messages, up to the second SOA: NSD ends each zone with one, whose bytes end a message.
+/// The messages of a zone transfer, up to the second SOA. NSD ends each zone with an SOA, at the
+/// end of a message.
 pub(crate) fn transfer(to: SocketAddr) -> Vec<Vec<u8>> {
     let mut stream = connect(to);
     stream.write_all(&query(7, "example.test", AXFR)).expect("sent");

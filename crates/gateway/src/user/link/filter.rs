@@ -1,14 +1,17 @@
-//! Classic BPF programs that leave the packet sockets to the packets that the gateway is for, in the kernel.
+//! Classic BPF programs. In the kernel, they restrict the packet sockets to packets for the
+//! gateway.
 //!
-//! Source: `Documentation/networking/filter.rst`, Linux 6.1. A program sees the packet from the network header
-//! on (the sockets are of type SOCK_DGRAM). It is coarser than the core, which looks again.
+//! Source: `Documentation/networking/filter.rst`, Linux 6.1. A program sees the packet from the
+//! network header on, because the sockets have the type SOCK_DGRAM. It is coarser than the core,
+//! which checks again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::libc::sock_filter;
 
-/// IPv4 packets with TCP for `port` at one of `addresses`, no fragments; and what ICMP says there cannot be reached
-/// (RFC 792), which is how routers tell of segments that are too long (RFC 1191).
+/// Accepts unfragmented IPv4 packets with TCP for `port` at one of `addresses`, and ICMP messages
+/// to them about unreachable destinations (RFC 792): routers use these to report segments that are
+/// too long (RFC 1191).
 pub(super) fn ipv4(addresses: &[IpAddr], port: u16) -> Vec<sock_filter> {
     let mut program = Program::default();
     program.load(HALF, 6);
@@ -29,8 +32,8 @@ pub(super) fn ipv4(addresses: &[IpAddr], port: u16) -> Vec<sock_filter> {
     program.finish(Goto::Reject)
 }
 
-/// IPv6 packets for one of `addresses` that hold TCP, or extension headers and whatever is behind them, or the message
-/// that a packet was too big (RFC 4443 section 3.2); and neighbour solicitations for anybody.
+/// Accepts IPv6 packets for one of `addresses` with TCP, extension headers or the message that a
+/// packet was too big (RFC 4443 section 3.2), and neighbour solicitations for anybody.
 pub(super) fn ipv6(addresses: &[IpAddr]) -> Vec<sock_filter> {
     let mut program = Program::default();
     program.load(BYTE, 6);
@@ -45,7 +48,8 @@ pub(super) fn ipv6(addresses: &[IpAddr]) -> Vec<sock_filter> {
         for word in 0..4 {
             program.load(WORD, 24 + 4 * word);
             let expected = (bits >> (96 - 32 * word)) as u32;
-            // The next address begins after what is left of this one: two instructions a word, one at the end.
+            // The next address begins behind the rest of this one: two instructions per word, and
+            // one at the end.
             let left = 2 * (3 - word) as u8 + 1;
             program.push(JUMP_EQUAL, expected, 0, left);
         }
@@ -54,7 +58,7 @@ pub(super) fn ipv6(addresses: &[IpAddr]) -> Vec<sock_filter> {
     program.finish(Goto::Reject)
 }
 
-/// ARP requests for one of `addresses`.
+/// Accepts ARP requests for one of `addresses`.
 pub(super) fn arp(addresses: &[IpAddr]) -> Vec<sock_filter> {
     let mut program = Program::default();
     program.load(HALF, 6);
@@ -73,11 +77,11 @@ enum Goto {
     Reject,
 }
 
-/// A program whose conditional jumps to its ends are written when these are known.
+/// A program under construction. Its conditional jumps get their targets when these are known.
 #[derive(Default)]
 struct Program {
     instructions: Vec<sock_filter>,
-    /// Where a jump has to be written: the instruction, whether on true, and to which end.
+    /// Where a jump's target is missing: the instruction, which branch, and which end it goes to.
     open: Vec<(usize, bool, Goto)>,
 }
 
@@ -105,7 +109,7 @@ impl Program {
         self.push(JUMP_SET, mask, 0, 0);
     }
 
-    /// What did not jump ends at `otherwise`.
+    /// Ends the program. What did not jump ends at `otherwise`.
     fn finish(mut self, otherwise: Goto) -> Vec<sock_filter> {
         let end = self.instructions.len();
         let other = if otherwise == Goto::Accept { Goto::Reject } else { Goto::Accept };
@@ -114,7 +118,7 @@ impl Program {
         }
         for (at, on_true, goto) in self.open {
             let target = if goto == otherwise { end } else { end + 1 };
-            // At most 16 addresses of 9 instructions each, so that no jump is longer than 255.
+            // At most 16 addresses of 9 instructions each, so no jump exceeds 255.
             let distance = (target - at - 1) as u8;
             let instruction = &mut self.instructions[at];
             *(if on_true { &mut instruction.jt } else { &mut instruction.jf }) = distance;
@@ -163,7 +167,8 @@ const NEIGHBOUR_SOLICITATION: u8 = 135;
 mod tests {
     use super::*;
 
-    /// What the kernel would do with these instructions; `None`: it reads beyond the packet, and rejects.
+    /// The kernel's result for these instructions; `None`: they read beyond the packet, so it
+    /// rejects it.
     fn run(program: &[sock_filter], packet: &[u8]) -> bool {
         let read = |at: usize, size: u16| match size {
             WORD => Some(u32::from_be_bytes(packet.get(at..at + 4)?.try_into().ok()?)),

@@ -1,7 +1,8 @@
 //! Where packets come from and go to: a TUN device, a packet socket, or memory (in tests).
 //!
-//! Packets are whole IP packets, from the network header on. Both ways give the gateway packets of an address that
-//! the kernel does not hold as its own, since otherwise the kernel's TCP would answer too.
+//! Packets are whole IP packets, from the network header on. Either link provides packets for an
+//! address that does not belong to the kernel, because the kernel's TCP would also answer
+//! otherwise.
 
 mod filter;
 mod neighbour;
@@ -21,32 +22,33 @@ use super::batch::Inbox;
 /// The largest IP packet.
 pub const PACKET_MAX: usize = 65_535 + 40;
 
-/// Who sent a frame, so that the answer goes back the same way. TUN devices have no such thing.
+/// The sender of a frame, so that the answer goes back the same way. TUN devices have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// The hardware address, as long as `length` says.
+    /// The hardware address, of which `length` bytes count.
     address: [u8; 8],
     length: u8,
 }
 
-/// Packets in, packets out, many at a time.
+/// Packets in and out, many at a time.
 pub trait Link {
-    /// Puts packets that wait into `inbox`, each with who sent it, from the descriptor of this place in
-    /// [`Link::descriptors`]. Says whether more may wait there.
+    /// Reads waiting packets into `inbox`, each with its sender, from the descriptor with this
+    /// index in [`Link::descriptors`]. Returns whether more may be waiting there.
     ///
     /// # Errors
     ///
-    /// The system's, where the device is gone.
+    /// The system's, if the device is gone.
     fn receive(&mut self, from: usize, inbox: &mut Inbox) -> io::Result<bool>;
 
-    /// Sends a packet, at the latest with [`Link::flush`]. What the device has no room for is lost, as on any wire.
+    /// Sends a packet, by [`Link::flush`] at the latest. What the device has no room for is lost,
+    /// as on any wire.
     ///
     /// # Errors
     ///
-    /// The system's, where the device is gone.
+    /// The system's, if the device is gone.
     fn send(&mut self, packet: Vec<u8>, to: Peer) -> io::Result<()>;
 
-    /// Sends what waits to be sent.
+    /// Sends what is queued.
     ///
     /// # Errors
     ///
@@ -55,21 +57,22 @@ pub trait Link {
         Ok(())
     }
 
-    /// Looks whether packets can still come, which no packet would tell. Called about once a second.
+    /// Checks whether packets can still arrive, because no packet would tell. Called about once a
+    /// second.
     ///
     /// # Errors
     ///
-    /// What has become of the device, and the mend.
+    /// What happened to the device, and what to do.
     fn check(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Packets that the device had no room for, or refused.
+    /// Packets that the device had no room for or refused.
     fn unsent(&self) -> u64 {
         0
     }
 
-    /// What to wait for; none in tests.
+    /// What to wait for; nothing in tests.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
     /// The largest IP packet that can be sent, in bytes.
@@ -131,12 +134,12 @@ impl Link for NetworkLink {
     }
 }
 
-/// The device is not there any more.
+/// The device does not exist any more.
 fn gone(name: &str) -> io::Error {
     io::Error::other(format!("interface {name} is gone; hint: run again, once it is there"))
 }
 
-/// Why a link cannot be had. Displays as one line that names the mend.
+/// Why a link cannot be opened. Displays as one line with what to do.
 #[derive(Debug)]
 pub enum LinkError {
     /// There is no such interface.
@@ -144,7 +147,7 @@ pub enum LinkError {
         /// Its name.
         name: String,
     },
-    /// The TUN device is to be made, and there is one of that name already.
+    /// The gateway would make the TUN device, but a device with that name exists.
     Exists {
         /// Its name.
         name: String,
@@ -154,31 +157,31 @@ pub enum LinkError {
         /// The address.
         address: IpAddr,
     },
-    /// The process may not do this.
+    /// The process lacks a capability.
     Permission {
         /// What it tried.
         what: &'static str,
         /// What it needs for that.
         capability: &'static str,
     },
-    /// The kernel has no TUN devices, or the file that makes them is not there.
+    /// The kernel has no TUN devices, or the file that makes them is missing.
     NoTun,
-    /// The address has a route already, which the TUN device's would be beside.
+    /// The address already has a route, which would compete with the TUN device's.
     Routed {
         /// The address.
         address: IpAddr,
     },
-    /// Anything else that the system refuses.
+    /// Another error of the system.
     System {
         /// What was tried.
         what: String,
-        /// The system's words.
+        /// The system's message.
         error: io::Error,
     },
 }
 
 impl LinkError {
-    /// The error of a system call: one of permission names the capability.
+    /// The error of a system call. If permission is missing, it names the capability.
     fn of(error: io::Error, what: &'static str, capability: &'static str) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Permission { what, capability },

@@ -1,8 +1,9 @@
-//! Answers to those who ask for the hardware address of a service address: ARP (RFC 826) and neighbour
+//! Answers requests for the hardware address of a service address: ARP (RFC 826) and neighbour
 //! discovery (RFC 4861).
 //!
-//! The kernel does not answer for addresses that are not its own. Requests are answered for the service's
-//! addresses alone; nothing is learnt, as answers to clients go to where their packets come from.
+//! The kernel does not answer for addresses that are not its own. This module answers only for the
+//! service's addresses. It learns nothing, because answers to clients go to where their packets
+//! come from.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +11,9 @@ use narrows_wire::Mac;
 
 use crate::core::checksum;
 
-/// The answer to an ARP request for one of `addresses`: the packet, and for whom it is.
+/// The answer to an ARP request for one of `addresses`: the packet and its receiver.
 pub(super) fn arp_reply(request: &[u8], addresses: &[IpAddr], ours: Mac) -> Option<(Vec<u8>, Mac)> {
-    // Ethernet, IPv4, six and four bytes, a request.
+    // Ethernet, IPv4, addresses of six and four bytes, a request.
     if request.get(..8)? != [0, 1, 8, 0, 6, 4, 0, 1] {
         return None;
     }
@@ -30,8 +31,8 @@ pub(super) fn arp_reply(request: &[u8], addresses: &[IpAddr], ours: Mac) -> Opti
     Some((reply, Mac(asker)))
 }
 
-/// The answer to a neighbour solicitation for one of `addresses`: the IPv6 packet, and for whom it is
-/// (`None`: for all nodes, since the asker has no address yet).
+/// The answer to a neighbour solicitation for one of `addresses`: the IPv6 packet and its receiver
+/// (`None`: all nodes, because the asker has no address yet).
 pub(super) fn advertisement(
     solicitation: &[u8],
     addresses: &[IpAddr],
@@ -39,7 +40,7 @@ pub(super) fn advertisement(
 ) -> Option<(Vec<u8>, Option<Ipv6Addr>)> {
     let header = solicitation.get(..V6_BYTES)?;
     let message = solicitation.get(V6_BYTES..V6_BYTES + 24)?;
-    // RFC 4861, 7.1.1: from this link, and whole.
+    // RFC 4861, 7.1.1: it must come from this link and be whole.
     let whole = V6_BYTES + usize::from(u16::from_be_bytes([header[4], header[5]]));
     let body = solicitation.get(V6_BYTES..whole)?;
     if header[6] != ICMPV6 || header[7] != 255 || message[..2] != [SOLICITATION, 0] {
@@ -60,7 +61,7 @@ pub(super) fn advertisement(
     let asker = (!from.is_unspecified()).then_some(from);
     let to = asker.unwrap_or(ALL_NODES);
 
-    // RFC 4861, 4.4: solicited where somebody in particular asked; overrides what was known.
+    // RFC 4861, 4.4: "solicited" if somebody in particular asked; it overrides what was known.
     let flags = if asker.is_some() { 0x60 } else { 0x20 };
     let mut reply = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
     reply.extend(target.octets());
@@ -77,14 +78,14 @@ pub(super) fn advertisement(
     Some((packet, asker))
 }
 
-/// Whether an IPv6 packet is a neighbour solicitation, as far as the filter lets them through.
+/// Whether an IPv6 packet is a neighbour solicitation, among those that the filter accepts.
 pub(super) fn is_solicitation(packet: &[u8]) -> bool {
     packet.first().is_some_and(|byte| byte >> 4 == 6)
         && packet.get(6) == Some(&ICMPV6)
         && packet.get(V6_BYTES) == Some(&SOLICITATION)
 }
 
-/// The multicast hardware address on which solicitations for `address` come (RFC 4291, 2.7.1; RFC 2464, 7).
+/// The multicast hardware address for solicitations of `address` (RFC 4291, 2.7.1; RFC 2464, 7).
 pub(super) fn solicited_node(address: Ipv6Addr) -> Mac {
     let [.., a, b, c] = address.octets();
     Mac([0x33, 0x33, 0xff, a, b, c])
@@ -162,7 +163,8 @@ mod tests {
         assert_eq!(advertisement(&other, &addresses(), OURS), None);
     }
 
-    /// Duplicate address detection (RFC 4862, 5.4): who wants our address learns that it is taken.
+    /// Duplicate address detection (RFC 4862, 5.4): a node that wants our address learns that it is
+    /// taken.
     #[test]
     fn who_has_no_address_yet_is_answered_to_all() {
         let asked = solicitation("::", "2001:db8::53");

@@ -1,12 +1,13 @@
-//! Packets of the service's addresses as they come in on an interface, through packet sockets (packet(7)).
+//! Reads packets for the service's addresses on an interface, through packet sockets (packet(7)).
 //!
-//! Frames are seen beside the kernel's own stack, which drops packets of addresses that it does not hold. Answers
-//! go back to the hardware address that the client's packet came from, so that no route is asked. Neighbours that
-//! look for a service address are answered ([`super::neighbour`]); an address that is routed here by way of another
-//! address of this machine needs nothing of that.
+//! The sockets see frames beside the kernel's own stack, which drops packets for addresses that are
+//! not its own. Answers go back to the hardware address that the client's packet came from, so no
+//! route is needed. The gateway answers neighbours that look for a service address
+//! ([`super::neighbour`]). An address that is routed here through another address of this machine
+//! does not need that.
 //!
-//! One socket for each of IPv4, IPv6 and ARP: a socket for all protocols would also be shown every packet that
-//! the machine sends. On an interface with VLANs, the VLAN's own interface is the one to name.
+//! There is one socket each for IPv4, IPv6 and ARP: a socket for all protocols would also see every
+//! packet that the machine sends. On an interface with VLANs, name the VLAN's own interface.
 
 #![allow(unsafe_code, reason = "packet sockets have no safe form in std or nix")]
 
@@ -33,15 +34,15 @@ pub struct PacketLink {
     name: String,
     netlink: Netlink,
     mtu: u16,
-    /// Ours; `None` on links without such addresses, where nobody asks for them.
+    /// Our hardware address; `None` on links without such addresses, where nobody asks for them.
     mac: Option<Mac>,
     addresses: Vec<IpAddr>,
-    /// What is to be sent, of IPv4 and of IPv6.
+    /// Packets to send, of IPv4 and of IPv6.
     outboxes: [Outbox; 2],
     unsent: u64,
 }
 
-/// Packets that wait to be sent, and where they go.
+/// Queued packets and their receivers.
 #[derive(Debug, Default)]
 struct Outbox {
     packets: Vec<Vec<u8>>,
@@ -53,7 +54,8 @@ impl PacketLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError`]: no such interface, an address is the machine's own, CAP_NET_RAW is missing.
+    /// [`LinkError`]: no such interface, an address belongs to the machine, or CAP_NET_RAW is
+    /// missing.
     pub fn open(name: &str, addresses: &[IpAddr], port: u16) -> Result<Self, LinkError> {
         let refused = |error| LinkError::of(error, "packet socket", "CAP_NET_RAW");
         let mut netlink = Netlink::open().map_err(refused)?;
@@ -107,8 +109,8 @@ impl PacketLink {
         [&self.ipv4, &self.ipv6, &self.arp].into_iter().flatten()
     }
 
-    /// What waits on a socket: packets for this machine go into `inbox`; neighbours that look for a service address are
-    /// answered, on the same socket.
+    /// Reads a socket: packets for this machine go into `inbox`, and neighbours that look for a
+    /// service address are answered on the same socket.
     fn receive_from(
         &self,
         socket: &OwnedFd,
@@ -178,7 +180,7 @@ impl Link for PacketLink {
         Ok(())
     }
 
-    /// The sockets of an interface that is removed stay silent.
+    /// The sockets of a removed interface stay silent.
     fn check(&mut self) -> io::Result<()> {
         match self.netlink.interface(&self.name)? {
             Some(interface) if interface.index == self.interface => Ok(()),
@@ -200,7 +202,7 @@ impl Link for PacketLink {
 }
 
 impl Outbox {
-    /// Sends all; what the device has no room for is lost, and counted.
+    /// Sends everything. What the device has no room for is lost and counted.
     fn send(&mut self, socket: &OwnedFd, unsent: &mut u64) -> io::Result<()> {
         let refused = |error: io::Error| match error.raw_os_error() {
             Some(libc::EINTR) => Ok(true),
@@ -230,17 +232,18 @@ impl Peer {
     }
 }
 
-/// A packet socket that begins to receive once its filter is in place.
+/// A packet socket that starts to receive once its filter is in place.
 fn packet_socket(
     interface: u32,
     protocol: i32,
     program: &[libc::sock_filter],
 ) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket(2) takes no pointers. Protocol 0 receives nothing until bind(2) names one.
+    // SAFETY: socket(2) takes no pointers. With protocol 0 it receives nothing until bind(2) names
+    // one.
     let descriptor = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     checked(descriptor)?;
-    // SAFETY: the descriptor is open and nobody else's.
+    // SAFETY: the descriptor is open and belongs to nobody else.
     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
 
     let filter = libc::sock_fprog {
@@ -248,17 +251,19 @@ fn packet_socket(
         filter: program.as_ptr().cast_mut(),
     };
     set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
-    // What waits while this process does not run; the kernel lowers it to net.core.rmem_max.
+    // For packets that arrive while this process does not run; the kernel limits it to
+    // net.core.rmem_max.
     set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &(4 << 20 as libc::c_int))?;
 
     let address = sockaddr(interface, protocol, Peer::default());
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the address is a sockaddr_ll of this length, and lives through the call.
+    // SAFETY: the address is a sockaddr_ll of this length and outlives the call.
     checked(unsafe { libc::bind(descriptor, (&raw const address).cast(), length) })?;
     Ok(socket)
 }
 
-/// Lets frames to a multicast address through, while the socket is open (RFC 4861 needs it for solicitations).
+/// Accepts frames to a multicast address while the socket is open (RFC 4861 needs it for
+/// solicitations).
 fn join(socket: &OwnedFd, interface: u32, group: Mac) -> io::Result<()> {
     // SAFETY: packet_mreq is plain bytes, for which zeros are valid.
     let mut request: libc::packet_mreq = unsafe { zeroed() };
@@ -272,7 +277,8 @@ fn join(socket: &OwnedFd, interface: u32, group: Mac) -> io::Result<()> {
 fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     let pointer = std::ptr::from_ref(value).cast();
-    // SAFETY: the value is of this length and lives through the call, as does what sock_fprog points to.
+    // SAFETY: the value has this length and outlives the call, and so does what sock_fprog points
+    // to.
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, pointer, length) })
 }
 

@@ -1,9 +1,11 @@
-//! A TUN device that the gateway makes, and that goes with it: the service's addresses are routed into it.
+//! A TUN device that the gateway makes. It exists as long as the gateway, and the service's
+//! addresses are routed into it.
 //!
-//! Packets come from the kernel's routing, so that clients may be anywhere, also on this machine; answers go back
-//! through the device and are routed (for clients elsewhere the kernel has to forward: `net.ipv4.ip_forward`,
-//! `net.ipv6.conf.all.forwarding`). The device is not persistent: the kernel removes it, and its routes, when the
-//! process ends in whatever way. Source: `Documentation/networking/tuntap.rst`, Linux 6.1.
+//! Packets come from the kernel's routing, so clients may be anywhere, even on this machine.
+//! Answers go back through the device and are routed; for clients elsewhere the kernel must forward
+//! (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`). The device is not persistent: the
+//! kernel removes it and its routes when the process ends in any way. Source:
+//! `Documentation/networking/tuntap.rst`, Linux 6.1.
 
 #![allow(unsafe_code, reason = "the ioctl that makes the device")]
 
@@ -18,8 +20,8 @@ use nix::libc;
 use super::{Inbox, Link, LinkError, Peer, gone};
 use crate::netlink::Netlink;
 
-/// Packets that wait in the device while this process does not run. The kernel's 500 are some hundred clients at once, and who
-/// loses a SYN waits for a second.
+/// How many packets wait in the device while this process does not run. The kernel's default of 500
+/// is enough for some hundred clients at once, and a client that loses a SYN waits a second.
 const QUEUE: u32 = 4000;
 
 /// The device.
@@ -31,7 +33,7 @@ pub struct TunLink {
     mtu: u16,
     unsent: u64,
     netlink: Netlink,
-    /// Addresses whose packets the kernel routed into the device at the beginning.
+    /// Addresses whose packets the kernel routed into the device at the start.
     routed: Vec<IpAddr>,
 }
 
@@ -40,8 +42,8 @@ impl TunLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError`]: an address is local or routed already, the name is taken, CAP_NET_ADMIN or
-    /// `/dev/net/tun` is missing. Then nothing stays.
+    /// [`LinkError`]: an address is local or already routed, the name is taken, or CAP_NET_ADMIN or
+    /// `/dev/net/tun` is missing. Then nothing is left behind.
     pub fn open(name: &str, addresses: &[IpAddr]) -> Result<Self, LinkError> {
         const NEEDS: &str = "CAP_NET_ADMIN";
         let make = "TUN device";
@@ -107,7 +109,8 @@ fn make_tun(device: &File, name: &str) -> io::Result<()> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the descriptor is open, and TUNSETIFF takes a pointer to an ifreq, which lives through the call.
+    // SAFETY: the descriptor is open, and TUNSETIFF takes a pointer to an ifreq, which outlives the
+    // call.
     match unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -136,7 +139,8 @@ impl Link for TunLink {
         }
     }
 
-    /// A device that is set down loses its routes, also when it comes up again, and without privileges they cannot be added.
+    /// A device that is set down loses its routes. Setting it up does not restore them, and adding
+    /// them needs privileges.
     fn check(&mut self) -> io::Result<()> {
         let Self { netlink, routed, .. } = self;
         for &address in routed.iter() {
@@ -164,7 +168,7 @@ impl Link for TunLink {
     }
 }
 
-/// Whether an error means that a packet had no room or was refused, and the device is well.
+/// Whether an error means that a packet was refused or found no room, and that the device is fine.
 pub(super) fn lost(error: &io::Error) -> bool {
     let codes =
         [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMSGSIZE, libc::EINVAL, libc::EPERM];

@@ -1,5 +1,6 @@
-//! The whole path over a link in memory that loses, doubles and reorders, with clients of our own and a DNS
-//! server on this machine's loopback. The clock runs faster than the wall's, so that time-outs cost little.
+//! The whole path over a link in memory that loses, duplicates and reorders packets, with clients
+//! of our own and a DNS server on this machine's loopback. The clock runs faster than real time, so
+//! time-outs cost little.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -19,14 +20,14 @@ use etherparse::{
 use super::stream::Stream;
 use super::*;
 
-/// Seconds of the clock in one second of the wall's.
+/// Seconds of the clock per second of real time.
 const HASTE: u32 = 20;
 
-/// What the clock makes at most of the time between two looks at it, in the wall's: where other programs have the
-/// processor for longer, that is not the clients' time.
+/// The most that the clock advances between two readings, in real time. If other programs have the
+/// processor for longer, that does not count as the clients' time.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Packets under way, and what happens to them.
+/// Packets in flight, and what happens to them.
 #[derive(Debug)]
 struct MemoryLink {
     to_gateway: VecDeque<Vec<u8>>,
@@ -41,7 +42,8 @@ struct Impairment {
     loss_percent: u64,
     duplicate_percent: u64,
     reorder_percent: u64,
-    /// What a router on the way to the clients forwards; 0: anything. It tells the gateway of what it does not.
+    /// The largest packet that a router on the way to the clients forwards; 0: any. It reports
+    /// longer ones to the gateway.
     narrow: usize,
 }
 
@@ -51,7 +53,7 @@ impl MemoryLink {
         Self { to_gateway: VecDeque::new(), to_clients: VecDeque::new(), impairment, state }
     }
 
-    /// True in so many of a hundred cases (xorshift64*, Marsaglia 2003, Vigna 2016).
+    /// True in this many of a hundred cases (xorshift64*, Marsaglia 2003, Vigna 2016).
     fn chance(&mut self, percent: u64) -> bool {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -101,7 +103,8 @@ impl Link for MemoryLink {
     }
 }
 
-/// What a router says of a packet that its next link does not take: it quotes the headers (RFC 1191, RFC 4443).
+/// A router's message about a packet that its next link does not carry. It quotes the headers (RFC
+/// 1191, RFC 4443).
 fn too_big(packet: &[u8], mtu: usize) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         let quoted = &packet[..28];
@@ -126,8 +129,8 @@ fn too_big(packet: &[u8], mtu: usize) -> Vec<u8> {
     }
 }
 
-// The server: a query for s<N>.c<ID> is answered with N bytes, over UDP with TC where that is more than the client
-// takes; s<N>.c<ID> AXFR with N messages of 16000 bytes.
+// The server. It answers a query for s<N>.c<ID> with N bytes, over UDP with TC if that is more than
+// the client accepts, and s<N>.c<ID> AXFR with N messages of 16000 bytes.
 
 const AXFR: u16 = 252;
 const TXT: u16 = 16;
@@ -146,8 +149,8 @@ fn query(id: u16, size: usize, kind: u16) -> Vec<u8> {
     message
 }
 
-/// A message as the server gives it: `size` bytes, of which all after the question is one record of random-like bytes,
-/// and an OPT record where the query has one.
+/// The server's message: `size` bytes with one record of random-like bytes after the question, and
+/// an OPT record if the query has one.
 fn answer(query: &[u8], size: usize, salt: u8, opt: bool) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|&byte| byte == 0).expect("the root label") + 5;
     let mut message = query[..end].to_vec();
@@ -164,7 +167,7 @@ fn answer(query: &[u8], size: usize, salt: u8, opt: bool) -> Vec<u8> {
     message
 }
 
-/// What the server says to a query over TCP.
+/// The server's answer to a query over TCP.
 fn tcp_answers(query: &[u8]) -> Vec<u8> {
     let (size, kind, opt) = parts(query);
     let messages: Vec<_> = match kind {
@@ -190,7 +193,7 @@ fn parts(query: &[u8]) -> (usize, u16, bool) {
 #[derive(Debug)]
 struct Server {
     address: SocketAddr,
-    /// Connections over TCP that were accepted.
+    /// The accepted TCP connections.
     accepted: Arc<AtomicU32>,
 }
 
@@ -241,17 +244,17 @@ fn serve(mut stream: TcpStream) {
     }
 }
 
-/// What a client says: pieces, each once it has received so many bytes.
+/// What a client sends: pieces, each after it has received this many bytes.
 #[derive(Clone, Debug, Default)]
 struct Script {
     pieces: VecDeque<(usize, Vec<u8>)>,
     expected: Vec<u8>,
-    /// The FIN comes right after the last piece, and not after the last byte.
+    /// The FIN follows the last piece at once, instead of the last received byte.
     half_close: bool,
 }
 
 impl Script {
-    /// One query after the other.
+    /// One query after another.
     fn in_turn(queries: &[Vec<u8>]) -> Self {
         let mut script = Self::default();
         for query in queries {
@@ -281,7 +284,7 @@ fn framed(query: &[u8]) -> Vec<u8> {
     [&(query.len() as u16).to_be_bytes(), query].concat()
 }
 
-/// A client's TCP: the handshake, then a [`Stream`].
+/// A client's TCP: the handshake, followed by a [`Stream`].
 #[derive(Debug)]
 struct Client {
     ends: Connection,
@@ -292,7 +295,7 @@ struct Client {
     got: Vec<u8>,
     resend_at: Duration,
     reset: bool,
-    /// What a client does that is reset before it has received anything: it begins anew, so often.
+    /// How often a client begins anew if it is reset before it has received anything.
     attempts: u32,
     first: Script,
 }
@@ -342,7 +345,7 @@ impl Client {
             }
             None if segment.has(Flags::SYN | Flags::ACK) => {
                 if segment.ack != self.isn.wrapping_add(1) {
-                    return; // of an earlier attempt
+                    return; // left from an earlier attempt
                 }
                 let theirs = segment.options.timestamps.map(|(tsval, _)| tsval);
                 let start = Start {
@@ -371,7 +374,7 @@ impl Client {
         self.resend_at = Duration::ZERO;
     }
 
-    /// What the client sends now.
+    /// The segments that the client sends now.
     fn packets(&mut self, now: Duration) -> Vec<Vec<u8>> {
         let ends = Connection { client: self.ends.server, server: self.ends.client };
         let Some(stream) = &mut self.stream else {
@@ -405,7 +408,7 @@ impl Client {
             if last && self.script.half_close {
                 stream.finish();
             }
-            out(stream); // each piece is a segment of its own
+            out(stream); // each piece is a separate segment
         }
         if self.got.len() >= self.script.expected.len() {
             stream.finish();
@@ -454,7 +457,7 @@ fn path(
 ) -> DataPath<MemoryLink> {
     let mut settings = Settings {
         servers: vec!["192.0.2.53".parse().expect("v4"), "2001:db8::53".parse().expect("v6")],
-        // A busy machine is slow in terms of the fast clock.
+        // A busy machine is slow compared with the fast clock.
         timeout: Duration::from_secs(60),
         patience_us: 10_000_000,
         idle: Duration::from_secs(120),
@@ -523,7 +526,8 @@ fn a_thousand_clients_of_all_kinds_get_every_byte() {
     check(&clients, &path);
     let counters = path.core.counters();
     let of = |counter| counters.get(counter);
-    // So many at once fill the sockets of server and gateway on a busy machine: what is lost there is asked over TCP.
+    // So many at once fill the sockets of server and gateway on a busy machine. Lost queries are
+    // then asked over TCP.
     assert!(of(Counter::Query) >= 600, "{counters:?}");
     assert!(of(Counter::Reply) >= 1 && of(Counter::ReplySegmented) >= 1, "{counters:?}");
     assert!(of(Counter::ToKernelTransfer) >= 20 && of(Counter::QueryLater) >= 1, "{counters:?}");
@@ -533,7 +537,7 @@ fn a_thousand_clients_of_all_kinds_get_every_byte() {
     assert_eq!(path.counters().relays, 0, "all are closed");
 }
 
-/// Also connections that went on with TCP follow what routers say.
+/// Connections that continued with TCP also obey what routers report.
 #[test]
 fn a_narrow_path_costs_nobody_a_byte() {
     let server = Server::start("127.0.0.1:0");
@@ -544,13 +548,14 @@ fn a_narrow_path_costs_nobody_a_byte() {
     assert!(path.core.counters().get(Counter::PathMtu) >= 10);
 }
 
-/// Whoever closes last keeps nothing here, so that a lost ACK of the last FIN leaves a relay waiting: as with a client
-/// that is switched off.
+/// Whoever closes last keeps no state, so a lost ACK of the last FIN leaves a relay waiting, as for
+/// a client that is switched off.
 fn under(impairment: Impairment) -> (Vec<Client>, DataPath<MemoryLink>) {
     let server = Server::start("[::1]:0");
     let mut path = path(impairment, &server, |_| {});
     let mut clients = clients(150);
-    // Where the first piece of a query is lost and the second comes, nobody can know the connection: RST.
+    // If the first piece of a query is lost and the second arrives, nobody can recognise the
+    // connection: RST.
     let in_pieces = |client: &&mut Client| client.script.pieces.len() > 3;
     clients.iter_mut().filter(in_pieces).for_each(|client| client.attempts = 100);
     run(&mut path, &mut clients, Duration::from_secs(900));
@@ -571,8 +576,9 @@ fn loss_and_reordering_cost_nobody_a_byte() {
     }
 }
 
-/// At such a loss a client can be silent for longer than a cookie lives, and is then reset (PROTOCOL.md), most often when
-/// it has all and only its FIN is under way. Nobody has a wrong byte, and very few miss one.
+/// With this much loss, a client can be silent for longer than a cookie lives, and is then reset
+/// (PROTOCOL.md), most often when it has everything and only its FIN is in flight. No client has a
+/// wrong byte, and very few lack one.
 #[test]
 fn loss_of_a_quarter_each_way_corrupts_nothing() {
     let (clients, path) = under(Impairment {
@@ -589,7 +595,7 @@ fn loss_of_a_quarter_each_way_corrupts_nothing() {
     assert!(short.len() <= 1, "{} of 150 clients were reset", short.len());
 }
 
-/// The gateway closes what is idle, and its FIN finds the client.
+/// The gateway closes idle connections, and its FIN reaches the client.
 #[test]
 fn an_idle_connection_is_closed_by_the_gateway() {
     let server = Server::start("127.0.0.1:0");
@@ -598,7 +604,7 @@ fn an_idle_connection_is_closed_by_the_gateway() {
     });
     let mut script = Script::in_turn(&[query(1, 100, TXT)]);
     let all = script.expected.len();
-    script.expected.push(0); // what never comes, so that the client does not close
+    script.expected.push(0); // this never comes, so the client does not close
     let mut clients = vec![Client::new(0, [192, 0, 2, 53].into(), true, 1460, script)];
     run(&mut path, &mut clients, Duration::from_secs(20));
     let stream = clients[0].stream.as_ref().expect("it was connected");

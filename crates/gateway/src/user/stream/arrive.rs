@@ -44,17 +44,18 @@ impl Stream {
             }
         }
         if before(self.snd_max, segment.ack) {
-            self.ack_due = true; // of what we have not sent yet
+            self.ack_due = true; // it acknowledges what we have not sent yet
             return;
         }
         self.handle_ack(segment, now);
         self.handle_data(segment);
     }
 
-    /// RFC 9293, 3.10.7.4, first step, but for a closed window: what lies before RCV.NXT is let in, to be cut off.
+    /// RFC 9293, 3.10.7.4, first step, except for a closed window. Data before RCV.NXT is accepted,
+    /// and cut off later.
     fn acceptable(&self, seq: u32, length: u32) -> bool {
         let end = seq.wrapping_add(length);
-        // Its right edge never goes back: RCV.NXT moves by what comes into the buffer.
+        // The right edge never moves back: RCV.NXT advances by what enters the buffer.
         let limit = self.rcv_nxt.wrapping_add(self.window());
         if length == 0 {
             return !before(seq, self.rcv_nxt) && !before(limit, seq);
@@ -85,7 +86,7 @@ impl Stream {
             self.snd_wl1 = segment.seq;
             self.snd_wl2 = segment.ack;
             if closed && window > 0 {
-                // What went as a probe goes again, as part of a segment.
+                // The byte of a probe is sent again as part of a segment.
                 self.snd_nxt = self.snd_una;
                 self.rto = self.base_rto();
                 self.timer = None;
@@ -110,7 +111,8 @@ impl Stream {
 
         match self.recover {
             Some(recover) if before(segment.ack, recover) => {
-                // RFC 6582, 3.2 (3): a partial acknowledgement; the next segment is lost too.
+                // RFC 6582, 3.2 (3): a partial acknowledgement means that the next segment is lost
+                // too.
                 self.resend = true;
                 self.cwnd = self.cwnd.saturating_sub(acked).max(self.mss);
                 if acked >= self.mss {
@@ -124,8 +126,8 @@ impl Stream {
             }
             None => {
                 self.duplicates = 0;
-                // RFC 5681, 3.1; all that is acknowledged counts, as in Linux (`tcp_slow_start`), since clients
-                // that merge segments (GRO) send one ACK for many.
+                // RFC 5681, 3.1. All acknowledged bytes count, as in Linux (`tcp_slow_start`),
+                // because clients that merge segments (GRO) send one ACK for many.
                 self.cwnd = if self.cwnd < self.ssthresh {
                     self.cwnd.saturating_add(acked)
                 } else {
@@ -180,7 +182,8 @@ impl Stream {
         }
     }
 
-    /// Takes bytes that begin at RCV.NXT or before it, as far as there is room. Says whether nothing is left out.
+    /// Accepts bytes that begin at RCV.NXT or before it, as far as there is room. Returns whether
+    /// all of them fit.
     fn receive(&mut self, seq: u32, bytes: &[u8]) -> bool {
         let known = self.rcv_nxt.wrapping_sub(seq) as usize;
         let fresh = bytes.get(known..).unwrap_or_default();

@@ -1,6 +1,6 @@
 use super::*;
 
-const CLIENT: u32 = 0xffff_ff00; // so that sequence numbers wrap on the way
+const CLIENT: u32 = 0xffff_ff00; // so that the sequence numbers wrap
 const SERVER: u32 = 0xffff_0000;
 
 fn start(timestamps: bool) -> Start {
@@ -18,7 +18,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// What a stream sends now, with payloads as owned bytes.
+/// The segments that a stream sends now, with owned payloads.
 fn sent(stream: &mut Stream, now: Duration) -> Vec<(Segment<'static>, Vec<u8>)> {
     let mut out = Vec::new();
     stream.transmit(now, |segment| {
@@ -56,7 +56,7 @@ fn an_overlap_is_cut_off_and_a_gap_is_told() {
     assert_eq!(sent(&mut stream, ms(1))[0].0.ack, CLIENT.wrapping_add(9));
 }
 
-/// RFC 6928: ten segments, and no more until an acknowledgement comes.
+/// RFC 6928: ten segments, and no more before an acknowledgement comes.
 #[test]
 fn the_initial_window_is_ten_segments() {
     let mut stream = Stream::adopt(&start(false), ms(0));
@@ -72,11 +72,11 @@ fn the_clients_window_is_kept() {
     let mut stream = Stream::adopt(&at, ms(0));
     stream.write(&[7; 10_000]);
     let out = sent(&mut stream, ms(0));
-    // RFC 9293, 3.8.6.2.1: the 80 bytes that are left of the window are not worth a segment.
+    // RFC 9293, 3.8.6.2.1: the remaining 80 bytes of the window are too few for a segment.
     assert_eq!(out.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [1460, 1460]);
 }
 
-/// RFC 5681, 3.2: the third duplicate sends the lost segment again, before any time-out.
+/// RFC 5681, 3.2: the third duplicate sends the lost segment again before any time-out.
 #[test]
 fn three_duplicates_send_again() {
     let mut stream = Stream::adopt(&start(false), ms(0));
@@ -89,8 +89,9 @@ fn three_duplicates_send_again() {
     }
 }
 
-/// RFC 1191: what is missing comes again at once in shorter segments, once for all that were too long. RFC 5927, 7: messages about
-/// what is not on its way, or that tell nothing new, change nothing.
+/// RFC 1191: the missing data comes again at once in shorter segments, once for all segments that
+/// were too long. RFC 5927, 7: messages about segments that are not in flight, or with no new
+/// information, change nothing.
 #[test]
 fn what_is_too_long_for_the_path_comes_again_shorter() {
     for timestamps in [false, true] {
@@ -149,7 +150,7 @@ fn a_silent_client_is_given_up_with_a_reset() {
     assert!(end >= STALLED && end < STALLED * 2, "{end:?}");
 }
 
-/// RFC 9293, 3.8.6.1; the window opens with the answer to a probe.
+/// RFC 9293, 3.8.6.1. The answer to a probe opens the window.
 #[test]
 fn a_closed_window_is_probed() {
     let at = Start { window: 0, ..start(false) };
@@ -166,7 +167,7 @@ fn a_closed_window_is_probed() {
     assert_eq!((rest.len(), &rest[0].1[..]), (1, &b"nswer"[..]));
 }
 
-/// RFC 5961, 3.2: only the exact number resets; others inside the window are asked back.
+/// RFC 5961, 3.2: only the exact number resets. Others inside the window are challenged.
 #[test]
 fn only_an_exact_reset_resets() {
     let mut stream = Stream::adopt(&start(false), ms(0));
@@ -197,7 +198,8 @@ fn half_close_still_answers_and_then_closes() {
     assert_eq!(stream.timeout(), None);
 }
 
-/// RFC 7323: our clock goes on from where it was, the client's value is echoed, old ones are refused.
+/// RFC 7323: our clock continues from its last value, the client's value is echoed, and old values
+/// are refused.
 #[test]
 fn timestamps_go_on() {
     let mut stream = Stream::adopt(&start(true), ms(100));
@@ -226,7 +228,8 @@ impl Chance {
     }
 }
 
-/// Whatever comes, nothing panics, buffers keep their bounds, and what was acknowledged once stays so.
+/// Whatever arrives, nothing panics, buffers stay within their limits, and acknowledged data stays
+/// acknowledged.
 #[test]
 fn any_segment_is_survived() {
     for seed in 1..=300 {
@@ -245,7 +248,7 @@ fn any_segment_is_survived() {
             let segment = Segment {
                 seq: near(&mut chance, stream.rcv_nxt),
                 ack: near(&mut chance, stream.snd_una),
-                // No RST or SYN in most of them.
+                // Most of them have no RST or SYN.
                 flags: chance.below(256) as u8 & if chance.below(20) > 0 { 0x19 } else { 0xff },
                 window: chance.below(65_536) as u16 * chance.below(2) as u16,
                 timestamps: (chance.below(2) == 0).then(|| (near(&mut chance, 900), 500)),
@@ -269,7 +272,7 @@ fn any_segment_is_survived() {
     }
 }
 
-/// A link of 5 ms and up to `jitter` more, each way.
+/// A link with a delay of 5 ms and up to `jitter` more in each direction.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     seed: u64,
@@ -278,7 +281,7 @@ struct Link {
     jitter: u64,
 }
 
-/// Each end sends its bytes and a FIN. Gives what each received, and when both were closed.
+/// Each end sends its bytes and a FIN. Returns what each received, and when both were closed.
 fn exchange(link: Link, timestamps: bool, bytes: [&[u8]; 2]) -> ([Vec<u8>; 2], Duration) {
     let Link { seed, loss_percent, duplicate_percent, jitter } = link;
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -330,8 +333,8 @@ fn exchange(link: Link, timestamps: bool, bytes: [&[u8]; 2]) -> ([Vec<u8>; 2], D
     panic!("{link:?}: still not closed at {now:?}: {ends:?}");
 }
 
-/// Whatever is lost, doubled or overtaken, both sides get every byte, once and in order, and close. What the last
-/// ACK is for may be lost: a side may end by giving up after it has everything.
+/// Whatever is lost, duplicated or reordered, both sides get every byte once and in order, and
+/// close. The last ACK may be lost, so a side may end by giving up after it has everything.
 #[test]
 fn every_byte_arrives_at_any_loss() {
     let long: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
@@ -348,8 +351,8 @@ fn every_byte_arrives_at_any_loss() {
     }
 }
 
-/// 60 kB in windows that double from ten segments of 1448 bytes (14, 29 kB, ...) are three round trips of 10 ms, and
-/// the FIN's acknowledgement is the last of them.
+/// 60 kB in windows that double from ten segments of 1448 bytes (14, 29 kB, ...) take three round
+/// trips of 10 ms, the last for the acknowledgement of the FIN.
 #[test]
 fn without_loss_slow_start_sets_the_time() {
     let link = Link { seed: 7, loss_percent: 0, duplicate_percent: 0, jitter: 0 };

@@ -34,9 +34,10 @@ impl Stream {
         self.resend = true;
     }
 
-    /// A router says that the segment with this sequence number was too long for the path, which takes `mss` bytes of TCP
-    /// options and payload. Says whether it is on its way (RFC 5927, 7) and segments are shorter now: then what is not
-    /// acknowledged is sent again. Nothing was congested (RFC 1191, 6.5), so windows stay.
+    /// A router reports that the segment with this sequence number was too long for the path, which
+    /// carries `mss` bytes of TCP options and payload. Returns whether the segment is in flight
+    /// (RFC 5927, 7) and segments are shorter now; then all unacknowledged data is sent again. This
+    /// was no congestion (RFC 1191, 6.5), so the windows stay.
     pub fn shorten(&mut self, seq: u32, mss: u16, now: Duration) -> bool {
         let options = if self.timestamps.is_some() { 12 } else { 0 };
         let mss = u32::from(mss.max(64)) - options;
@@ -52,7 +53,7 @@ impl Stream {
         true
     }
 
-    /// When [`Stream::handle_timeout`] is to be called.
+    /// When [`Stream::handle_timeout`] must be called.
     pub fn timeout(&self) -> Option<Duration> {
         if self.is_closed() { None } else { self.timer }
     }

@@ -1,11 +1,11 @@
-//! What goes to the client: data as far as the windows let it, acknowledgements, and the FIN or RST.
+//! What goes to the client: data within the windows, acknowledgements, and the FIN or RST.
 
 use std::time::Duration;
 
 use super::{ACK, FIN, OUR_SCALE, PSH, RST, Reset, Segment, Stream, Timestamps, before};
 
 impl Stream {
-    /// Hands all that is to be sent now to `send`, in order.
+    /// Passes everything that must be sent now to `send`, in order.
     pub fn transmit(&mut self, now: Duration, mut send: impl FnMut(&Segment<'_>)) {
         match self.reset {
             Some(Reset::Due) => {
@@ -32,7 +32,8 @@ impl Stream {
                 break;
             }
             let room = usable.min(self.mss);
-            // RFC 9293, 3.8.6.2.1: no small segments because of the window, but for the last one. A FIN needs no window.
+            // RFC 9293, 3.8.6.2.1: no small segments because of the window, except the last one. A
+            // FIN needs no window.
             let rest = (self.unsent.len() as u32).saturating_sub(self.outstanding());
             let fits = rest <= room || room == self.mss || room > 0 && self.outstanding() == 0;
             if !fits {
@@ -60,7 +61,8 @@ impl Stream {
         }
     }
 
-    /// The end, in sequence numbers, of a segment of at most `room` bytes at `from`, with our FIN if it reaches it.
+    /// The end of a segment of at most `room` bytes at `from`, in sequence numbers. It includes our
+    /// FIN if it reaches that.
     fn sent_end(&self, from: u32, room: u32) -> u32 {
         let rest = (self.unsent.len() as u32).saturating_sub(from.wrapping_sub(self.snd_una));
         let fin = self.finishing && rest <= room;
@@ -103,7 +105,7 @@ impl Stream {
             seq,
             ack: self.rcv_nxt,
             flags,
-            window: (self.window() >> shift) as u16, // RECEIVE_BUFFER fits without a scale
+            window: (self.window() >> shift) as u16, // RECEIVE_BUFFER fits without scaling
             timestamps: self.timestamps.map(|ours| (self.timestamp(&ours, now), ours.recent)),
             payload: (&[], &[]),
         }
