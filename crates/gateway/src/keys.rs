@@ -66,7 +66,7 @@ impl Secret {
         let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
         if !about.is_file() {
             // Before its mode: nobody should be told to chmod a directory or a device.
-            return Err(SecretError::Unreadable(path.into(), "is no regular file".into()));
+            return Err(SecretError::Unreadable(path.into(), "is not a regular file".into()));
         }
         let mode = about.permissions().mode();
         let owner = about.uid();

@@ -38,7 +38,7 @@ impl fmt::Display for ServerError {
                 } else {
                     format!("it has {}", here.join(", "))
                 };
-                write!(f, "server: {address} is no address of this machine; hint: {hint}")
+                write!(f, "server: {address} is not an address of this machine; hint: {hint}")
             }
             Self::Silent { server, why, proxied: false } => write!(
                 f,

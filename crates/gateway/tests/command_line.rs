@@ -90,7 +90,7 @@ fn a_configuration_that_is_no_file_holds_nothing_up() {
     for path in [&fifo, &folder] {
         let name = path.to_str().expect("plain");
         for command in ["run", "check", "detach"] {
-            refused(&[command, "--config", name], &[name, "is no regular file"]);
+            refused(&[command, "--config", name], &[name, "is not a regular file"]);
         }
     }
     std::fs::remove_dir_all(&folder).expect("ours");

@@ -266,7 +266,7 @@ fn servers(config: &Config, report: &mut Report) {
         let place = SocketAddr::new(address, config.port);
         let local = here.contains(&address);
         if !local {
-            report.problems.push(format!("{address} is no address of this machine"));
+            report.problems.push(format!("{address} is not an address of this machine"));
         }
         let udp = server::answers(place, wait);
         if let Err(error) = &udp {
@@ -339,7 +339,7 @@ fn as_text(report: &Report) -> String {
     }
     let verdict = match report.mode {
         Some(mode) if report.problems.is_empty() => match report.next {
-            Some(next) => format!("a run would use: {mode}, or {next} where the driver refuses"),
+            Some(next) => format!("a run would use: {mode}, or {next} if the driver refuses"),
             None => format!("a run would use: {mode}"),
         },
         _ => "a run would be refused".into(),

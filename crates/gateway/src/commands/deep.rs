@@ -158,7 +158,7 @@ fn why(step: Step, more: impl Fn(Counter) -> u64) -> &'static str {
             "the kernel did not take the connection over; hint: does the server listen on TCP, and is net.ipv4.tcp_syncookies on?"
         }
         _ if more(Counter::Adopted) == 0 => {
-            "the kernel took nothing over; hint: look for packet-filter rules that no new TCP connection passes"
+            "the kernel took nothing over; hint: look for packet-filter rules that drop new TCP connections"
         }
         _ => {
             "the kernel took the connection over, but what it then sends or gets is dropped; hint: look at the packet filter's rules about TCP to the server, and at the server's access list"

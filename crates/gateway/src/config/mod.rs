@@ -341,7 +341,7 @@ impl Config {
         }
         for (at, server) in self.servers.iter().enumerate() {
             if self.servers[..at].contains(server) {
-                return refuse("server", format!("{server} stands there twice"), "leave one out");
+                return refuse("server", format!("{server} is listed twice"), "leave one out");
             }
         }
         let upstream = &self.user.upstream;
@@ -360,7 +360,7 @@ impl Config {
             return refuse("user.upstream", what, "name one that the DNS server itself listens on");
         }
         if self.mode == Mode::User && self.active.any() && self.active != Active::ALL {
-            let what = "a share, and in mode user nobody else serves the other clients".into();
+            let what = "a share, but in mode user nobody serves the other clients".into();
             return refuse("active", what, "true or false, or the in-kernel data path");
         }
         if self.mode == Mode::User && self.truncate_over > 0 {

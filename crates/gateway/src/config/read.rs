@@ -29,7 +29,7 @@ pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let file = file.map_err(|error| unreadable(plain(&error)))?;
     let about = file.metadata().map_err(|error| unreadable(plain(&error)))?;
     if !about.is_file() {
-        return Err(unreadable("is no regular file".into()));
+        return Err(unreadable("is not a regular file".into()));
     }
     let mut bytes = Vec::new();
     // Files of /proc claim to be empty, so only what is read counts.
@@ -37,7 +37,7 @@ pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     if bytes.len() as u64 > FILE_MAX {
         return Err(unreadable(format!("is longer than {FILE_MAX} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("is no UTF-8 text".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8 text".into()))?;
     parse_file(&place, &text, base)
 }
 
@@ -331,7 +331,7 @@ mod tests {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
         for path in [&*fifo, Path::new("/"), Path::new("/dev/zero"), Path::new("/dev/null")] {
             let error = read_file(path, Config::default()).expect_err("no file").to_string();
-            let words = format!("{}: is no regular file; hint: ", path.display());
+            let words = format!("{}: is not a regular file; hint: ", path.display());
             assert!(error.starts_with(&words) && error.lines().count() == 1, "{error}");
         }
         std::fs::remove_file(&fifo).expect("it is there");
@@ -347,7 +347,7 @@ mod tests {
         assert!(error.contains(": is longer than 1048576 bytes; hint: "), "{error}");
         std::fs::write(&path, b"interface = \"\xff\"").expect("a file");
         let error = read_file(&path, Config::default()).expect_err("no text").to_string();
-        assert!(error.contains(": is no UTF-8 text; hint: "), "{error}");
+        assert!(error.contains(": is not UTF-8 text; hint: "), "{error}");
         std::fs::remove_file(&path).expect("it is there");
     }
 

@@ -111,7 +111,7 @@ pub static KEYS: &[Key] = &[
         live: false,
         help: "native (XDP in the driver), generic (XDP in the kernel's receive path), user (user \
                space, for kernels that can do neither), or auto (native if the driver has it and \
-               the device is no veth, else generic)",
+               the device is not a veth, else generic)",
         set: |config, raw| {
             let names = [
                 ("auto", Mode::Auto),
@@ -334,11 +334,11 @@ pub static KEYS: &[Key] = &[
                 return Ok(());
             }
             let address: SocketAddr = value.parse().map_err(|_| {
-                wrong(format!("{value:?} is no address and port"), "such as 127.0.0.1:9053")
+                wrong(format!("{value:?} is not an address and port"), "such as 127.0.0.1:9053")
             })?;
             if !address.ip().is_loopback() {
                 return Err(wrong(
-                    format!("{} is no loopback address", address.ip()),
+                    format!("{} is not a loopback address", address.ip()),
                     "127.0.0.1 or [::1], behind a proxy if others read it",
                 ));
             }
@@ -385,7 +385,10 @@ pub static KEYS: &[Key] = &[
         set: |config, raw| {
             let value = text(raw)?;
             if !value.starts_with('/') {
-                return Err(wrong(format!("{value:?} is no absolute path"), "such as /sys/fs/bpf"));
+                return Err(wrong(
+                    format!("{value:?} is not an absolute path"),
+                    "such as /sys/fs/bpf",
+                ));
             }
             config.bpffs = PathBuf::from(value);
             Ok(())
@@ -518,7 +521,7 @@ pub static KEYS: &[Key] = &[
             let value = bytes(raw, 256 << 10, 1 << 30)?;
             if !value.is_power_of_two() {
                 return Err(wrong(
-                    "no power of two",
+                    "not a power of two",
                     format!("such as {} MiB", (value.next_power_of_two() >> 20).max(1)),
                 ));
             }

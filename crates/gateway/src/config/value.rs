@@ -85,7 +85,7 @@ pub(super) fn active(raw: &Raw) -> Result<Active, Wrong> {
     match hundredths.filter(|of| (0.0..=10_000.0).contains(of) && (of - of.round()).abs() < 1e-6) {
         Some(of) => Ok(Active::of(of.round() as u16)),
         None => Err(wrong(
-            format!("\"{share} %\" is no share"),
+            format!("\"{share} %\" is not a share"),
             "from \"0 %\" to \"100 %\", with two decimals at most",
         )),
     }
@@ -174,7 +174,7 @@ pub(super) fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
                 } else {
                     "such as 192.0.2.53 or 2001:db8::53"
                 };
-                wrong(format!("{text:?} is no IP address"), hint)
+                wrong(format!("{text:?} is not an IP address"), hint)
             })?;
             if let Some(v4) = as_ipv4(address) {
                 return Err(wrong(
@@ -184,7 +184,7 @@ pub(super) fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
             }
             if address.is_unspecified() || address.is_multicast() {
                 return Err(wrong(
-                    format!("{address} is no address of one server"),
+                    format!("{address} is not the address of a single server"),
                     "name the address that clients use",
                 ));
             }
@@ -215,7 +215,7 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
             let text = text(one)?;
             let address: SocketAddr = text
                 .parse()
-                .map_err(|_| wrong(format!("{text:?} is no address and port"), SUCH))?;
+                .map_err(|_| wrong(format!("{text:?} is not an address and port"), SUCH))?;
             if let Some(v4) = as_ipv4(address.ip()) {
                 let port = address.port();
                 return Err(wrong(
@@ -224,7 +224,10 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
                 ));
             }
             if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
-                return Err(wrong(format!("{address} is no place of one server"), SUCH));
+                return Err(wrong(
+                    format!("{address} is not the address and port of a single server"),
+                    SUCH,
+                ));
             }
             Ok(vec![address])
         }

@@ -94,6 +94,6 @@ impl Features {
 
 /// The alternative to the in-kernel path, and which of its settings the configuration still lacks.
 const USER: &str =
-    "--mode user with --user-upstream and a --server that is no address of this machine";
+    "--mode user with --user-upstream and a --server that is not an address of this machine";
 /// `NETDEV_XDP_ACT_BASIC`, linux/netdev.h: pass, drop, abort and TX.
 const NETDEV_XDP_ACT_BASIC: u64 = 1;

@@ -166,7 +166,7 @@ impl fmt::Display for PublishError {
         match self {
             Self::Running { interface, pid } => write!(
                 f,
-                "narrows-gateway {pid} serves {interface} in user space; hint: kill {pid} ends it, and nothing stays of it"
+                "narrows-gateway {pid} serves {interface} in user space; hint: kill {pid} ends it and leaves nothing behind"
             ),
             Self::Taken { interface, pid, uid } => write!(
                 f,

@@ -36,7 +36,7 @@ fn what_stands_in_the_way_is_refused() {
         &place,
         &[],
         &["--server", "10.77.0.9"],
-        &["10.77.0.9 is no address of this machine", SERVER],
+        &["10.77.0.9 is not an address of this machine", SERVER],
     );
     refused(
         &place,
@@ -117,7 +117,7 @@ fn auto_does_not_go_on_in_user_space_with_addresses_of_the_machine() {
         let arguments = [&["--server", SERVER, "--interface", "t0"], upstream].concat();
         let words = [
             "no Ethernet header",
-            "--mode user with --user-upstream and a --server that is no address of this machine",
+            "--mode user with --user-upstream and a --server that is not an address of this machine",
         ];
         refused(&place, &[], &arguments, &words);
         let output = place.command(&[], &[&["check", "--json"], &*arguments].concat());
