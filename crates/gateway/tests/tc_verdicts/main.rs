@@ -6,6 +6,9 @@
 mod common;
 
 mod adoption;
+mod fragments;
+mod passed;
+mod refused;
 mod replies;
 mod several;
 

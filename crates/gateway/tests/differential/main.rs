@@ -9,15 +9,21 @@
 
 #![cfg(feature = "ebpf")]
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod clients;
+mod frames;
 
 use std::net::IpAddr;
 
+use clients::client;
 use common::conversation::{Conversation, settings};
 use common::packets::{
     ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, query, reply, too_big,
 };
 use common::twin::Twin;
+use frames::{is_plain, link};
 use narrows_gateway::core::{
     Beside, Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
 };
@@ -244,78 +250,6 @@ impl Pair {
         }
     }
 
-    /// A segment of a client, mostly one that fits.
-    fn segment(&mut self, at: usize) -> Segment {
-        let kind = self.below(100);
-        let (part, heard) = (self.below(6), self.chance(50));
-        let (odd, tsval) = (self.random.next_u32(), self.random.next_u32());
-        let client = &mut self.clients[at];
-        let saying = &mut client.saying;
-        saying.tsval = saying.tsval.map(|before| before.wrapping_add(tsval & 3));
-        let (length, end) = (saying.length(), client.reply);
-        let acked = [0, end, end + 1, end / 2, end, end][part as usize];
-        let mut segment = match kind {
-            0..=7 => {
-                // A new connection on the same port, or the same SYN again.
-                if heard {
-                    saying.isn = odd;
-                    client.reply = 0;
-                    client.before = None;
-                }
-                saying.syn()
-            }
-            8..=12 => saying.ack(0, 0),
-            13..=18 if client.before.is_some() => {
-                let before = client.before.clone().expect("there is one");
-                let more = [&before.payload[..], &saying.query].concat();
-                let payload = if odd & 3 == 0 { more } else { before.payload };
-                // Mostly with the acknowledgement of the reply's end, as a client would send it.
-                let ack = saying.ack(0, if odd & 12 == 0 { odd >> 8 } else { acked }).ack;
-                Segment { payload, ack, ..before }
-            }
-            13..=35 => saying.data(),
-            36..=40 => Segment { flags: ACK | PSH | FIN, ..saying.data() },
-            41..=45 => saying.data_at(0, acked, &saying.query.clone()),
-            46..=57 => saying.ack(length, acked),
-            58..=62 => saying.ack(length + 10, acked),
-            63..=67 => saying.ack(length + 1, acked),
-            68..=72 => saying.fin(length, acked),
-            73..=74 => saying.fin(length + 1, acked),
-            75..=76 => saying.fin(0, 0),
-            77..=80 if odd & 7 > 0 => saying.data_at(length, acked, &any_query(odd)),
-            82..=83 => saying.data_at(length + 10, acked, b"and more"),
-            77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
-            84 if odd & 1 == 0 => saying.data_at(0, 0, &saying.query.clone()[..7]),
-            84 => {
-                let more = if odd & 2 == 0 { b"\0\x20and more".to_vec() } else { any_query(odd) };
-                let payload = [&saying.query[..], &more].concat();
-                let fin = if odd & 4 == 0 { FIN } else { 0 };
-                let segment = saying.data_at(0, if odd & 24 == 0 { 0 } else { acked }, &payload);
-                Segment { flags: segment.flags | fin, ..segment }
-            }
-            85..=86 => {
-                Segment { flags: RST | (ACK * (part as u8 & 1)), ..saying.ack(length - part, 0) }
-            }
-            87 => Segment { flags: odd as u8 & 31, ..saying.data() },
-            88..=90 => Segment { seq: odd, ..saying.data_at(0, acked, b"data of nothing known") },
-            91..=92 => saying.ack(odd & 0xff, odd >> 8 & 0xffff),
-            _ => {
-                // The next query is a different one.
-                if saying.tsecr & 4096 == 0 {
-                    saying.query = any_query(odd);
-                    if saying.query[13] > 0 && tsval & 0x1f0 == 0 {
-                        with_keepalive(&mut saying.query);
-                    }
-                }
-                saying.data()
-            }
-        };
-        if let (true, Some((_, tsecr))) = (heard && client.reply > 0, &mut segment.timestamps) {
-            *tsecr |= 4096;
-        }
-        segment
-    }
-
     /// The server sends a datagram to a client.
     fn answer(&mut self, step: usize, at: usize) {
         let most = [300, 300, 1400, 5000, 20_000][self.below(5) as usize];
@@ -417,86 +351,6 @@ impl Pair {
         }
         client.stored = stored;
     }
-
-    /// A frame around a client's packet, sometimes with VLAN tags, padding or a checksum left to
-    /// offloads, and the length of its link header.
-    fn frame(&mut self, packet: &[u8]) -> (Vec<u8>, usize) {
-        let packet = &if self.chance(15) { unfinished(packet) } else { packet.to_vec() };
-        let mut frame = link(packet).to_vec();
-        let kind = self.below(20);
-        if kind < 3 {
-            let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0x20, 6, 0x81, 0, 0, 7];
-            frame.splice(12..12, tags[8 - 4 * kind as usize..].to_vec());
-        }
-        let link = frame.len();
-        if self.chance(10) {
-            let more = 1 + self.below(7) as usize;
-            frame.extend(with_more_headers(packet, more));
-        } else {
-            frame.extend(packet);
-        }
-        if self.chance(10) {
-            let padding = self.below(40) as usize;
-            frame.extend(vec![0x5a; padding]);
-        }
-        (frame, link)
-    }
-
-    /// Spoils a frame.
-    fn spoil(&mut self, frame: &mut Vec<u8>) {
-        match self.below(3) {
-            0 => {
-                let length = 14 + self.below(frame.len() as u32 - 14);
-                frame.truncate(length as usize);
-            }
-            1 => {
-                // Most likely in the headers.
-                for _ in 0..=self.below(3) {
-                    let at = 12 + self.below(60) as usize;
-                    if let Some(byte) = frame.get_mut(at) {
-                        *byte ^= 1 << (self.random.next_u32() & 7);
-                    }
-                }
-            }
-            _ => {
-                let at = self.below(frame.len() as u32) as usize;
-                frame[at] = self.random.next_u32() as u8;
-            }
-        }
-    }
-}
-
-fn client(random: &mut Pcg32, i: u16) -> Client {
-    let mut saying = Conversation::new(settings());
-    if i % 2 == 1 {
-        saying = saying.over_ipv6();
-    }
-    if i % 4 >= 2 {
-        saying = saying.plain();
-    }
-    saying.client.set_port(40_000 + i);
-    saying.isn = random.next_u32();
-    saying.mss = [Some(1460), Some(1220), None, Some(8960), Some(40)][usize::from(i % 5)];
-    saying.query = query(i, "www.example.com", 1, (i < 4).then_some(1232));
-    Client { saying, reply: 0, stored: None, before: None }
-}
-
-/// A random query.
-fn any_query(odd: u32) -> Vec<u8> {
-    let names = ["www.example.com", "WWW.example.COM", "a.b.c.example.org", "."];
-    let kinds = [1, 28, 16, 252];
-    let edns = [None, Some(512), Some(1232), Some(65_535)];
-    let pick = |shift: u32| (odd >> shift & 3) as usize;
-    query(odd as u16, names[pick(16)], kinds[pick(18) & pick(20)], edns[pick(22)])
-}
-
-/// Adds the edns-tcp-keepalive option (RFC 7828) to a query's OPT record.
-fn with_keepalive(query: &mut Vec<u8>) {
-    let end = query.len();
-    query[end - 1] = 4;
-    query.extend([0, 11, 0, 0]);
-    let length = (query.len() - 2) as u16;
-    query[..2].copy_from_slice(&length.to_be_bytes());
 }
 
 /// The key of a client's entry.
@@ -509,64 +363,6 @@ fn key(saying: &Conversation) -> FlowKey {
 fn saying_nothing() -> Segment {
     let saying = Conversation::new(settings());
     Segment { from: saying.server, to: saying.client, ..saying.ack(0, 0) }
-}
-
-/// The link header of a packet between two stations.
-fn link(packet: &[u8]) -> [u8; 14] {
-    let [high, low] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-    [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low]
-}
-
-/// The packet with only the sum of the pseudo-header as its checksum, as CHECKSUM_PARTIAL leaves
-/// it.
-fn unfinished(packet: &[u8]) -> Vec<u8> {
-    let mut packet = packet.to_vec();
-    let (addresses, tcp) = if packet[0] >> 4 == 4 { (12..20, 20) } else { (8..40, 40) };
-    let words = packet[addresses].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
-    let sum = words.sum::<u32>() + 6 + (packet.len() - tcp) as u32;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    packet[tcp + 16..tcp + 18]
-        .copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    packet
-}
-
-/// The packet with `more` words of IPv4 options, or that many IPv6 extension headers of 8 or 16
-/// bytes.
-fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
-    let (header, rest) = packet.split_at(if packet[0] >> 4 == 4 { 20 } else { 40 });
-    let mut header = header.to_vec();
-    let mut between = Vec::new();
-    if header.len() == 20 {
-        between.resize(4 * more, 1);
-        header[0] += more as u8;
-        let length = u16::from_be_bytes([header[2], header[3]]) + between.len() as u16;
-        header[2..4].copy_from_slice(&length.to_be_bytes());
-        header[10..12].fill(0);
-        let all = [&header[..], &between].concat();
-        let sum: u32 = all.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-    } else {
-        let kinds = [0, 60, 43, 60, 60, 43, 60];
-        for (i, words) in (0..more).map(|i| (i, i & 1)) {
-            let next = if i + 1 < more { kinds[i + 1] } else { header[6] };
-            between.extend([next, words as u8]);
-            between.extend(vec![0; 6 + 8 * words]);
-        }
-        header[6] = kinds[0];
-        let length = (between.len() + rest.len()) as u16;
-        header[4..6].copy_from_slice(&length.to_be_bytes());
-    }
-    [&header, &between, rest].concat()
-}
-
-/// Whether the packet has a valid IP header directly before the TCP header.
-fn is_plain(packet: &[u8]) -> bool {
-    let sum: u32 = packet[..20].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
-    match packet[0] {
-        0x45 => (sum & 0xffff) + (sum >> 16) == 0xffff,
-        _ => packet[0] >> 4 == 6 && packet[6] == 6,
-    }
 }
 
 /// An entry without what depends on the clock or on the ring's history.
