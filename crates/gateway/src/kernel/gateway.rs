@@ -1,12 +1,21 @@
 //! A gateway on an interface: starts it or takes it over, gives it new settings, and ends it.
 
+mod detach;
+mod servers;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use narrows_units::Span;
 use serde_json::json;
+
+pub use detach::detach;
+pub(super) use detach::elsewhere;
+
+use detach::remove_others;
+use servers::write_servers;
 
 use super::about::{About, own_secret};
 use super::attach::{attach, pin_maps};
@@ -473,109 +482,12 @@ impl Gateway {
     }
 }
 
-/// Removes everything that a gateway left on an interface, even after a crash. Returns whether
-/// there was anything.
-///
-/// # Errors
-///
-/// [`KernelError::Running`] if a daemon serves it, [`KernelError::Elsewhere`], and if the kernel
-/// refuses.
-pub fn detach(config: &Config) -> Result<bool, KernelError> {
-    require_privileges()?;
-    let pins = Pins::of(&config.bpffs, &config.interface);
-    if !pins.directory().exists() {
-        return elsewhere(config).map_or(Ok(false), Err);
-    }
-    let Some(_lock) = pins
-        .lock()
-        .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
-    else {
-        return Err(KernelError::Running {
-            interface: config.interface.clone(),
-            pid: About::read(&pins).map(|about| about.pid),
-        });
-    };
-    for name in pins.links() {
-        if let Ok(link) = Link::open(&pins.path(&name)) {
-            // If its interface is gone, a link is detached already.
-            if link.info().is_ok_and(|(interface, _)| interface != 0) {
-                link.detach().map_err(|error| KernelError::refused("detaching", error))?;
-            }
-        }
-    }
-    pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))?;
-    Ok(true)
-}
-
-/// The error for an interface that has a gateway's XDP program but no pins.
-pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
-    let interface = Interface::find(&config.interface).ok()?;
-    let (id, _) = links::xdp_state(interface.index).ok()?.program?;
-    program_name(id).starts_with("gateway_xdp ").then(|| KernelError::Elsewhere {
-        interface: interface.name,
-        bpffs: config.bpffs.display().to_string(),
-    })
-}
-
-/// Detaches the programs from interfaces that an earlier run served and this one does not.
-fn remove_others(pins: &Pins, interfaces: &[Interface]) {
-    for name in pins.links() {
-        let of = name.split_once('@').map(|(_, interface)| interface);
-        if of.is_some_and(|of| interfaces.iter().all(|interface| interface.name != of)) {
-            if let Ok(link) = Link::open(&pins.path(&name)) {
-                let _ = link.detach();
-            }
-            pins.remove(&name);
-        }
-    }
-}
-
 /// The largest share of a processor for sweeps: one part in this many.
 const SHARE: u32 = 200;
 /// How long an interface is not named again.
 const WAYS_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
-
-/// Gives each server address a number. Addresses that had one keep it, because entries refer to it.
-fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError> {
-    let refused =
-        |error: libbpf_rs::Error| KernelError::refused("writing the server addresses", error);
-    let wanted: Vec<[u8; 16]> = servers.iter().map(|address| mapped(*address)).collect();
-    let mut taken = [false; crate::config::SERVERS_MAX];
-    let present: Vec<Vec<u8>> = map.keys().collect();
-    for key in &present {
-        let number = map
-            .lookup(key, MapFlags::ANY)
-            .map_err(refused)?
-            .and_then(|value| value.first().copied());
-        match number {
-            Some(number) if wanted.iter().any(|address| address[..] == key[..]) => {
-                if let Some(slot) = taken.get_mut(usize::from(number)) {
-                    *slot = true;
-                }
-            }
-            _ => map.delete(key).map_err(refused)?,
-        }
-    }
-    for address in wanted.iter().filter(|address| !present.iter().any(|key| key[..] == address[..]))
-    {
-        let free = taken.iter().position(|taken| !taken);
-        let free =
-            free.ok_or_else(|| KernelError::refused("writing the server addresses", "too many"))?;
-        taken[free] = true;
-        map.update(address, &[free as u8], MapFlags::ANY).map_err(refused)?;
-    }
-    Ok(())
-}
-
-/// An address as in the maps: IPv4 as ::ffff:a.b.c.d.
-pub fn mapped(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
 
 /// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
 fn require_privileges() -> Result<(), KernelError> {
@@ -595,17 +507,5 @@ fn require_privileges() -> Result<(), KernelError> {
         Ok(())
     } else {
         Err(KernelError::Privileges(NEED))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_as_the_maps_have_them() {
-        let v4 = mapped("192.0.2.53".parse().expect("an address"));
-        assert_eq!(v4[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
-        assert_eq!(v4[12..], [192, 0, 2, 53]);
     }
 }

@@ -1,14 +1,19 @@
 //! What happens to each packet and each answer: the core decides, and this module carries it out.
 
+mod peers;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use narrows_wire::tcp::{Flags, Options};
+
+pub use peers::Source;
+
+use peers::Peers;
 
 use super::batch::{BATCH, Inbox};
 use super::link::{Link, Peer};
@@ -403,73 +408,6 @@ impl<L: Link> DataPath<L> {
     fn server(&self, connection: &Connection) -> usize {
         let servers = &self.core.settings().servers;
         servers.iter().position(|server| *server == connection.server.ip()).unwrap_or(0)
-    }
-}
-
-/// A client address at a point in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Source {
-    /// Its entries.
-    pub connections: u64,
-    /// Its queries since it was last silent for the lifetime of an entry.
-    pub asked: u64,
-}
-
-/// Which peers the clients with entries are behind. The core needs this for FINs that it sends on
-/// its own.
-///
-/// There are two generations. The older one is dropped when the younger one reaches the maximum age
-/// of an entry.
-#[derive(Debug)]
-struct Peers {
-    young: HashMap<IpAddr, Known>,
-    old: HashMap<IpAddr, Known>,
-    born_at: Duration,
-    limit: usize,
-    life: Duration,
-}
-
-/// A client in [`Peers`].
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    peer: Peer,
-    /// Its queries.
-    asked: u64,
-}
-
-impl Peers {
-    fn new(limit: usize, life: Duration) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), born_at: Duration::ZERO, limit, life }
-    }
-
-    fn note(&mut self, client: IpAddr, peer: Peer) {
-        let full = self.young.len() >= self.limit;
-        match self.young.entry(client) {
-            Entry::Occupied(mut known) => {
-                let asked = known.get().asked + 1;
-                known.insert(Known { peer, asked });
-            }
-            Entry::Vacant(place) if !full => {
-                let asked = self.old.get(&client).map_or(0, |known| known.asked) + 1;
-                place.insert(Known { peer, asked });
-            }
-            Entry::Vacant(_) => {}
-        }
-    }
-
-    fn find(&self, client: IpAddr) -> Option<Peer> {
-        self.known(client).map(|known| known.peer)
-    }
-
-    fn known(&self, client: IpAddr) -> Option<&Known> {
-        self.young.get(&client).or_else(|| self.old.get(&client))
-    }
-
-    fn age(&mut self, now: Duration) {
-        if now.saturating_sub(self.born_at) >= self.life {
-            self.old = std::mem::take(&mut self.young);
-            self.born_at = now;
-        }
     }
 }
 

@@ -1,0 +1,65 @@
+//! Removes what a gateway left: all of it, or that on interfaces that are no longer served.
+
+use super::super::about::About;
+use super::super::links::{self, Link, program_name};
+use super::super::pins::Pins;
+use super::{KernelError, require_privileges};
+use crate::config::Config;
+use crate::interface::Interface;
+
+/// Removes everything that a gateway left on an interface, even after a crash. Returns whether
+/// there was anything.
+///
+/// # Errors
+///
+/// [`KernelError::Running`] if a daemon serves it, [`KernelError::Elsewhere`], and if the kernel
+/// refuses.
+pub fn detach(config: &Config) -> Result<bool, KernelError> {
+    require_privileges()?;
+    let pins = Pins::of(&config.bpffs, &config.interface);
+    if !pins.directory().exists() {
+        return elsewhere(config).map_or(Ok(false), Err);
+    }
+    let Some(_lock) = pins
+        .lock()
+        .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
+    else {
+        return Err(KernelError::Running {
+            interface: config.interface.clone(),
+            pid: About::read(&pins).map(|about| about.pid),
+        });
+    };
+    for name in pins.links() {
+        if let Ok(link) = Link::open(&pins.path(&name)) {
+            // If its interface is gone, a link is detached already.
+            if link.info().is_ok_and(|(interface, _)| interface != 0) {
+                link.detach().map_err(|error| KernelError::refused("detaching", error))?;
+            }
+        }
+    }
+    pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))?;
+    Ok(true)
+}
+
+/// The error for an interface that has a gateway's XDP program but no pins.
+pub(in crate::kernel) fn elsewhere(config: &Config) -> Option<KernelError> {
+    let interface = Interface::find(&config.interface).ok()?;
+    let (id, _) = links::xdp_state(interface.index).ok()?.program?;
+    program_name(id).starts_with("gateway_xdp ").then(|| KernelError::Elsewhere {
+        interface: interface.name,
+        bpffs: config.bpffs.display().to_string(),
+    })
+}
+
+/// Detaches the programs from interfaces that an earlier run served and this one does not.
+pub(super) fn remove_others(pins: &Pins, interfaces: &[Interface]) {
+    for name in pins.links() {
+        let of = name.split_once('@').map(|(_, interface)| interface);
+        if of.is_some_and(|of| interfaces.iter().all(|interface| interface.name != of)) {
+            if let Ok(link) = Link::open(&pins.path(&name)) {
+                let _ = link.detach();
+            }
+            pins.remove(&name);
+        }
+    }
+}
