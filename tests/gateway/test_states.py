@@ -14,8 +14,8 @@ import pytest
 from . import gateway, zones
 from .clients import ask, ask_udp, connect, prefixed, query, receive
 from .conftest import LARGE, SMALL, Lab, laboratory
+from .handmade import nothing_new
 from .segments import ACK, FIN, PSH, RST, SYN, Peer, Tap, tap
-from .test_handmade import nothing_new
 
 Maker = Callable[..., AbstractContextManager[Lab]]
 
