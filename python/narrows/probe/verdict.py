@@ -1,13 +1,6 @@
 """What the times and segments of a server's answers mean, in words.
 
-The unit is the round trip of TCP's own handshake. The server's kernel answers it, whatever the
-server does. For the median exchange over TCP:
-
-- *wait*: from the query to the first byte of the reply, less a round trip: the server's own time.
-- *gap*: from the first byte of the reply to the last. If a server writes the length and the message
-  separately, with Nagle's algorithm on (RFC 896), the second write waits for the acknowledgement of
-  the first: a round trip. If that acknowledgement is delayed, it waits 40 ms or more in addition.
-- *lag*: the time by which UDP's answer takes longer than the handshake.
+The figures that it goes by, such as the wait and the gap, are those of evidence.py.
 
 Full servers have two signatures, both seen with real servers. The kernel completes handshakes as
 long as the backlog has room, so a server whose connection slots are full connects at once and
@@ -38,7 +31,8 @@ from typing import Any
 
 import polars as pl
 
-from narrows.probe.whole_ratio import NEAR_MS, whole_ratio
+from narrows.probe.evidence import PLAIN_MS, SOME, Evidence, ended, median, spread
+from narrows.probe.whole_ratio import NEAR_MS
 
 __all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
 
@@ -111,7 +105,7 @@ def judge(
     transport: str = "tcp",
 ) -> Verdict:
     """The verdict on rows of `exchanges`: those over UDP, and those over a connection."""
-    seen = _Seen(udp, tcp, transport)
+    seen = _Reading(udp, tcp, transport)
     name, sentence = seen.verdict()
     if name == "one-write" and transport != "tcp":
         sentence = seen.secure(transport)
@@ -120,112 +114,8 @@ def judge(
     return Verdict(target, vantage, transport, name, sentence, seen.notes(), seen.figures())
 
 
-LATE_SYN_MS = 900.0
-"""A handshake that takes so much longer than usual has lost a SYN: the first is sent again after a
-second."""
-
-SOME = 0.2
-"""A share of exchanges that is no accident."""
-
-PLAIN_MS = 4.0
-"""Waits below this are a server's ordinary work, and noise."""
-
-NEAR_WAIT_MS = 20.0
-"""Nearer than `NEAR_MS`: what a busy machine may take until a server's process runs. Who waits for
-a connection slot waits for another client's idle time-out, which is 100 ms and more."""
-
-ACCIDENT = 0.05
-"""What happens more rarely than this by chance is no accident."""
-
-
-class _Seen:
-    """Figures of one server's exchanges, and what they mean."""
-
-    def __init__(
-        self,
-        udp: Sequence[Mapping[str, Any]],
-        tcp: Sequence[Mapping[str, Any]],
-        transport: str = "tcp",
-    ) -> None:
-        self.udp, self.tcp, self.transport = udp, tcp, transport
-        self.answered = [row for row in tcp if row["outcome"] == "answered"]
-        self.udp_ms = _median([row["query_ms"] for row in udp if row["outcome"] == "answered"])
-        connects = [row["connect_ms"] for row in tcp if row["connect_ms"] is not None]
-        least = min(connects, default=None)
-        on_time = [ms for ms in connects if least is not None and ms < least + LATE_SYN_MS]
-        self.late_connects = len(connects) - len(on_time)
-        self.round_trip = _median(on_time)
-        self.unconnected = _count(tcp, "timeout", stage="connect")
-        self.dropped = self.late_connects + self.unconnected + self._unheard()
-        self.waits = self._waits()
-        self.wait = _median(self.waits)
-        self.late = sum(1 for wait in self.waits if wait > self.late_ms)
-        self.gap = _median(
-            [
-                row["query_ms"] - row["first_byte_ms"]
-                for row in self.answered
-                if row["query_ms"] is not None and row["first_byte_ms"] is not None
-            ]
-        )
-        prefixes = [row["prefix"] for row in self.answered if row["prefix"]]
-        self.prefix = statistics.mode(prefixes) if prefixes else None
-        totals = [row["total_ms"] for row in self.answered if row["total_ms"] is not None]
-        self.total = _median(totals)
-        self.ratio = whole_ratio(udp, tcp)
-        self.reused = any(row["reused"] for row in self.answered)
-
-    def _waits(self) -> list[float]:
-        """Each connected exchange's wait; infinite where no answer came."""
-        if self.round_trip is None:
-            return []
-        found = [
-            row["first_byte_ms"] - self.round_trip
-            for row in self.answered
-            if row["first_byte_ms"] is not None
-        ]
-        lost = _count(self.tcp, "timeout", stage="query")
-        return [*found, *([float("inf")] * lost)]
-
-    def _unheard(self) -> int:
-        """Queries sent again on connections that stood at once."""
-        return sum(
-            1
-            for row in self.tcp
-            if row["connect_ms"] is not None
-            and not self._is_late(row)
-            and (row["query_retransmissions"] or 0) > 0
-        )
-
-    def share(self, count: int) -> float:
-        """Of all exchanges over TCP."""
-        return count / len(self.tcp)
-
-    @property
-    def late_ms(self) -> float:
-        """Waits above this are late."""
-        trip = self.round_trip or 0.0
-        return max(NEAR_WAIT_MS if trip < NEAR_MS else PLAIN_MS, 0.5 * trip)
-
-    @property
-    def udp_late(self) -> int:
-        """Queries over UDP that were answered late, or not in time."""
-        times = [row["query_ms"] for row in self.udp if row["outcome"] == "answered"]
-        known = [ms for ms in times if ms is not None]
-        least = min(known, default=0.0)
-        late = sum(1 for ms in known if ms - least > self.late_ms)
-        return late + _count(self.udp, "timeout")
-
-    @property
-    def lag(self) -> float:
-        """What UDP's answer takes longer than the handshake, in ms; 0 where one is not known."""
-        if self.udp_ms is None or self.round_trip is None:
-            return 0.0
-        return self.udp_ms - self.round_trip
-
-    @property
-    def udp_lost(self) -> float:
-        """Share of queries over UDP without an answer."""
-        return _count(self.udp, "timeout") / len(self.udp) if self.udp else 0.0
+class _Reading(Evidence):
+    """What the figures of one server's exchanges mean."""
 
     def verdict(self) -> tuple[str, str]:
         """Name and sentence: the first that fits."""
@@ -241,18 +131,18 @@ class _Seen:
 
     def _failure(self) -> tuple[str, str] | None:
         every = len(self.tcp)
-        refused = _count(self.tcp, "refused")
+        refused = ended(self.tcp, "refused")
         if 2 * refused > every:
             return "refuses", "it refuses: nothing listens there, or a filter says no"
-        failed = _count(self.tcp, "handshake-failed")
+        failed = ended(self.tcp, "handshake-failed")
         if 2 * failed > every:
-            words = self._detail("handshake-failed")
+            words = self.detail("handshake-failed")
             return "handshake-fails", f"its TLS handshake fails: {words}"
         for outcome, sentence in (
             ("unreachable", "the network says that there is no way to it"),
-            ("not-asked", f"this machine could not ask ({self._detail('not-asked')})"),
+            ("not-asked", f"this machine could not ask ({self.detail('not-asked')})"),
         ):
-            if 2 * _count(self.tcp, outcome) > every:
+            if 2 * ended(self.tcp, outcome) > every:
                 return outcome, sentence
         if self.unconnected == every:
             udp = "" if self.udp_ms is None else ", though it answers over UDP"
@@ -260,7 +150,7 @@ class _Seen:
                 why = "no QUIC on this port, or a filter drops it"
                 return "silent", f"it does not answer QUIC{udp}: {why}"
             return "silent", f"it does not answer SYNs{udp}: a filter drops TCP, or nobody is there"
-        closed = _count(self.tcp, "closed") + _count(self.tcp, "reset")
+        closed = ended(self.tcp, "closed") + ended(self.tcp, "reset")
         if self.share(closed) >= SOME:
             what = "every one" if closed == every else f"{closed} of {every}"
             why = "no DNS over TCP" if closed == every else "it has a limit, and rejects the rest"
@@ -279,12 +169,12 @@ class _Seen:
         noise = max(PLAIN_MS, 0.1 * self.wait)
         steady = (
             math.isfinite(self.wait)
-            and _spread(self.waits) <= noise
+            and spread(self.waits) <= noise
             and self.wait - min(self.waits) <= noise
         )
         if slow and steady:
             return self._steady()
-        if self._answers_late():
+        if self.answers_late():
             if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
                 return self._backlog_full()
             return (
@@ -292,7 +182,7 @@ class _Seen:
                 f"{self._number()}it connects at once and {self.late} of {len(self.waits)} "
                 "answers come late or never: its connection slots are full",
             )
-        return self._steady() if slow and self._slow_everywhere() else None
+        return self._steady() if slow and self.slow_everywhere() else None
 
     def _unanswered(self) -> tuple[str, str] | None:
         """Nothing came on any connection: then nothing can be said about how it answers."""
@@ -306,25 +196,9 @@ class _Seen:
             f"it accepts connections and answers none of {len(self.tcp)}: {what} stays unanswered",
         )
 
-    def _answers_late(self) -> bool:
-        """Whether answers over TCP come late, and those over UDP do not."""
-        # One late answer may be anybody's: a busy machine's, too.
-        every, asked = len(self.waits), len(self.udp)
-        if self.late < 2 or self.late < SOME * every:
-            return False
-        if asked and self.late * asked <= 3 * self.udp_late * every:
-            return False
-        near = self.round_trip is not None and self.round_trip < NEAR_MS
-        chance = _chance(self.late, every, self.udp_late, asked) if near and asked else 0.0
-        return chance < ACCIDENT
-
-    def _slow_everywhere(self) -> bool:
-        """Whether UDP's answers wait too: a slow server, or a resolver that has to ask others."""
-        return self.wait is not None and self.wait < 2.0 * self.lag
-
     def _backlog_full(self) -> tuple[str, str]:
         every, late = len(self.tcp), self.late_connects + self.unconnected
-        times = sorted({round(self._syn_wait(row)) for row in self.tcp if self._is_late(row)})
+        times = sorted({round(self.syn_wait(row)) for row in self.tcp if self.is_late(row)})
         said = ", ".join(f"{seconds}" for seconds in times[:4])
         said = f"by {said} s" if said else "or not at all"
         seen = [f"{late} of {every} connect late ({said})"] if late else []
@@ -334,7 +208,7 @@ class _Seen:
 
     def _steady(self) -> tuple[str, str]:
         assert self.wait is not None, "called with a wait"
-        if self._slow_everywhere():
+        if self.slow_everywhere():
             return (
                 "slow-server",
                 f"{self._number()}it answers {self.lag:.0f} ms after the handshake's round trip, "
@@ -400,11 +274,6 @@ class _Seen:
             f"{number}one round trip for the connection, one for the query",
         )
 
-    @property
-    def held_back(self) -> bool:
-        """Whether the wait is long enough for an acknowledgement to travel."""
-        return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
-
     def held(self) -> str:
         """The sentence for a reply that waits for an acknowledgement."""
         return (
@@ -419,7 +288,7 @@ class _Seen:
             return f"{number}one round trip for the query, on an open connection"
         if transport == "quic":
             return f"{number}one round trip for the connection with its keys, one for the query"
-        secure = _median([row["secure_ms"] for row in self.answered])
+        secure = median([row["secure_ms"] for row in self.answered])
         trips = round(secure / self.round_trip) if secure and self.round_trip else 0
         said = {1: "one", 2: "two"}.get(trips, f"{trips}")
         return f"{number}one round trip for TCP, {said} for TLS, one for the query"
@@ -436,14 +305,14 @@ class _Seen:
         if self.udp and self.udp_ms is None:
             found.append("it does not answer over UDP, so there is no ratio")
         elif self.udp_lost > 0.0:
-            lost = _count(self.udp, "timeout")
+            lost = ended(self.udp, "timeout")
             found.append(f"{lost} of {len(self.udp)} queries over UDP were not answered in time")
         failed = len(self.tcp) - len(self.answered)
         if failed and self.answered:
             names = [row["outcome"] for row in self.tcp if row["outcome"] != "answered"]
             kinds = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
             found.append(f"{failed} of {len(self.tcp)} queries over TCP failed: {kinds}")
-        if self.late > 1 and not self._answers_late() and not self._slow_everywhere():
+        if self.late > 1 and not self.answers_late() and not self.slow_everywhere():
             found.append(
                 f"{self.late} of {len(self.waits)} answers over TCP come late, and "
                 f"{self.udp_late} of {len(self.udp)} over UDP: too few more to tell a full server "
@@ -455,82 +324,9 @@ class _Seen:
             found.append(f"answers say {', '.join(bad)}{hint}")
         return tuple(found)
 
-    def figures(self) -> dict[str, float | None]:
-        """Figures by name, finite or None."""
-        wait = None if self.wait == float("inf") else self.wait
-        rounded = {
-            "ratio": self.ratio,
-            "round_trip_ms": self.round_trip,
-            "udp_ms": self.udp_ms,
-            "tcp_ms": self.total,
-            "wait_ms": wait,
-            "gap_ms": self.gap,
-        }
-        share = 100.0 * len(self.answered) / len(self.tcp) if self.tcp else None
-        return {
-            **{name: None if v is None else round(v, 4) for name, v in rounded.items()},
-            "answered_percent": share,
-        }
-
     def _number(self) -> str:
         return "" if self.ratio is None else f"{self.ratio:.1f}: "
-
-    def _is_late(self, row: Mapping[str, Any]) -> bool:
-        ms = row["connect_ms"]
-        return (
-            ms is not None and self.round_trip is not None and ms > (self.round_trip + LATE_SYN_MS)
-        )
-
-    def _syn_wait(self, row: Mapping[str, Any]) -> float:
-        return float(row["connect_ms"] - (self.round_trip or 0.0)) / 1e3
-
-    def _detail(self, outcome: str) -> str:
-        for row in self.tcp:
-            if row["outcome"] == outcome and row["detail"]:
-                return str(row["detail"])
-        return "no reason is known"
 
 
 DELAYED_MS = 40.0
 """Linux's shortest delay of an acknowledgement (TCP_DELACK_MIN)."""
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
-def _spread(values: Sequence[float]) -> float:
-    """The interquartile range."""
-    if len(values) < 2:
-        return 0.0
-    ordered = sorted(values)
-    quarter = (len(ordered) - 1) / 4
-    return _at(ordered, 3 * quarter) - _at(ordered, quarter)
-
-
-def _at(ordered: Sequence[float], place: float) -> float:
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    if ordered[high] == float("inf"):
-        return ordered[high] if place > low else ordered[low]
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def _chance(late: int, every: int, others_late: int, others: int) -> float:
-    """How often so many of the late ones or more would be among the first by chance.
-
-    Fisher's exact test (The Design of Experiments, 1935, chapter 2).
-    """
-    both = late + others_late
-    ways = sum(
-        math.comb(every, count) * math.comb(others, both - count)
-        for count in range(late, min(both, every) + 1)
-    )
-    return ways / math.comb(every + others, both)
-
-
-def _count(rows: Sequence[Mapping[str, Any]], outcome: str, *, stage: str | None = None) -> int:
-    return sum(
-        1 for row in rows if row["outcome"] == outcome and (stage is None or row["stage"] == stage)
-    )

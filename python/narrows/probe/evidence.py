@@ -1,0 +1,228 @@
+"""What was seen of one server: the times and segments of its answers, as figures.
+
+The unit is the round trip of TCP's own handshake. The server's kernel answers it, whatever the
+server does. For the median exchange over TCP:
+
+- *wait*: from the query to the first byte of the reply, less a round trip: the server's own time.
+- *gap*: from the first byte of the reply to the last. If a server writes the length and the message
+  separately, with Nagle's algorithm on (RFC 896), the second write waits for the acknowledgement of
+  the first: a round trip. If that acknowledgement is delayed, it waits 40 ms or more in addition.
+- *lag*: the time by which UDP's answer takes longer than the handshake.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narrows.probe.whole_ratio import NEAR_MS, whole_ratio
+
+__all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
+
+LATE_SYN_MS = 900.0
+"""A handshake that takes so much longer than usual has lost a SYN: the first is sent again after a
+second."""
+
+SOME = 0.2
+"""A share of exchanges that is no accident."""
+
+PLAIN_MS = 4.0
+"""Waits below this are a server's ordinary work, and noise."""
+
+NEAR_WAIT_MS = 20.0
+"""Nearer than `NEAR_MS`: what a busy machine may take until a server's process runs. Who waits for
+a connection slot waits for another client's idle time-out, which is 100 ms and more."""
+
+ACCIDENT = 0.05
+"""What happens more rarely than this by chance is no accident."""
+
+
+class Evidence:
+    """Figures of one server's exchanges."""
+
+    def __init__(
+        self,
+        udp: Sequence[Mapping[str, Any]],
+        tcp: Sequence[Mapping[str, Any]],
+        transport: str = "tcp",
+    ) -> None:
+        self.udp, self.tcp, self.transport = udp, tcp, transport
+        self.answered = [row for row in tcp if row["outcome"] == "answered"]
+        self.udp_ms = median([row["query_ms"] for row in udp if row["outcome"] == "answered"])
+        connects = [row["connect_ms"] for row in tcp if row["connect_ms"] is not None]
+        least = min(connects, default=None)
+        on_time = [ms for ms in connects if least is not None and ms < least + LATE_SYN_MS]
+        self.late_connects = len(connects) - len(on_time)
+        self.round_trip = median(on_time)
+        self.unconnected = ended(tcp, "timeout", stage="connect")
+        self.dropped = self.late_connects + self.unconnected + self._unheard()
+        self.waits = self._waits()
+        self.wait = median(self.waits)
+        self.late = sum(1 for wait in self.waits if wait > self.late_ms)
+        self.gap = median(
+            [
+                row["query_ms"] - row["first_byte_ms"]
+                for row in self.answered
+                if row["query_ms"] is not None and row["first_byte_ms"] is not None
+            ]
+        )
+        prefixes = [row["prefix"] for row in self.answered if row["prefix"]]
+        self.prefix = statistics.mode(prefixes) if prefixes else None
+        totals = [row["total_ms"] for row in self.answered if row["total_ms"] is not None]
+        self.total = median(totals)
+        self.ratio = whole_ratio(udp, tcp)
+        self.reused = any(row["reused"] for row in self.answered)
+
+    def _waits(self) -> list[float]:
+        """Each connected exchange's wait; infinite where no answer came."""
+        if self.round_trip is None:
+            return []
+        found = [
+            row["first_byte_ms"] - self.round_trip
+            for row in self.answered
+            if row["first_byte_ms"] is not None
+        ]
+        lost = ended(self.tcp, "timeout", stage="query")
+        return [*found, *([float("inf")] * lost)]
+
+    def _unheard(self) -> int:
+        """Queries sent again on connections that stood at once."""
+        return sum(
+            1
+            for row in self.tcp
+            if row["connect_ms"] is not None
+            and not self.is_late(row)
+            and (row["query_retransmissions"] or 0) > 0
+        )
+
+    def share(self, count: int) -> float:
+        """Of all exchanges over TCP."""
+        return count / len(self.tcp)
+
+    @property
+    def late_ms(self) -> float:
+        """Waits above this are late."""
+        trip = self.round_trip or 0.0
+        return max(NEAR_WAIT_MS if trip < NEAR_MS else PLAIN_MS, 0.5 * trip)
+
+    @property
+    def udp_late(self) -> int:
+        """Queries over UDP that were answered late, or not in time."""
+        times = [row["query_ms"] for row in self.udp if row["outcome"] == "answered"]
+        known = [ms for ms in times if ms is not None]
+        least = min(known, default=0.0)
+        late = sum(1 for ms in known if ms - least > self.late_ms)
+        return late + ended(self.udp, "timeout")
+
+    @property
+    def lag(self) -> float:
+        """What UDP's answer takes longer than the handshake, in ms; 0 where one is not known."""
+        if self.udp_ms is None or self.round_trip is None:
+            return 0.0
+        return self.udp_ms - self.round_trip
+
+    @property
+    def udp_lost(self) -> float:
+        """Share of queries over UDP without an answer."""
+        return ended(self.udp, "timeout") / len(self.udp) if self.udp else 0.0
+
+    def answers_late(self) -> bool:
+        """Whether answers over TCP come late, and those over UDP do not."""
+        # One late answer may be anybody's: a busy machine's, too.
+        every, asked = len(self.waits), len(self.udp)
+        if self.late < 2 or self.late < SOME * every:
+            return False
+        if asked and self.late * asked <= 3 * self.udp_late * every:
+            return False
+        near = self.round_trip is not None and self.round_trip < NEAR_MS
+        chance = _chance(self.late, every, self.udp_late, asked) if near and asked else 0.0
+        return chance < ACCIDENT
+
+    def slow_everywhere(self) -> bool:
+        """Whether UDP's answers wait too: a slow server, or a resolver that has to ask others."""
+        return self.wait is not None and self.wait < 2.0 * self.lag
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the wait is long enough for an acknowledgement to travel."""
+        return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
+
+    def figures(self) -> dict[str, float | None]:
+        """Figures by name, finite or None."""
+        wait = None if self.wait == float("inf") else self.wait
+        rounded = {
+            "ratio": self.ratio,
+            "round_trip_ms": self.round_trip,
+            "udp_ms": self.udp_ms,
+            "tcp_ms": self.total,
+            "wait_ms": wait,
+            "gap_ms": self.gap,
+        }
+        share = 100.0 * len(self.answered) / len(self.tcp) if self.tcp else None
+        return {
+            **{name: None if v is None else round(v, 4) for name, v in rounded.items()},
+            "answered_percent": share,
+        }
+
+    def is_late(self, row: Mapping[str, Any]) -> bool:
+        """Whether its handshake lost a SYN."""
+        ms = row["connect_ms"]
+        return (
+            ms is not None and self.round_trip is not None and ms > (self.round_trip + LATE_SYN_MS)
+        )
+
+    def syn_wait(self, row: Mapping[str, Any]) -> float:
+        """What its handshake took beyond a round trip, in seconds."""
+        return float(row["connect_ms"] - (self.round_trip or 0.0)) / 1e3
+
+    def detail(self, outcome: str) -> str:
+        """What is known of the first exchange that ended so."""
+        for row in self.tcp:
+            if row["outcome"] == outcome and row["detail"]:
+                return str(row["detail"])
+        return "no reason is known"
+
+
+def median(values: Sequence[float | None]) -> float | None:
+    """Of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def spread(values: Sequence[float]) -> float:
+    """The interquartile range."""
+    if len(values) < 2:
+        return 0.0
+    ordered = sorted(values)
+    quarter = (len(ordered) - 1) / 4
+    return _at(ordered, 3 * quarter) - _at(ordered, quarter)
+
+
+def _at(ordered: Sequence[float], place: float) -> float:
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    if ordered[high] == float("inf"):
+        return ordered[high] if place > low else ordered[low]
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _chance(late: int, every: int, others_late: int, others: int) -> float:
+    """How often so many of the late ones or more would be among the first by chance.
+
+    Fisher's exact test (The Design of Experiments, 1935, chapter 2).
+    """
+    both = late + others_late
+    ways = sum(
+        math.comb(every, count) * math.comb(others, both - count)
+        for count in range(late, min(both, every) + 1)
+    )
+    return ways / math.comb(every + others, both)
+
+
+def ended(rows: Sequence[Mapping[str, Any]], outcome: str, *, stage: str | None = None) -> int:
+    """How many exchanges ended so, at that stage or at any."""
+    return sum(
+        1 for row in rows if row["outcome"] == outcome and (stage is None or row["stage"] == stage)
+    )
