@@ -8,8 +8,10 @@ from __future__ import annotations
 from narrows.errors import ScenarioError
 from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
+from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
-from narrows.scenario.dns_transports import Answers, ConnectionUse, Exchange, Lengths, Tries
+from narrows.scenario.dns_connections import ConnectionUse, Tries
+from narrows.scenario.dns_messages import Exchange, Lengths
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.example_files import Example, copy_example, example, examples
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way

@@ -14,20 +14,19 @@ from pydantic import Field, model_validator
 
 from narrows import _core, dns_profiles
 from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
-from narrows.scenario.dns_quic import Quic, client_handshake
-from narrows.scenario.dns_tls import TlsAnswers, TlsUse
-from narrows.scenario.dns_transports import (
+from narrows.scenario.dns_connections import ClientName, ConnectionUse
+from narrows.scenario.dns_messages import (
     OPT_BYTES,
-    Answers,
     Asking,
-    ClientName,
-    ConnectionUse,
     Messages,
     fixed_plan,
     messages_plan,
     shortest,
 )
+from narrows.scenario.dns_quic import Quic, client_handshake
+from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.quantities import (
     DnsReplySize,
     DnsSize,

@@ -19,6 +19,7 @@ from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 __all__ = [
     "MOST_RATE",
     "MOST_SPAN",
+    "Count",
     "DatagramSize",
     "DnsReplySize",
     "DnsSize",
@@ -40,6 +41,7 @@ __all__ = [
     "read_size",
     "read_span",
     "refuse",
+    "span_of",
     "span_text",
 ]
 
@@ -55,6 +57,16 @@ def refuse(message: str, hint: str = "", key: str = "") -> PydanticCustomError:
     """
     context = {"message": message, "hint": hint, "key": key}
     return PydanticCustomError("scenario", "{message}", context)
+
+
+def span_of(seconds: float | None) -> int | None:
+    """Seconds in picoseconds; None as it is.
+
+    Examples:
+        >>> span_of(0.5), span_of(None)
+        (500000000000, None)
+    """
+    return None if seconds is None else round(seconds * 10**12)
 
 
 def span_text(picoseconds: int) -> str:
@@ -255,6 +267,9 @@ TransferSize = Annotated[
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
 """A probability or share, 0 to 1."""
+
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+"""A count, 1 to a million."""
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """A name: letters, digits, `-` and `_`, at most 64."""

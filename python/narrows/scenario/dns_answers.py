@@ -1,0 +1,233 @@
+"""How DNS servers answer: limits and time-outs over TCP, TLS and QUIC (RFC 7766, section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from narrows import dns_profiles
+from narrows.scenario.amounts import Duration
+from narrows.scenario.base import Table
+from narrows.scenario.dns_quic import Quic, server_handshake
+from narrows.scenario.dns_tls import TlsAnswers
+from narrows.scenario.quantities import Count, PositiveSpan, Size, Span, refuse, span_of
+from narrows.scenario.tcp import Switch
+
+__all__ = ["Answers"]
+
+_PS = 10**12
+# The option in each segment (RFC 7323, section 3.2), with its padding.
+_TIMESTAMPS = 12
+
+# A profile is a file (narrows.dns_profiles), and needs no line here.
+if TYPE_CHECKING:
+    ServerName = str
+else:
+    ServerName = Literal[tuple(dns_profiles.servers())]
+
+_SOFTWARE = ("bind", "knot", "nsd", "unbound")
+
+
+class Answers(Table):
+    """How a server answers: its limits and time-outs over TCP (RFC 7766, section 6.2)."""
+
+    profile: ServerName | None = None
+    """A real server, whose defaults hold for the keys that are left out (docs/dns-servers.md)."""
+    software: Literal["bind", "knot", "nsd", "unbound"] | None = None
+    """The same, and on a kernel the server itself, from the system's packages, with the settings
+    that these keys give it. The simulator takes its profile."""
+    threads: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
+    """With how many threads or processes the program of `software` answers on a kernel; 1 by
+    default. The simulator's servers have as many processors as they need."""
+    tcp: Switch = True
+    """Listens for connections; otherwise it refuses them."""
+    udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    """The longest reply over UDP, 512 B to 65507 B: longer ones are truncated. The profile's, or
+    no limit."""
+    connections: Count | None = None
+    """Connections at once. The profile's, or no limit."""
+    connections_per_client: Count | None = None
+    """Connections at once for each client node: one more is closed. The profile's, or no limit."""
+    backlog: Annotated[int, Field(strict=True, ge=0, le=65_535)] | None = None
+    """Connections that are open and wait to be accepted; beyond it SYNs are dropped. The profile's,
+    or 128."""
+    when_full: Literal["wait", "reject", "oldest"] | None = None
+    """A connection above `connections` waits, is closed at once, or pushes out the one that has
+    been idle longest. The profile's, or `"wait"`."""
+    idle_timeout: PositiveSpan | None = None
+    """A connection without queries is closed after this time. The profile's, or 10 s."""
+    first_query_timeout: PositiveSpan | None = None
+    """A connection without its first query is closed after this time. The profile's, or
+    `idle_timeout`."""
+    half_query_timeout: PositiveSpan | None = None
+    """A connection with a part of a query is closed when the rest has not come after this time. The
+    profile's, or what holds for a connection without queries."""
+    on_query: Literal["answer", "close", "reset"] = "answer"
+    """What a query over TCP, TLS or HTTPS brings: a reply, or the connection's end, as behind a
+    broken server or filter."""
+    queries_per_connection: Count | None = None
+    """Queries after which it closes a connection. The profile's, or no limit."""
+    in_order: Switch | None = None
+    """Answers pipelined queries in their order; otherwise as they are ready. The profile's, or
+    false."""
+    writes: Literal["together", "apart"] | None = None
+    """Length and reply leave in one write, or in two, as with NSD before 3.2.14. The profile's, or
+    `"together"`."""
+    nagle: Switch | None = None
+    """Nagle's algorithm at the server. The profile's, or `tcp.nagle`."""
+    fast_open: Switch = False
+    """Takes queries that come with the SYN (RFC 7413). Profiles leave it at false, as Linux does
+    (`net.ipv4.tcp_fastopen = 1`: for clients alone), whatever the server would do."""
+    tcp_service: Span = Duration("0 s")
+    """Added to the service time of queries over TCP, and of those over TLS, HTTPS and QUIC where
+    `tls.service` is left out."""
+    max_syn_backlog: Count | None = None
+    """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
+    than a quarter of it is left. There are never more half-open connections
+    than `backlog` + 1."""
+    synack_retries: Annotated[int, Field(strict=True, ge=0, le=20)] | None = None
+    """Linux's `tcp_synack_retries`, 5 by default: how often a SYN-ACK to an address of a flood is
+    repeated before its half-open connection is given up."""
+    syncookies: Literal["never", "when-full", "always"] | None = None
+    """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
+    By default `"when-full"`: when there are `backlog` of them."""
+    stateless: Switch = False
+    """Answers over TCP without a connection, as behind narrows-gateway: a query goes to the server
+    as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
+    on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
+    tls: TlsAnswers | None = None
+    """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
+    only where this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _software_has_a_profile(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("software") in _SOFTWARE:
+            return {"profile": values["software"], **values}
+        return values
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Answers:
+        if self.software is not None and self.profile != self.software:
+            raise refuse(
+                f"is another server than {self.profile}", "leave one of them out", "software"
+            )
+        if self.threads is not None and self.software is None:
+            raise refuse("is for a real server", "name it by software, or leave it out", "threads")
+        if not self.tcp:
+            given = self.model_fields_set - {"profile", "software", "threads", "tcp", "udp_size"}
+            for key in sorted(given):
+                if getattr(self, key) not in (None, 0, False):
+                    raise refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
+        if self.stateless and self.fast_open:
+            raise refuse("gives no cookies without state", "leave one of them out", "fast_open")
+        if self.stateless and self.on_query != "answer":
+            raise refuse("needs connections", "leave stateless out", "on_query")
+        if self.when_full is not None and self._limit() is None:
+            raise refuse("needs a limit", "set connections", "when_full")
+        return self
+
+    def _limit(self) -> int | None:
+        if self.connections is not None:
+            return self.connections
+        return None if self.profile is None else dns_profiles.server(self.profile).tcp_connections
+
+    @property
+    def known_tls(self) -> dns_profiles.ServerTls | None:
+        """How the profile's server speaks TLS, on TCP or in QUIC alone; None: not known."""
+        if self.profile is None:
+            return None
+        known = dns_profiles.server(self.profile)
+        return server_handshake(known.quic) if known.tls is None and known.quic else known.tls
+
+    @property
+    def may_speak_quic(self) -> bool:
+        """Whether it is known how the server would speak QUIC."""
+        return self.profile is None or dns_profiles.server(self.profile).quic is not None
+
+    def speaks_no_tls(self, *, over_tcp: bool) -> bool:
+        """Whether the profile's server does not, over TCP or at all."""
+        if self.profile is None:
+            return False
+        return (dns_profiles.server(self.profile).tls if over_tcp else self.known_tls) is None
+
+    def uses_nagle(self) -> bool | None:
+        """Whether the server's TCP has Nagle's algorithm; None: as the group's settings say."""
+        if self.nagle is not None or self.profile is None:
+            return self.nagle
+        return dns_profiles.server(self.profile).nagle
+
+    @property
+    def mss(self) -> int | None:
+        """What the server sets its connections' MSS to (TCP_MAXSEG); None: it leaves it alone."""
+        known = None if self.profile is None else dns_profiles.server(self.profile)
+        if known is None or known.segment_bytes is None:
+            return None
+        return known.segment_bytes + _TIMESTAMPS
+
+    def plan(self, tcp: int, https_tcp: int, quic: Quic, *, over_tls: bool) -> dict[str, Any]:
+        """What the plan's server has beside its service times.
+
+        Args:
+            tcp: The index of TCP's settings.
+            https_tcp: The same where it speaks HTTPS.
+            quic: How it speaks QUIC, where it speaks TLS.
+            over_tls: Whether it speaks TLS.
+        """
+        tls = None
+        if over_tls:
+            tls = (self.tls or TlsAnswers()).plan(self.known_tls, https_tcp)
+        known = None if self.profile is None else dns_profiles.server(self.profile)
+        if tls is not None:
+            of_profile = known.quic if known else None
+            tls["quic"] = quic.plan(of_profile) if self.may_speak_quic else None
+        udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
+        if not self.tcp:
+            return {"udp_payload": udp_size, "tcp": None}
+
+        def chosen(key: str, of_profile: str, default: Any) -> Any:
+            value = getattr(self, key)
+            if value is None and known is not None:
+                value = getattr(known, of_profile)
+                if of_profile.endswith("_s"):
+                    value = span_of(value)
+            return default if value is None else value
+
+        idle = chosen("idle_timeout", "idle_timeout_s", 10 * _PS)
+        writes = self.writes
+        if writes is None and known is not None:
+            writes = "together" if known.one_segment else "apart"
+        limit = self._limit()
+        levels = known.busy_levels if known is not None and limit is not None else ()
+        of_client = chosen("connections_per_client", "connections_per_client", None)
+        per_connection = chosen("queries_per_connection", "queries_per_connection", None)
+        in_order = self.in_order
+        if in_order is None:
+            in_order = known is not None and not known.out_of_order
+        return {
+            "udp_payload": udp_size,
+            "tcp": {
+                "tcp": tcp,
+                "backlog": chosen("backlog", "backlog", 128),
+                "connections": limit,
+                "connections_per_client": of_client,
+                "when_full": chosen("when_full", "when_full", "wait"),
+                "idle_timeout": idle,
+                "first_query_timeout": chosen("first_query_timeout", "first_query_timeout_s", idle),
+                "half_query_timeout": chosen("half_query_timeout", "half_query_timeout_s", None),
+                "on_query": self.on_query,
+                "busy_levels": [[share, span_of(seconds)] for share, seconds in levels],
+                "queries_per_connection": per_connection,
+                "in_order": in_order,
+                "length_apart": writes == "apart",
+                "extra_service": self.tcp_service,
+                "half_open": {
+                    "max_syn_backlog": self.max_syn_backlog or 4096,
+                    "synack_retries": 5 if self.synack_retries is None else self.synack_retries,
+                    "cookies": self.syncookies or "when-full",
+                },
+                "stateless": self.stateless,
+                "tls": tls,
+            },
+        }

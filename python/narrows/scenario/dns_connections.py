@@ -1,0 +1,171 @@
+"""How DNS clients use TCP connections, TLS and QUIC (RFC 7766, section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from narrows import dns_profiles
+from narrows.scenario.base import Table
+from narrows.scenario.dns_quic import Quic, client_handshake
+from narrows.scenario.dns_tls import TlsUse
+from narrows.scenario.quantities import Count, PositiveSpan, Span, refuse, span_of
+from narrows.scenario.tcp import Switch
+
+__all__ = ["ClientName", "ConnectionUse", "Tries"]
+
+# A profile is a file (narrows.dns_profiles), and needs no line here.
+if TYPE_CHECKING:
+    ClientName = str
+else:
+    ClientName = Literal[tuple(dns_profiles.clients())]
+
+Few = Annotated[int, Field(strict=True, ge=1, le=255)]
+
+
+class Tries(Table):
+    """Connections that a query is worth, the first one included, by how the last one failed."""
+
+    refused: Few = 1
+    """The SYN was answered with a reset."""
+    closed: Few = 1
+    """The server closed before it answered."""
+    reset: Few = 1
+    """The server reset the connection."""
+    silent: Few = 1
+    """Nothing came in time."""
+
+
+class ConnectionUse(Table):
+    """How clients use their connections (RFC 7766, section 6)."""
+
+    reuse: Switch | None = None
+    """Later queries use a connection that is open; otherwise each query has its own, which the
+    client closes when it has the reply. The profile's, or false."""
+    idle_timeout: Span | None = None
+    """The client closes a connection without queries after this time; the profile's, or never."""
+    queries: Count | None = None
+    """Queries after which it closes a connection; the profile's, or no limit."""
+    pipelining: Switch | None = None
+    """Queries go out while others wait for their replies. The profile's, or false."""
+    shared: Switch = False
+    """All workers of the group use the same connections, as those of one resolver do; otherwise
+    each worker keeps its own."""
+    connect_timeout: PositiveSpan | None = None
+    """A connection that is not open by then is given up; the profile's, or TCP decides."""
+    answer_timeout: PositiveSpan | None = None
+    """A query without a reply by then is given up; the profile's, or it waits for ever."""
+    tries: Few | Tries | None = None
+    """Connections that a query is worth: a number, or one for each kind of failure,
+    `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. The profile's, or 1."""
+    udp_between: Switch | None = None
+    """After a failed connection it asks over UDP again before the next. The profile's, or false."""
+    writes: Literal["together", "apart"] = "together"
+    """Length and query leave in one write, or in two."""
+    fast_open: Switch | None = None
+    """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
+    one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
+    tls: TlsUse | None = None
+    """How they speak TLS, where that is the transport, below HTTPS, or in QUIC."""
+
+    def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
+        """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
+        if self.fast_open is not None:
+            return self.fast_open
+        return profile is not None and profile.fast_open
+
+    def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
+        return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
+
+    def check(self, profile: dns_profiles.Client | None) -> None:
+        """Refuses keys that contradict each other; `profile` gives those that are left out."""
+        if self._is_kept(profile):
+            return
+        for key in ("idle_timeout", "queries", "pipelining", "shared"):
+            if getattr(self, key):
+                raise refuse(
+                    "needs connections that are used again",
+                    "set connections.reuse to true, or leave it out",
+                    f"connections.{key}",
+                )
+
+    def plan(
+        self, profile: dns_profiles.Client | None, tcp: int, transport: str, quic: Quic
+    ) -> dict[str, Any]:
+        """The plan's form.
+
+        Args:
+            profile: Gives what is left out.
+            tcp: The index of TCP's settings.
+            transport: What the client asks over at first.
+            quic: How it speaks QUIC, where it does.
+        """
+        reuse: Any = "never"
+        if self._is_kept(profile):
+            idle: int | None = self.idle_timeout
+            queries = self.queries
+            pipelined = self.pipelining
+            if profile is not None and profile.reuse:
+                idle = span_of(profile.idle_timeout_s) if idle is None else idle
+                queries = profile.queries_per_connection if queries is None else queries
+                pipelined = profile.pipelining if pipelined is None else pipelined
+            reuse = {
+                "kept": {
+                    "idle_timeout": idle,
+                    "queries": queries,
+                    # Over QUIC each query has a stream of its own (RFC 9250, 4.2).
+                    "pipelined": bool(pipelined) or transport == "quic",
+                    "shared": self.shared,
+                    "after_silence": profile is not None and profile.tcp_after_silence,
+                }
+            }
+        tls = None
+        if transport in ("tls", "https", "quic"):
+            over_quic = profile.quic if profile and transport == "quic" else None
+            known = profile.tls if profile else None
+            if over_quic is not None:
+                known = client_handshake(over_quic)
+            tls = (self.tls or TlsUse()).plan(known, transport)
+            tls["quic"] = quic.plan(over_quic) if transport == "quic" else None
+        connect: int | None = self.connect_timeout
+        answer: int | None = self.answer_timeout
+        between = self.udp_between
+        if profile is not None:
+            connect = span_of(profile.tcp_connect_timeout_s) if connect is None else connect
+            answer = span_of(profile.tcp_answer_timeout_s) if answer is None else answer
+            between = profile.tcp_retries == "udp-first" if between is None else between
+        return {
+            "tcp": tcp,
+            "reuse": reuse,
+            "connect_timeout": connect,
+            "answer_timeout": answer,
+            "attempts": self._attempts(profile),
+            "udp_between": bool(between) and transport == "udp",
+            "refused_together": self._refused_together(profile),
+            "length_apart": self.writes == "apart",
+            "tls": tls,
+        }
+
+    def _attempts(self, profile: dns_profiles.Client | None) -> dict[str, int]:
+        if isinstance(self.tries, int):
+            return dict.fromkeys(("refused", "closed", "reset", "silent"), self.tries)
+        if self.tries is not None:
+            return self.tries.model_dump()
+        if profile is None:
+            return dict.fromkeys(("refused", "closed", "reset", "silent"), 1)
+        refused = profile.tcp_attempts_refused
+        if not self.uses_fast_open(profile):
+            refused //= profile.tcp_refused_together
+        return {
+            "refused": max(1, refused),
+            "closed": max(1, profile.tcp_attempts_closed),
+            "reset": max(1, profile.tcp_attempts_reset),
+            "silent": max(1, profile.tcp_attempts_silent),
+        }
+
+    def _refused_together(self, profile: dns_profiles.Client | None) -> int:
+        # The second one of two is there because the first had used Fast Open.
+        if profile is None or not self.uses_fast_open(profile):
+            return 1
+        return profile.tcp_refused_together
