@@ -1,8 +1,10 @@
 //! The interface through which applications act.
 
+mod one_way;
+
 use narrows_units::Time;
 
-use super::connection::Connection as ConnectionPlan;
+pub(crate) use self::one_way::Transfer;
 use super::{Message, Sent, Socket};
 use crate::agenda::Event;
 use crate::flow::{Flows, NewConnection};
@@ -32,22 +34,6 @@ pub struct Host<'a> {
     pub(crate) flows: &'a mut Flows,
     pub(crate) wakes: &'a mut Wakes,
     pub(crate) records: &'a mut Records,
-}
-
-/// A connection of an application with itself that carries bytes one way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfer {
-    /// The paths from the sender and back: indices into the plan's paths.
-    pub(crate) there: usize,
-    pub(crate) back: usize,
-    /// An index into the plan's `tcp`.
-    pub(crate) tcp: usize,
-    /// Whether the sender sends the SYN.
-    pub(crate) first_opens: bool,
-    /// Initial sequence numbers.
-    pub(crate) isns: [u32; 2],
-    /// The application's own number for it.
-    pub(crate) number: u32,
 }
 
 /// How to reach a server.
@@ -256,6 +242,15 @@ impl Host<'_> {
         socket
     }
 
+    /// Opens a connection that is set up.
+    pub(crate) fn connect(&mut self, socket: Socket) {
+        let opener = self.flows.connection(socket).map_or(0, Connection::opener);
+        let opening = Socket { end: 2 * socket.flow() + opener, ..socket };
+        self.flows.change(self.now, opening, |connection, cx| {
+            connection.connect(cx.config, cx.now);
+        });
+    }
+
     /// Returns whether data written before a new connection is established can leave at once: with
     /// the SYN (RFC 7413), or with the TLS hello (RFC 8446, 2.3).
     pub fn takes_early_data(&self, socket: Socket) -> bool {
@@ -430,15 +425,6 @@ impl Host<'_> {
         self.flows.abort(self.now, socket, self.network);
     }
 
-    /// Asks for a call of [`delivered`](super::Application::delivered) when everything that the
-    /// first end of a connection has written so far is acknowledged.
-    pub(crate) fn tell_delivery(&mut self, socket: Socket, bytes: u64) {
-        self.flows.change(self.now, socket, |connection, _| {
-            let acked = connection.first().bytes_acked();
-            connection.awaits = std::num::NonZeroU64::new(acked + bytes);
-        });
-    }
-
     /// Returns this application's own number for a connection.
     pub fn number(&self, socket: Socket) -> u32 {
         self.flows.number(socket)
@@ -477,84 +463,6 @@ impl Host<'_> {
     /// Returns the rows of the tables that applications share.
     pub fn records(&mut self) -> &mut Records {
         self.records
-    }
-
-    /// Makes room for the connections of a group.
-    pub(crate) fn reserve(&mut self, connections: &[ConnectionPlan]) {
-        let name_bytes = connections.iter().map(|connection| connection.name.len()).sum();
-        self.flows.reserve(connections.len(), name_bytes);
-        self.network.reserve(self.flows.len() + connections.len());
-    }
-
-    /// Sets up a connection to be opened later.
-    pub(crate) fn set_up(&mut self, transfer: &Transfer) -> Socket {
-        let new = NewConnection {
-            applications: [self.application; 2],
-            number: transfer.number,
-            there: transfer.there as u32,
-            back: transfer.back as u32,
-            config: transfer.tcp as u16,
-            first_opens: transfer.first_opens,
-            isns: transfer.isns,
-            dns: false,
-            dialogue: false,
-            tls: None,
-            port: None,
-        };
-        self.flows.add_connection(self.now, &new, self.network)
-    }
-
-    /// Gives a connection a row in the table `flows`. Returns the row's number.
-    pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
-        self.flows.list(socket, name, start)
-    }
-
-    /// Opens a connection that is set up.
-    pub(crate) fn connect(&mut self, socket: Socket) {
-        let opener = self.flows.connection(socket).map_or(0, Connection::opener);
-        let opening = Socket { end: 2 * socket.flow() + opener, ..socket };
-        self.flows.change(self.now, opening, |connection, cx| {
-            connection.connect(cx.config, cx.now);
-        });
-    }
-
-    /// Writes bytes without meaning.
-    pub(crate) fn write(&mut self, socket: Socket, bytes: u64) {
-        if self.flows.spoken().is_some() {
-            self.flows.note_write(self.now, socket, bytes);
-        }
-        self.flows.change(self.now, socket, |connection, cx| {
-            connection.ends[socket.side()].endpoint.write(cx.config, cx.now, bytes);
-        });
-    }
-
-    /// Writes bytes without end.
-    pub(crate) fn write_forever(&mut self, socket: Socket) {
-        if self.flows.spoken().is_some() {
-            self.flows.note_write(self.now, socket, u64::MAX);
-        }
-        self.flows.change(self.now, socket, |connection, cx| {
-            connection.ends[socket.side()].endpoint.write_forever(cx.config, cx.now);
-        });
-    }
-
-    /// Stops endless data: what has not been sent is never written.
-    pub(crate) fn end_forever(&mut self, socket: Socket) {
-        self.flows.change(self.now, socket, |connection, _| {
-            connection.ends[socket.side()].endpoint.end_forever();
-        });
-    }
-
-    /// Returns the data segments that the first end of a connection has retransmitted.
-    pub(crate) fn retransmissions(&self, socket: Socket) -> u32 {
-        self.flows.connection(socket).map_or(0, Connection::retransmissions)
-    }
-
-    /// Frees the memory for segments in flight, because the application falls silent.
-    pub(crate) fn release_memory(&mut self, socket: Socket) {
-        self.flows.change(self.now, socket, |connection, _| {
-            connection.ends[socket.side()].endpoint.release_memory();
-        });
     }
 }
 
