@@ -22,6 +22,7 @@ pub mod laws;
 mod packet;
 pub mod pie;
 pub mod prio;
+mod properties;
 mod random;
 pub mod red;
 pub mod settings;
@@ -33,10 +34,11 @@ pub mod traffic;
 pub use config_error::ConfigError;
 pub use counters::Counters;
 pub use custom::{Custom, Item, Outside};
-pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Discipline, Levels, Listed, Visit};
+pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
 pub use filter::Filter;
 pub use hash::mix;
 pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
+pub use properties::{Discipline, Levels};
 
 use narrows_units::{Bytes, Time};
 

@@ -1,0 +1,76 @@
+//! What a discipline says of itself: its properties, and what figures show beside its queue.
+
+use narrows_units::{Rate, Span};
+
+use crate::settings::Declared;
+use crate::{AnyConfig, Packet};
+
+/// The properties of a discipline, attached to its settings.
+pub trait Discipline: Declared {
+    /// Its name in titles, such as `FQ-CoDel`.
+    const LABEL: &'static str;
+    /// Whether it wants to know when it becomes idle: it is then asked for a packet when none is
+    /// left, and again if it refused one while none waits. Matters only to callers that compute
+    /// departures.
+    const NOTICES_IDLENESS: bool = true;
+    /// Whether it looks at a packet's [ports](Packet::ports).
+    const READS_PORTS: bool = false;
+
+    /// The discipline.
+    type Queue<P>;
+
+    /// Creates an empty queue with these settings. Its random numbers follow from `seed`.
+    fn build<P: Packet>(&self, seed: u64) -> Self::Queue<P>;
+
+    /// Returns what a figure shows beside the queue.
+    fn levels(&self) -> Levels;
+
+    /// Returns the settings with every open value filled in that follows from others, or from the
+    /// rate at which the queue is served.
+    #[must_use]
+    fn settled(self, _rate: Rate) -> Self {
+        self
+    }
+
+    /// Returns how many queues of its own it holds from the start.
+    fn held(&self) -> u64 {
+        0
+    }
+
+    /// Returns the disciplines inside it, each with the path to its key.
+    fn inner(&self) -> Vec<(String, &AnyConfig)> {
+        Vec::new()
+    }
+}
+
+/// What a figure shows beside a queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Levels {
+    /// Whether the backlog is counted in packets, not in bytes.
+    pub in_packets: bool,
+    /// Backlogs at which the queue changes its behaviour, in that unit.
+    pub backlogs: Vec<(&'static str, f64)>,
+    /// The waiting time that it aims at.
+    pub target: Option<Span>,
+    /// Whether packets wait in several lines, so that their waiting times differ.
+    pub several_lines: bool,
+}
+
+impl Levels {
+    /// Describes a limit in packets.
+    pub fn packets(limit: impl Into<u64>) -> Self {
+        let backlogs = vec![("limit", limit.into() as f64)];
+        Self { in_packets: true, backlogs, ..Self::default() }
+    }
+
+    /// Adds that packets wait in several lines.
+    #[must_use]
+    pub fn in_several_lines(self) -> Self {
+        Self { several_lines: true, ..self }
+    }
+
+    /// Describes a target waiting time. The limit is far above the backlog that it leads to.
+    pub fn target(target: Span) -> Self {
+        Self { target: Some(target), ..Self::default() }
+    }
+}
