@@ -11,24 +11,26 @@
 //! its kind of failure. docs/dns-clients.md describes what real clients do.
 
 mod arrivals;
+mod over_tcp;
 mod settings;
+mod worker;
 
 pub use arrivals::Arrivals;
 use arrivals::Arriving;
-use narrows_units::{Span, Time};
-use settings::over_udp;
+use narrows_units::Span;
+use over_tcp::{Failure, count_packets};
 pub use settings::{Attempts, Client, Tcp, Tls, Udp};
+use worker::{State, Worker};
 
 use super::connections::{self, Asked, Connections, Crossed};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::Exchange;
-use super::{HTTPS, LENGTH, PADDED, PORT, is_truncated, padded};
+use super::{PORT, is_truncated};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket,
 };
 use crate::maybe_time::MaybeTime;
-use crate::random::Random;
-use crate::record::{AttemptRow, Fate, QueryRow, Transport};
+use crate::record::{Fate, QueryRow, Transport};
 
 #[derive(Debug)]
 struct Workers {
@@ -45,48 +47,6 @@ struct Workers {
     first_socket: u32,
     association: Option<Association>,
     connections: Connections,
-}
-
-#[derive(Debug)]
-struct Worker {
-    /// The number of its next query: those that it has begun, or with arrivals the group.
-    begun: u32,
-    state: State,
-    /// The current query: its row, its lengths, and when it is given up.
-    query: u32,
-    exchange: Exchange,
-    gives_up_at: MaybeTime,
-    /// The attempts made at it: in all, over UDP, and over TCP.
-    attempts: u8,
-    over_udp: u8,
-    over_tcp: u8,
-    /// The attempts over TCP since the last one over UDP.
-    together: u8,
-    /// When something is due: the next query, or the end of an attempt.
-    due: MaybeTime,
-    /// When the pending timer expires.
-    armed: MaybeTime,
-    random: Random,
-}
-
-/// What a worker waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The time of its next query.
-    Pause,
-    /// A datagram for this attempt.
-    Datagram { row: u32 },
-    /// A reply over a connection for this attempt.
-    Connection { row: u32 },
-}
-
-/// How an attempt over TCP failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    Refused,
-    Closed,
-    Reset,
-    Silent,
 }
 
 impl Application for Workers {
@@ -361,127 +321,6 @@ impl Workers {
         }
     }
 
-    fn ask_over_tcp(&mut self, host: &mut Host<'_>, number: u32) {
-        let settings = &self.settings;
-        let tcp = settings.tcp.as_ref().expect("it asks over TCP");
-        let worker = &mut self.workers[number as usize];
-        worker.over_tcp = worker.over_tcp.saturating_add(1);
-        worker.together = worker.together.saturating_add(1);
-        let (transport, port) = tcp.transport();
-        let row = worker.begin_attempt(host, transport);
-        let ways = [settings.there, settings.back];
-        let dial = connections::dial(settings.server, ways, tcp.tcp, port);
-        let secure = tcp.tls.map(|tls| (tls.handshake, tls.quic));
-        let asker = (number, row);
-        let (asked, connection) =
-            self.connections.find(host, (&dial, secure), &mut worker.random, asker);
-        let (socket, established) = (connection.socket, connection.established);
-        let reused = connection.queries > 1;
-        // The number that there will be, unless the SYN carries data.
-        let early = asked.early && tcp.tls.is_none();
-        let trips = match established || early {
-            true => 0,
-            false => host.handshake_round_trips(socket, asked.early),
-        };
-        let attempt = &mut host.records().attempts[row as usize];
-        (attempt.reused, attempt.handshakes) = (reused, trips);
-        worker.state = State::Connection { row };
-        let timeout = if established { tcp.answer_timeout } else { tcp.connect_timeout };
-        let due = MaybeTime::from(timeout.map(|span| host.now() + span));
-        worker.due = due.min(worker.gives_up_at);
-        worker.arm(host, number);
-        if established || asked.early {
-            self.write_query(host, socket, asked);
-        }
-        if established {
-            self.expect_answer(host, asked);
-        }
-    }
-
-    /// Writes a query on a connection that is established or whose SYN carries data.
-    fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
-        let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
-        let Some((_, connection)) = self.connections.of(host, socket) else { return };
-        connection.written += 1;
-        let turn = connection.written;
-        let worker = &self.workers[asked.worker as usize];
-        let query = worker.exchange.query;
-        let padding = tcp.tls.and_then(|tls| tls.padding);
-        let (query, note) = padding.map_or((query, 0), |block| (padded(query, block), PADDED));
-        let [lengths, takes] = worker.exchange.wanted().notes();
-        let notes = [lengths, takes | note];
-        if let Some(https) = tcp.tls.and_then(|tls| tls.https) {
-            let written = https.written(query, turn);
-            for part in written.apart.into_iter().filter(|&part| part > 0) {
-                host.send_part(socket, part);
-            }
-            let notes = [lengths, takes | note | HTTPS];
-            host.send(socket, Message { bytes: written.last, tag: asked.row, notes });
-            return;
-        }
-        let message = Message { bytes: LENGTH + query, tag: asked.row, notes };
-        if tcp.length_apart {
-            host.send_apart(socket, LENGTH, message);
-        } else {
-            host.send(socket, message);
-        }
-    }
-
-    /// Starts the time of a query that has left on an established connection.
-    fn expect_answer(&mut self, host: &mut Host<'_>, asked: Asked) {
-        let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
-        let worker = &mut self.workers[asked.worker as usize];
-        let due = MaybeTime::from(tcp.answer_timeout.map(|span| host.now() + span));
-        worker.due = due.min(worker.gives_up_at);
-        worker.arm(host, asked.worker);
-    }
-
-    /// Ends a query's wait on a connection. The connection is left, unless other queries wait
-    /// there.
-    fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
-        let keeps = self.connections.keeps_silent_ones();
-        let Some((number, connection)) = self.connections.of(host, socket) else { return };
-        connection.waiting.retain(|asked| asked.row != row);
-        if connection.established && keeps {
-            self.connections.release(host, number);
-        } else if connection.waiting.is_empty() && connection.established {
-            connection.close(host);
-            // Packets that follow are added when the connection is over.
-            if let Some(row) = connection.only_row {
-                count_packets(host, socket, row, Crossed::default());
-            }
-        } else if connection.waiting.is_empty() {
-            let only_row = connection.only_row;
-            self.connections.forget(number);
-            host.abort(socket);
-            if let Some(row) = only_row {
-                count_packets(host, socket, row, Crossed::default());
-            }
-        }
-    }
-
-    /// Handles a failed attempt over TCP: makes the next one, or ends the query.
-    fn fail(&mut self, host: &mut Host<'_>, number: u32, row: u32, failure: Failure) {
-        let tcp = self.settings.tcp.as_ref().expect("it has asked over TCP");
-        let (fate, most) = match failure {
-            Failure::Refused => (Fate::Refused, tcp.attempts.refused),
-            Failure::Closed => (Fate::Closed, tcp.attempts.closed),
-            Failure::Reset => (Fate::Reset, tcp.attempts.reset),
-            Failure::Silent => (Fate::TimedOut, tcp.attempts.silent),
-        };
-        host.records().attempts[row as usize].fate = fate;
-        let worker = &self.workers[number as usize];
-        if worker.over_tcp >= most || worker.is_given_up(host.now()) {
-            self.end_query(host, number, None);
-        } else if tcp.udp_between
-            && (failure != Failure::Refused || worker.together >= tcp.refused_together)
-        {
-            self.ask_over_udp(host, number);
-        } else {
-            self.ask_over_tcp(host, number);
-        }
-    }
-
     fn end_query(&mut self, host: &mut Host<'_>, number: u32, answer: Option<(u8, Span)>) {
         let now = host.now();
         let worker = &mut self.workers[number as usize];
@@ -502,59 +341,6 @@ impl Workers {
             worker.arm(host, number);
         } else {
             self.begin_query(host, number);
-        }
-    }
-}
-
-/// Counts the packets that have crossed a connection since `before` for an attempt.
-fn count_packets(host: &mut Host<'_>, socket: Socket, row: u32, before: Crossed) {
-    let now = Crossed::until_now(host, socket);
-    let attempt = &mut host.records().attempts[row as usize];
-    attempt.packets_sent = now.sent.0 - before.sent.0;
-    attempt.bytes_sent = (now.sent.1 - before.sent.1) as u32;
-    attempt.packets_received = now.received.0 - before.received.0;
-    attempt.bytes_received = (now.received.1 - before.received.1) as u32;
-}
-
-impl Worker {
-    /// Adds the row of another attempt at the current query.
-    fn begin_attempt(&mut self, host: &mut Host<'_>, transport: Transport) -> u32 {
-        let sent = host.now();
-        let records = host.records();
-        let row = records.attempts.len() as u32;
-        self.attempts = self.attempts.saturating_add(1);
-        records.queries[self.query as usize].attempts = self.attempts;
-        records.attempts.push(AttemptRow {
-            query: self.query,
-            attempt: self.attempts,
-            sent,
-            fate: Fate::Pending,
-            first_byte: None,
-            received: None,
-            transport,
-            reused: false,
-            handshakes: 0,
-            handshake: None,
-            packets_sent: 0,
-            bytes_sent: 0,
-            packets_received: 0,
-            bytes_received: 0,
-            query_bytes: over_udp(self.exchange.query),
-        });
-        row
-    }
-
-    fn is_given_up(&self, now: Time) -> bool {
-        !self.gives_up_at.is_after(now)
-    }
-
-    /// Sets a timer for whatever is due next.
-    fn arm(&mut self, host: &mut Host<'_>, number: u32) {
-        if let Some(due) = self.due.get()
-            && self.armed.is_after(due)
-        {
-            self.armed = due.into();
-            host.wake(due, number);
         }
     }
 }
