@@ -15,9 +15,11 @@
 //!                                                                     FIN -> FIN, ACK: Closing, Over
 //! ```
 
+mod segments;
+
 use narrows_units::{Span, Time};
 
-use super::tcp::{Config, Context, Flags, Segment, Seq, SynOptions};
+use super::tcp::{Config, Context, Flags, Segment, Seq};
 use crate::application::Message;
 
 /// The server's end. Sequence numbers are named as in PROTOCOL.md.
@@ -483,106 +485,6 @@ impl Stateless {
     fn has_reply(&self) -> bool {
         matches!(self.phase, Phase::Replied | Phase::Idle | Phase::Closing)
     }
-
-    /// Returns the query as the client sent it.
-    fn query_again(&self) -> Segment {
-        let fin = if self.fin_noted { Flags::FIN } else { Flags(0) };
-        Segment {
-            seq: self.query_seq,
-            ack: self.server_seq,
-            len: self.query_length,
-            flags: Flags::ACK.with(Flags::PSH).with(fin),
-            window: u16::MAX,
-            timestamps: self.stamped().then_some((self.heard, 0)),
-            ..Segment::default()
-        }
-    }
-
-    fn stamped(&self) -> bool {
-        self.syn.timestamps.is_some()
-    }
-
-    /// Returns whether the window scale was offered: only to clients that offer timestamps and a
-    /// scale.
-    fn scaled(&self) -> bool {
-        self.stamped() && self.syn.syn.is_some_and(|syn| syn.window_scale.is_some())
-    }
-
-    /// Returns the payload of a full segment.
-    fn payload(&self) -> u16 {
-        let offered = self.syn.syn.map_or(0, |syn| syn.mss);
-        let offered = if offered == 0 { DEFAULT_MSS } else { offered };
-        self.mss.min(offered) - if self.stamped() { 12 } else { 0 }
-    }
-
-    fn send_syn_ack(&mut self, cx: &Context) {
-        let options = self.syn.syn.unwrap_or_default();
-        let stamped = self.stamped();
-        self.out.push(Segment {
-            seq: self.cookie,
-            ack: self.syn.seq + 1,
-            window: u16::MAX,
-            flags: Flags::SYN.with(Flags::ACK),
-            timestamps: stamped.then(|| (cx.timestamp(), self.heard)),
-            syn: Some(SynOptions {
-                mss: self.mss,
-                window_scale: self.scaled().then_some(self.scale),
-                sack_permitted: stamped && options.sack_permitted,
-                fast_open: None,
-            }),
-            ..Segment::default()
-        });
-    }
-
-    /// Sends the reply's segments from a place on. Returns the first.
-    fn send_from(&mut self, cx: &Context, mut place: Seq) -> Option<Segment> {
-        let before = self.out.len();
-        while place.before(self.end) {
-            place = self.send_one(cx, place);
-        }
-        self.out.get(before).copied()
-    }
-
-    /// Sends the reply's segment at a place, or our FIN at its end. Returns the place after it.
-    fn send_one(&mut self, cx: &Context, place: Seq) -> Seq {
-        if !place.before(self.end) {
-            self.send_fin(cx);
-            return self.end;
-        }
-        let left = self.end.distance(place);
-        let len = left.min(u32::from(self.payload())) as u16;
-        let next = place + u32::from(len);
-        let mut flags = Flags(0);
-        if next == self.end {
-            flags = Flags::PSH;
-            if self.fin_on_reply {
-                flags = flags.with(Flags::FIN);
-            }
-        }
-        // If there are several segments, all acknowledge the query's beginning, so the client goes
-        // on asking.
-        let ack = if self.query_open { self.query_seq } else { self.client_next };
-        self.send(cx, place, ack, len, flags);
-        next
-    }
-
-    fn send_fin(&mut self, cx: &Context) {
-        let ack = if self.query_open { self.query_seq } else { self.client_next };
-        self.send(cx, self.end, ack, 0, Flags::FIN);
-    }
-
-    fn send(&mut self, cx: &Context, seq: Seq, ack: Seq, len: u16, flags: Flags) {
-        let scale = if self.scaled() { self.scale } else { 0 };
-        self.out.push(Segment {
-            seq,
-            ack,
-            window: u16::MAX >> scale,
-            len,
-            flags: flags.with(Flags::ACK),
-            timestamps: self.stamped().then(|| (cx.timestamp(), self.heard)),
-            ..Segment::default()
-        });
-    }
 }
 
 /// Returns whether a number lies from `first` to `last`.
@@ -604,5 +506,3 @@ const PATIENCE: Span = Span::from_ms(500);
 const IDLE: Span = Span::from_secs(10);
 /// The value of `repeats` once something was sent again.
 const REPAIRING: u8 = 252;
-/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
-const DEFAULT_MSS: u16 = 536;
