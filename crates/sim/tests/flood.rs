@@ -3,10 +3,10 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{fingerprint, link, numbers, pfifo, profile, run, table};
-use narrows_sim::plan::dns::client::{Attempts, Client, Reuse, Tcp};
+use common::{asking, fingerprint, link, listening, numbers, pfifo, profile, run, table};
+use narrows_sim::plan::dns::client::{Client, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
-use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server, WhenFull};
+use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server};
 use narrows_sim::plan::flood::{Flood, Of};
 use narrows_sim::plan::{Application, Kind, Path, Plan, udp::Spacing};
 use narrows_sim::{Simulation, tcp};
@@ -51,41 +51,13 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
         sizes: Sizes::fixed(u32::from(QUERY), 300),
         gives_up: None,
         udp: None,
-        tcp: Some(Tcp {
-            tcp: 0,
-            reuse: Reuse::Never,
-            connect_timeout: None,
-            answer_timeout: Some(Span::from_secs(30)),
-            attempts: Attempts::of(1),
-            udp_between: false,
-            refused_together: 1,
-            length_apart: false,
-            tls: None,
-        }),
+        tcp: Some(Tcp { answer_timeout: Some(Span::from_secs(30)), ..asking() }),
     };
     let server = Server {
         service: Span::ZERO,
         service_jitter_mean: Span::ZERO,
         udp_payload: 4096,
-        tcp: Some(server::Tcp {
-            tcp: 0,
-            backlog,
-            connections: None,
-            connections_per_client: None,
-            when_full: WhenFull::Wait,
-            idle_timeout: Span::from_secs(10),
-            first_query_timeout: Span::from_secs(10),
-            half_query_timeout: None,
-            on_query: server::OnQuery::Answer,
-            busy_levels: Vec::new(),
-            queries_per_connection: None,
-            in_order: false,
-            length_apart: false,
-            extra_service: Span::ZERO,
-            half_open: limits,
-            stateless: false,
-            tls: None,
-        }),
+        tcp: Some(server::Tcp { tcp: 0, backlog, half_open: limits, ..listening() }),
     };
     let kinds = [
         ("dns", Kind::DnsClient(client)),

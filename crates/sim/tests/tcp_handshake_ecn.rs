@@ -6,9 +6,9 @@ mod tcp_script;
 
 use narrows_qdisc::Ecn;
 use narrows_sim::Simulation;
-use narrows_sim::plan::dns::client::{Attempts, Reuse, Tcp};
+use narrows_sim::plan::dns::client::Tcp;
 use narrows_sim::plan::dns::exchange::Sizes;
-use narrows_sim::plan::dns::server::{self, WhenFull};
+use narrows_sim::plan::dns::server;
 use narrows_sim::plan::{Kind, Plan};
 use narrows_sim::tcp::{Config, EcnControl, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Span, Time};
@@ -160,38 +160,10 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
     client.think_mean = Span::from_ms(100);
     client.sizes = Sizes::fixed(42, 500);
     client.udp = None;
-    client.tcp = Some(Tcp {
-        tcp: 1,
-        reuse: Reuse::Never,
-        connect_timeout: None,
-        answer_timeout: None,
-        attempts: Attempts::of(1),
-        udp_between: false,
-        refused_together: 1,
-        length_apart: false,
-        tls: None,
-    });
+    client.tcp = Some(Tcp { tcp: 1, ..common::asking() });
     for application in &mut plan.applications {
         if let Kind::DnsServer(server) = &mut application.kind {
-            server.tcp = Some(server::Tcp {
-                tcp: 1,
-                backlog: 256,
-                connections: None,
-                connections_per_client: None,
-                when_full: WhenFull::Wait,
-                idle_timeout: Span::from_secs(10),
-                first_query_timeout: Span::from_secs(10),
-                half_query_timeout: None,
-                on_query: server::OnQuery::Answer,
-                busy_levels: Vec::new(),
-                queries_per_connection: None,
-                in_order: false,
-                length_apart: false,
-                extra_service: Span::ZERO,
-                half_open: server::HalfOpenLimits::LINUX,
-                stateless: false,
-                tls: None,
-            });
+            server.tcp = Some(server::Tcp { tcp: 1, ..common::listening() });
         }
     }
     let simulation = common::run(plan);

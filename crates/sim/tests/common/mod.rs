@@ -335,20 +335,47 @@ pub(crate) fn kept() -> dns::client::Reuse {
     })
 }
 
+/// A client that opens a connection for each query, and waits forever.
+pub(crate) fn asking() -> dns::client::Tcp {
+    dns::client::Tcp {
+        tcp: 0,
+        reuse: dns::client::Reuse::Never,
+        connect_timeout: None,
+        answer_timeout: None,
+        attempts: dns::client::Attempts::of(1),
+        udp_between: false,
+        refused_together: 1,
+        length_apart: false,
+        tls: None,
+    }
+}
+
+/// A server of TCP that takes everything.
+pub(crate) fn listening() -> dns::server::Tcp {
+    dns::server::Tcp {
+        tcp: 1,
+        backlog: 256,
+        connections: None,
+        connections_per_client: None,
+        when_full: dns::server::WhenFull::Wait,
+        idle_timeout: Span::from_secs(10),
+        first_query_timeout: Span::from_secs(10),
+        half_query_timeout: None,
+        on_query: dns::server::OnQuery::Answer,
+        busy_levels: Vec::new(),
+        queries_per_connection: None,
+        in_order: false,
+        length_apart: false,
+        extra_service: Span::ZERO,
+        half_open: dns::server::HalfOpenLimits::LINUX,
+        stateless: false,
+        tls: None,
+    }
+}
+
 impl Dialogue {
     /// A connection for each of three queries.
     pub(crate) fn new() -> Self {
-        let tcp = dns::client::Tcp {
-            tcp: 0,
-            reuse: dns::client::Reuse::Never,
-            connect_timeout: None,
-            answer_timeout: None,
-            attempts: dns::client::Attempts::of(1),
-            udp_between: false,
-            refused_together: 1,
-            length_apart: false,
-            tls: None,
-        };
         let client = dns::client::Client {
             server: 1,
             there: 0,
@@ -363,32 +390,13 @@ impl Dialogue {
             sizes: dns::exchange::Sizes::fixed(40, 745),
             gives_up: None,
             udp: None,
-            tcp: Some(tcp),
-        };
-        let listening = dns::server::Tcp {
-            tcp: 1,
-            backlog: 256,
-            connections: None,
-            connections_per_client: None,
-            when_full: dns::server::WhenFull::Wait,
-            idle_timeout: Span::from_secs(10),
-            first_query_timeout: Span::from_secs(10),
-            half_query_timeout: None,
-            on_query: dns::server::OnQuery::Answer,
-            busy_levels: Vec::new(),
-            queries_per_connection: None,
-            in_order: false,
-            length_apart: false,
-            extra_service: Span::ZERO,
-            half_open: dns::server::HalfOpenLimits::LINUX,
-            stateless: false,
-            tls: None,
+            tcp: Some(asking()),
         };
         let server = dns::server::Server {
             service: Span::from_us(100),
             service_jitter_mean: Span::ZERO,
             udp_payload: 1232,
-            tcp: Some(listening),
+            tcp: Some(listening()),
         };
         Self { client, server }
     }

@@ -11,18 +11,11 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
         first_query_timeout: Span::from_secs(3),
         ..listening()
     };
-    let holders = Kept {
-        idle_timeout: None,
-        queries: None,
-        pipelined: false,
-        shared: false,
-        after_silence: false,
-    };
     // Two workers keep the server's two slots until its idle time-out of 3 s.
     let hold = Client {
         workers: 2,
         queries: Some(1),
-        tcp: Some(Tcp { reuse: Reuse::Kept(holders), ..over_tcp() }),
+        tcp: Some(Tcp { reuse: kept(), ..over_tcp() }),
         ..client()
     };
     let late = Client { start: Time::ZERO + Span::from_secs(1), queries: Some(1), ..client() };
@@ -44,19 +37,12 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
 #[test]
 fn at_a_full_backlog_the_handshake_is_late() {
     let tcp = server::Tcp { connections: Some(1), backlog: 0, ..listening() };
-    let holders = Kept {
-        idle_timeout: None,
-        queries: None,
-        pipelined: false,
-        shared: false,
-        after_silence: false,
-    };
     // One holds the slot, one waits in the backlog (Linux lets in one more than its limit).
     let hold = Client {
         workers: 2,
         queries: Some(1),
         spread: Span::from_ms(200),
-        tcp: Some(Tcp { reuse: Reuse::Kept(holders), answer_timeout: None, ..over_tcp() }),
+        tcp: Some(Tcp { reuse: kept(), answer_timeout: None, ..over_tcp() }),
         ..client()
     };
     let late = Client { start: Time::ZERO + Span::from_secs(1), queries: Some(1), ..client() };
@@ -109,7 +95,7 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     assert_eq!(transports, ["udp", "tcp", "tcp"].repeat(5));
 
     // In the trial close each query over UDP has one.
-    let holder = Client { tcp: Some(Tcp { reuse: forever(), ..over_tcp() }), ..self::client() };
+    let holder = Client { tcp: Some(Tcp { reuse: kept(), ..over_tcp() }), ..self::client() };
     let late = Client { start: Time::ZERO + Span::from_secs(5), ..client };
     let tcp = server::Tcp { connections: Some(1), when_full: WhenFull::Reject, ..listening() };
     let tcp = server::Tcp { idle_timeout: Span::from_secs(100), ..tcp };
@@ -117,16 +103,6 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
     let transports = texts(&run(plan), "attempts", "transport");
     assert_eq!(transports[10..], ["udp", "tcp"].repeat(5));
-}
-
-fn forever() -> Reuse {
-    Reuse::Kept(Kept {
-        idle_timeout: None,
-        queries: None,
-        pipelined: false,
-        shared: false,
-        after_silence: false,
-    })
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod fast_open;
 mod full_servers;
 mod udp;
 
-use common::{numbers, profile, run, table};
+use common::{asking, kept, listening, numbers, profile, run, table};
 use narrows_sim::plan::dns::client::{Attempts, Client, Kept, Reuse, Tcp, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
@@ -48,17 +48,7 @@ fn client() -> Client {
 }
 
 fn over_tcp() -> Tcp {
-    Tcp {
-        tcp: 0,
-        reuse: Reuse::Never,
-        connect_timeout: None,
-        answer_timeout: Some(Span::from_secs(5)),
-        attempts: Attempts::of(1),
-        udp_between: false,
-        refused_together: 1,
-        length_apart: false,
-        tls: None,
-    }
+    Tcp { answer_timeout: Some(Span::from_secs(5)), ..asking() }
 }
 
 fn over_udp() -> Udp {
@@ -77,28 +67,6 @@ fn server() -> Server {
         service_jitter_mean: Span::ZERO,
         udp_payload: 1232,
         tcp: Some(listening()),
-    }
-}
-
-fn listening() -> server::Tcp {
-    server::Tcp {
-        tcp: 1,
-        backlog: 256,
-        connections: None,
-        connections_per_client: None,
-        when_full: WhenFull::Wait,
-        idle_timeout: Span::from_secs(10),
-        first_query_timeout: Span::from_secs(10),
-        half_query_timeout: None,
-        on_query: server::OnQuery::Answer,
-        busy_levels: Vec::new(),
-        queries_per_connection: None,
-        in_order: false,
-        length_apart: false,
-        extra_service: Span::ZERO,
-        half_open: server::HalfOpenLimits::LINUX,
-        stateless: false,
-        tls: None,
     }
 }
 
