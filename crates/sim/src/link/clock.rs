@@ -228,14 +228,7 @@ impl Clock {
 
     /// Returns the state of the queue after [`Link::drain`].
     pub(super) fn queue_state(&self) -> QueueState {
-        let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
-        QueueState {
-            packets: backlog.packets,
-            bytes: backlog.bytes.get(),
-            average: self.queue.average_queue().unwrap_or(f64::NAN),
-            marked_early: counters.marked_early,
-            marked_forced: counters.marked_forced,
-        }
+        QueueState::of(&self.queue)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_qdisc::DropReason;
+use narrows_qdisc::{DropReason, Packet, Qdisc};
 use narrows_units::{Span, Time};
 
 /// The counters and the occupancy of an observed link.
@@ -69,6 +69,19 @@ pub(crate) struct QueueState {
     pub(crate) average: f64,
     pub(crate) marked_early: u64,
     pub(crate) marked_forced: u64,
+}
+
+impl QueueState {
+    pub(super) fn of<P: Packet>(queue: &impl Qdisc<P>) -> Self {
+        let (backlog, counters) = (queue.backlog(), queue.counters());
+        Self {
+            packets: backlog.packets,
+            bytes: backlog.bytes.get(),
+            average: queue.average_queue().unwrap_or(f64::NAN),
+            marked_early: counters.marked_early,
+            marked_forced: counters.marked_forced,
+        }
+    }
 }
 
 impl Observed {

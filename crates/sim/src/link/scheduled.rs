@@ -154,14 +154,7 @@ impl Scheduled {
     }
 
     pub(super) fn queue_state(&self) -> QueueState {
-        let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
-        QueueState {
-            packets: backlog.packets,
-            bytes: backlog.bytes.get(),
-            average: self.queue.average_queue().unwrap_or(f64::NAN),
-            marked_early: counters.marked_early,
-            marked_forced: counters.marked_forced,
-        }
+        QueueState::of(&self.queue)
     }
 
     /// Counts what has been transmitted by `now`.
