@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.figures.marks import mark_dns
-from narrows.report.source import QueueFacts, column, dns_start, queue_facts
+from narrows.report.figures.over_time import over_time
+from narrows.report.source import QueueFacts, column, queue_facts
 from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, VERMILION
 from narrows.results import Run
 
@@ -47,13 +47,8 @@ def backlog(run: Run, link: str) -> Figure:
         )
     if facts is not None:
         top = max(top, _thresholds(axes, facts, scale, unit))
-    style.from_zero(axes, top)
-    axes.set_xlim(0.0, run.end_s)
-    mark_dns(axes, dns_start(run))
     name = f"{facts.label} queue" if facts else "Queue"
-    axes.set_title(f"{name} at {link}: backlog")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel(f"backlog ({unit})")
+    over_time(axes, [run], top, f"{name} at {link}: backlog", f"backlog ({unit})")
     style.below(figure)
     return figure
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.figures.marks import mark_dns
-from narrows.report.source import NONE, column, dns_start
+from narrows.report.figures.over_time import over_time
+from narrows.report.source import NONE, column
 from narrows.report.style import CYCLE
 from narrows.results import Run
 
@@ -37,11 +37,7 @@ def backlogs(
             times, values = column(other.queues, link, "backlog_bytes")
             style.faint(axes, *style.thin(times, values * 1e-3), color)
             top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
-    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
-    style.from_zero(axes, top)
-    mark_dns(axes, dns_start(next(iter(runs.values()))))
-    axes.set_title(f"Backlog of the queue at {link}")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("backlog (kB)")
+    title = f"Backlog of the queue at {link}"
+    over_time(axes, list(runs.values()), top, title, "backlog (kB)")
     style.below(figure, 3)
     return figure

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.figures.marks import mark_dns
-from narrows.report.source import NONE, counter, dns_start
+from narrows.report.figures.over_time import over_time
+from narrows.report.source import NONE, counter
 from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
 from narrows.results import Run
 
@@ -67,7 +67,6 @@ def drop_rate(
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
-    first = next(iter(runs.values()))
     for index, (label, run) in enumerate(runs.items()):
         curves: list[tuple[str, tuple[str, ...], str]] = [
             ("drops", _DROPS, VERMILION if len(runs) == 1 else CYCLE[index % len(CYCLE)])
@@ -87,11 +86,7 @@ def drop_rate(
                 times, values = ewma(*counter(other.queues, link, *names))
                 style.faint(axes, *style.thin(times, values), color)
                 top = max(top, float(values.max()) if len(values) else 0.0)
-    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
-    style.from_zero(axes, top)
-    mark_dns(axes, dns_start(first))
-    axes.set_title(f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("packets/s, average\nover about 1 s (EWMA)")
+    title = f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}"
+    over_time(axes, list(runs.values()), top, title, "packets/s, average\nover about 1 s (EWMA)")
     style.below(figure)
     return figure

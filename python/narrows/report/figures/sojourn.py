@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.figures.marks import mark_dns
-from narrows.report.source import NONE, column, dns_start, queue_facts
+from narrows.report.figures.over_time import over_time
+from narrows.report.source import NONE, column, queue_facts
 from narrows.results import Run
 
 __all__ = ["sojourn"]
@@ -47,16 +47,12 @@ def sojourn(
             style.faint(axes, *style.thin(times, mean), color)
             top = max(top, _largest(mean))
     first = next(iter(runs.values()))
-    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
     facts = queue_facts(first, link) if len(runs) == 1 else None
     if facts is not None and facts.target_ms is not None:
         style.label_line(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
         top = max(top, facts.target_ms)
-    style.from_zero(axes, top)
-    mark_dns(axes, dns_start(first))
-    axes.set_title(f"Time in queue and ring at {link}")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("sojourn (ms)")
+    title = f"Time in queue and ring at {link}"
+    over_time(axes, list(runs.values()), top, title, "sojourn (ms)")
     style.below(figure)
     return figure
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.figures.marks import mark_dns
-from narrows.report.source import NONE, counter, dns_start, queue_facts
+from narrows.report.figures.over_time import over_time
+from narrows.report.source import NONE, counter, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
 
@@ -53,12 +53,7 @@ def utilisation(
     elif facts is not None:
         changes = [(time, rate * 1e-6) for time, rate in facts.rates if time < first.end_s]
         style.label_steps(axes, changes, first.end_s, f"rate\n{changes[-1][1]:g} Mbit/s", INK)
-    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
-    style.from_zero(axes, top)
-    mark_dns(axes, dns_start(first))
-    axes.set_title(f"Throughput of {link}")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("throughput (Mbit/s)")
+    over_time(axes, list(runs.values()), top, f"Throughput of {link}", "throughput (Mbit/s)")
     style.below(figure)
     return figure
 

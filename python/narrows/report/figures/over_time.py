@@ -1,0 +1,53 @@
+"""What figures over time have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from narrows.report import style
+from narrows.report.source import dns_start
+from narrows.report.style import MUTED
+from narrows.results import Run
+
+__all__ = ["over_time"]
+
+
+def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: str) -> None:
+    """Completes axes whose horizontal one is the time of runs.
+
+    Args:
+        axes: What the curves are drawn on.
+        runs: The runs; the first says when DNS started.
+        top: The highest value; the vertical axis starts at zero.
+        title: Of the figure.
+        label: Of the vertical axis.
+    """
+    axes.set_xlim(0.0, max(run.end_s for run in runs))
+    style.from_zero(axes, top)
+    _mark_dns(axes, dns_start(runs[0]))
+    axes.set_title(title)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(label)
+
+
+def _mark_dns(axes: Axes, start_s: float | None) -> None:
+    """A vertical line where the first DNS query was sent, named at its top."""
+    if start_s is None:
+        return
+    low, high = axes.get_xlim()
+    if not low < start_s < high:
+        return
+    axes.axvline(start_s, color=MUTED, linewidth=1.0, zorder=2.5)
+    axes.annotate(
+        "DNS starts",
+        (start_s, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, -2),
+        textcoords="offset points",
+        va="top",
+        ha="left",
+        fontsize=9,
+        color=MUTED,
+    )
