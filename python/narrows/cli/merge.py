@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
+from narrows.cli.run_output import print_run, write_run_report
 
 EXAMPLES = """\
 # The records of one run, copied to one machine.
@@ -49,26 +48,16 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Make one run folder of the records that several machines left."""
-    from narrows.errors import NarrowsError
     from narrows.machines import merge
-    from narrows.results import summary_table
     from narrows.results.folder import check_target
 
     result = merge(records, bound_s=bound / 1e3)
     folder = out or free_folder(Path("runs"), str(result.scenario["name"]))
     check_target(folder)
     result = result.save(folder)
-    try:
-        if report:
-            from narrows.report import write_report
-
-            write_report(result, folder)
-    except (NarrowsError, OSError) as error:
-        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
-    if json_output:
-        print(json.dumps(result.document(), indent=2))
-    else:
-        summary_table(result).print(sys.stdout)
+    if report:
+        write_run_report(result, folder)
+    print_run(result, json_output=json_output)
     if not quiet:
         for flag in result.host["kernel"]["flags"]:
             say(f"flag: {flag}")

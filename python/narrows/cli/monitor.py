@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, Seed, Wait
 from narrows.cli.options import Json, Quiet, Settings, settings
+from narrows.cli.run_output import print_run, write_run_report
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
@@ -105,9 +105,7 @@ def command(
         lab = shared.lab_of(machines, at, clock)
         target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
         return _record(parts, lab, node, link, target, rate=rate, wait=wait, quiet=quiet)
-    from narrows.errors import NarrowsError
     from narrows.monitor import Watch
-    from narrows.results import summary_table
     from narrows.results.folder import check_target
 
     folder = out or free_folder(Path("runs"), f"monitor-{interface or 'all'}")
@@ -122,17 +120,9 @@ def command(
     if result.queues.is_empty():
         raise UserError("no sample was taken; hint: let it run for a second")
     result = result.save(folder)
-    try:
-        if report:
-            from narrows.report import write_report
-
-            write_report(result, folder)
-    except (NarrowsError, OSError) as error:
-        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
-    if json_output:
-        print(json.dumps(result.document(), indent=2))
-    else:
-        summary_table(result).print(sys.stdout)
+    if report:
+        write_run_report(result, folder)
+    print_run(result, json_output=json_output)
     if not quiet:
         if watch.missed:
             say(f"{watch.missed} samples were not taken in time: the machine is busy")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import (
     DEFAULT_BACKEND,
@@ -20,6 +18,7 @@ from narrows.cli.options import (
     Settings,
     settings,
 )
+from narrows.cli.run_output import print_run, write_run_report
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -73,8 +72,7 @@ def command(
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
     from narrows.cli.schedules import schedules
-    from narrows.errors import NarrowsError
-    from narrows.results import RUN_FILE, summary_table
+    from narrows.results import RUN_FILE
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or free_folder(Path("runs"), loaded.name)
@@ -94,20 +92,13 @@ def command(
         return Exit.INTERRUPTED
     try:
         if report:
-            from narrows.report import write_report
-
-            write_report(result, folder)
+            write_run_report(result, folder)
     except KeyboardInterrupt:
         say(f"interrupted; wrote {folder} without its report")
         return Exit.INTERRUPTED
-    except (NarrowsError, OSError) as error:
-        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
     finally:
         # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
-        if json_output:
-            print(json.dumps(result.document(), indent=2))
-        else:
-            summary_table(result).print(sys.stdout)
+        print_run(result, json_output=json_output)
     if not quiet:
         for line in schedules(loaded):
             say(line)
