@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -47,17 +46,8 @@ class Crowd:
 def crowd(bed: Bed, settings: Crowd) -> Iterator[None]:
     """They come and go until the block ends."""
     words = [sys.executable, "-c", PROGRAM, json.dumps(asdict(settings))]
-    with tempfile.TemporaryFile() as log:
-        process = bed.client.start(words, log.fileno())
-        try:
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with tempfile.TemporaryFile() as log, bed.client.running(words, log):
+        yield
 
 
 async def _member(settings: Crowd, number: int) -> None:

@@ -54,6 +54,20 @@ class Namespace:
             env={**os.environ, "PATH": PATH},
         )
 
+    @contextlib.contextmanager
+    def running(self, words: Sequence[str], log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+        """A program inside until the block ends."""
+        process = self.start(words, log)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
     def ip(self, *words: str) -> None:
         """iproute2's `ip`, inside."""
         ip("-n", self.name, *words)

@@ -49,7 +49,7 @@ def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> I
         text = software.configure(Setup(str(folder), str(zone), [SERVER], settings or {}))
         (folder / "config").write_text(text)
         words = software.command(str(folder))
-        with (folder / "log").open("wb") as log, _process(bed, words, log.fileno()) as process:
+        with (folder / "log").open("wb") as log, bed.server.running(words, log) as process:
             _await_answer(bed, program, process, folder / "log")
             yield software.version()
 
@@ -62,7 +62,7 @@ def emulated(bed: Bed, settings: OldServer) -> Iterator[None]:
         LabError: It does not start.
     """
     words = [sys.executable, "-c", PROGRAM, settings.text()]
-    with tempfile.TemporaryFile() as log, _process(bed, words, log.fileno()) as process:
+    with tempfile.TemporaryFile() as log, bed.server.running(words, log) as process:
         until = time.monotonic() + START_S
         while os.pread(log.fileno(), 6, 0) != b"ready\n":
             if process.poll() is not None or time.monotonic() > until:
@@ -76,20 +76,6 @@ PROGRAM = "import sys; from narrows.lab.old_server import main; main(sys.argv[1]
 
 START_S = 20.0
 """How long a server may take to answer."""
-
-
-@contextlib.contextmanager
-def _process(bed: Bed, words: list[str], log: int) -> Iterator[subprocess.Popen[bytes]]:
-    process = bed.server.start(words, log)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _await_answer(bed: Bed, program: str, process: subprocess.Popen[bytes], log: Path) -> None:
