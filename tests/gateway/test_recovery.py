@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from .clients import prefixed, query
-from .conftest import LARGE, SMALL, PeerMaker
+from .conftest import LARGE, SMALL, Lab, PeerMaker
+from .handmade import close
 from .segments import ACK, MODULUS, PSH
 
 NUMBERS = itertools.count()
@@ -43,6 +44,39 @@ def test_each_segment_of_a_reply_may_be_lost(
             client.send(sent.payload, ACK | PSH, seq=sent.seq)
 
     assert client.reply(again=again, lose={lost}) == expected[LARGE]
+
+
+@pytest.mark.parametrize("parts", [False, True], ids=["whole", "in-parts"])
+@pytest.mark.parametrize("first", [SMALL, LARGE], ids=["small", "large"])
+def test_new_data_behind_old_data_counts(
+    lab: Lab,
+    arm: str,
+    peer: PeerMaker,
+    expected: dict[bytes, bytes],
+    version: int,
+    first: bytes,
+    parts: bool,
+) -> None:
+    """RFC 9293, section 3.10.7.4: TCP cuts off what it has and takes the rest."""
+    client = peer(version=version)
+    client.connect()
+    sent = client.send(prefixed(first), ACK | PSH)
+    assert client.reply() == expected[first]
+    stream = sent.payload + prefixed(SMALL)
+    client.seq = (sent.seq + len(stream)) % MODULUS
+    through = arm == "gateway"
+    before = lab.counter("adopted") if through else 0
+
+    def again() -> None:
+        client.send(stream, ACK | PSH, seq=sent.seq)
+
+    if parts:
+        # Half a query goes to the kernel's TCP, which takes the connection over there.
+        client.send(stream[:-20], ACK | PSH, seq=sent.seq)
+    again()
+    assert client.reply(again=again) == expected[SMALL]
+    assert not through or lab.counter("adopted") == before + parts
+    close(client)
 
 
 def test_all_segments_but_the_last_are_lost(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
