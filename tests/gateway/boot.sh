@@ -1,11 +1,12 @@
 #!/bin/sh
-# Boots systemd as PID 1 of the namespaces it is started in (PID, mount, cgroup, UTS and IPC; the network is the caller's).
-# booted.py starts it, and says what that is for.
+# Boots systemd as PID 1 of the namespaces that it is started in (PID, mount, cgroup, UTS and IPC;
+# the network is the caller's). booted.py starts it and says what it is for.
 #
 #   boot.sh FOLDER
 #
-# The root is the machine's own with a layer in memory over it, so that nothing that happens here stays. FOLDER is /srv there.
-# FOLDER/prepare, a shell script, runs in that root before the boot; FOLDER/before lists what the layer holds before that.
+# The root is the machine's own with a layer in memory over it, so nothing here is permanent. FOLDER
+# is /srv there. FOLDER/prepare, a shell script, runs in that root before the boot. FOLDER/before
+# lists what the layer holds before that.
 set -eu
 folder=$1
 mount --make-rprivate /
@@ -16,7 +17,7 @@ mkdir "$layers/upper" "$layers/work" "$layers/root"
 mount -t overlay -o "lowerdir=/,upperdir=$layers/upper,workdir=$layers/work" overlay "$layers/root"
 cd "$layers/root"
 
-# What the machine would change for others is read-only: its settings, and its devices.
+# What would also change the real machine is read-only: its settings and its devices.
 mount -t proc proc proc
 mount --bind proc/sys proc/sys
 mount -o remount,ro,bind proc/sys
@@ -38,7 +39,7 @@ mount --bind "$folder" srv
 mkdir -p srv/layer
 mount --bind "$layers/upper" srv/layer
 
-# Of the machine's units the journal alone: others would mount, load modules, or wait for devices.
+# Only the journal of the machine's units runs: others would mount, load modules, or wait for devices.
 units=lib/systemd/system
 : >etc/fstab
 rm -rf etc/systemd/system/* etc/init.d etc/rc?.d $units/*.wants

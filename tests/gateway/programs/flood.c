@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Sends many TCP segments from made-up addresses, for a bounded time and in a bounded number; prints how many went out.
+ * Sends many TCP segments from made-up addresses, limited in time and number; prints how many it
+ * sent.
  *
  *   flood KIND INTERFACE CLIENT-MAC SERVER-MAC SERVER-IPV4 NUMBER SECONDS RATE SEED
  *
  *   syn    SYNs from 198.18.0.0/15, any port
  *   ack    pure ACKs with random numbers, from the same
- *   query  segments with a whole query (name: QUERY in the environment, wire format in hexadecimal) and random numbers
- *   open   opens connections: SYN, and an ACK for every second SYN/ACK; the rest stays half-open; prints SYN/ACKs too
+ *   query  segments with a whole query and random numbers (QUERY in the environment is its name, in
+ *          wire format and hexadecimal)
+ *   open   opens connections: a SYN, and an ACK for every second SYN/ACK; the others stay half-open;
+ *          also prints the number of SYN/ACKs
  *
- * RATE is in segments a second, 0 for as many as can be.
+ * RATE is in segments per second; 0 means as many as possible.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -91,7 +94,7 @@ struct packet {
 	unsigned char tcp[24];
 } __attribute__((packed));
 
-/* Writes a segment; gives its length. */
+/* Writes a segment, and returns its length. */
 static size_t segment(unsigned char *at, uint32_t source, uint16_t port, uint32_t seq, uint32_t ack, int flags,
 		      size_t data)
 {
@@ -199,7 +202,7 @@ int main(int argc, char **argv)
 		if (rate > 0)
 			while (now() - begin < sent / rate)
 				usleep(100);
-		/* What is answered is read after each batch, and for half a second after the last. */
+		/* Answers are read after each batch, and for half a second after the last. */
 		double last = now();
 		for (int quiet = 0; opens && !quiet;) {
 			ssize_t got = recv(out, in, sizeof(in), MSG_DONTWAIT);

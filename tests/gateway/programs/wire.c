@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * A wire between two interfaces that loses, doubles, delays and reorders TCP segments, by a seeded chance or by their
- * number. Everything else (neighbour discovery, UDP) goes through at once.
+ * A wire between two interfaces that loses, doubles, delays and reorders TCP segments, at random from
+ * a seed or by their number. Everything else (neighbour discovery, UDP) passes at once.
  *
- * Packets belong to classes, by the last byte of the client's address; each class has its own settings and, in each
- * direction, its own random numbers, so that classes side by side do not change each other's chances.
+ * The last byte of the client's address gives a packet's class. Each class has its own settings and,
+ * in each direction, its own random numbers, so that classes do not influence each other.
  *
- * Checksums that a sender left to its network card are completed here, so the receiver gets what a line would carry.
+ * The wire completes checksums that a sender left to its network card, so that the receiver gets what
+ * a line would carry.
  *
  * Commands are lines on stdin; each is answered with one line:
  *   set CLASS SEED LOSS DOUBLE REORDER DELAY REORDER_DELAY   chances in 1/10000, delays in us; counters start anew
- *   drop CLASS DIRECTION NUMBER   loses that segment (from 1) from the client (0) or to it (1), counted from `set` on
- *   count CLASS                   says segments seen from and to the client, lost, doubled, reordered
+ *   drop CLASS DIRECTION NUMBER   loses that segment (from 1) from the client (0) or to it (1), counted
+ *                                 since `set`
+ *   count CLASS                   prints the segments from and to the client, and those lost, doubled,
+ *                                 reordered
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -99,7 +102,7 @@ static void complete(unsigned char *frame, size_t length, struct virtio_net_hdr 
 			sum = (sum & 0xffff) + (sum >> 16);
 		sum = ~sum & 0xffff;
 		if (sum == 0)
-			sum = 0xffff; /* UDP's zero says that there is none */
+			sum = 0xffff; /* in UDP, zero means that there is none */
 		if (at + 2 <= length) {
 			frame[at] = sum >> 8;
 			frame[at + 1] = sum;
@@ -150,7 +153,7 @@ static void carry(int from)
 	}
 	struct class *class = &classes[which];
 	uint64_t *random = &class->random[from], at = now() + class->delay_ns;
-	/* Each is drawn for each segment, so that one chance does not shift another's numbers. */
+	/* Every number is drawn for every segment, so that one setting does not shift another's numbers. */
 	int lose = chance(random, class->loss), twice = chance(random, class->doubled);
 	int late = chance(random, class->reorder);
 	if (++class->seen[from] == class->drop[from] || lose) {
@@ -248,7 +251,7 @@ int main(int argc, char **argv)
 		if (ready[2].revents) {
 			ssize_t got = read(0, line + have, 1);
 			if (got <= 0)
-				return 0; /* who started us has gone */
+				return 0; /* our parent has gone */
 			if (line[have] == '\n' || have == sizeof(line) - 2) {
 				line[have + 1] = 0;
 				command(line);
