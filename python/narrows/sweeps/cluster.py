@@ -197,7 +197,9 @@ class DaskCluster:
                 self._alone.extend(batch)
                 return []
             (item,) = batch
-            values = [axis[1][place] for axis, place in zip(job["axes"], item.places, strict=True)]
+            values = [
+                axis["values"][place] for axis, place in zip(job["axes"], item.places, strict=True)
+            ]
             return [failed_row(item, values, "every worker that ran it died")]
         if type(error).__name__.endswith("CancelledError"):
             raise SweepError(

@@ -208,7 +208,9 @@ class LocalWorkers:
         if self._lost[suspect.run] < ATTEMPTS:
             self._todo.append(suspect)
             return
-        values = [axis[1][place] for axis, place in zip(job["axes"], suspect.places, strict=True)]
+        values = [
+            axis["values"][place] for axis, place in zip(job["axes"], suspect.places, strict=True)
+        ]
         message = f"its worker process died, {ATTEMPTS} times ({why})"
         yield failed_row(suspect, values, message)
 
