@@ -1,11 +1,11 @@
 #!/bin/sh
-# Is it alive? NSD behind the gateway, dig before it, in two network namespaces: each answer over the gateway must be
-# the one that the kernel's own TCP gives. About 20 seconds. Usage, as root, after `make gateway`:
+# Is it alive? dig asks NSD through the gateway, in two network namespaces. Each answer must be the
+# one that the kernel's own TCP gives. About 20 seconds. Usage, as root, after `make gateway`:
 #
 #   crates/gateway/tests/smoke.sh [target/release/narrows-gateway] [native|generic]
 #
-# With QUICK=1 it asks a few names, and once: for slow machines (kernels/run.sh).
-# The client's end of the link has an XDP program too, as native XDP_TX reaches a veth only then.
+# With QUICK=1 it asks a few names only once, for slow machines (kernels/run.sh). The client's end of
+# the link also has an XDP program, because native XDP_TX reaches a veth only then.
 set -eu
 
 gateway=${1:-target/release/narrows-gateway} mode=${2:-native}
@@ -62,7 +62,8 @@ ip -n "$here-c" link set dev v0 xdpdrv obj "$work/pass.o" sec xdp
 		done
 	done
 } >"$work/zone"
-# NSD's rate limit truncates what comes over UDP, and without minimal responses it leaves out more there than over TCP.
+# NSD's rate limit would truncate replies over UDP. Without minimal responses, NSD leaves out more
+# over UDP than over TCP.
 cat >"$work/nsd.conf" <<-END
 	server:
 	  ip-address: 192.0.2.53
@@ -91,7 +92,7 @@ pids="$pids $!"
 
 names="www t1 t5 t6 t16 t48 t120 t230 missing" each="default +noedns +dnssec +ednsopt=10:0102030405060708"
 [ -z "${QUICK:-}" ] || { names="www t48 t120" each=default; }
-# One answer to a file; its name says what was asked.
+# Writes one answer to a file, whose name says what was asked.
 ask() {
 	$client dig +tcp +tries=1 +time=4 "$@" | grep -v -E '^;; (Query time|WHEN|SERVER)|^; <<>>|^;; XFR size|->>HEADER<<-' || true
 }
@@ -152,7 +153,7 @@ if [ -z "${QUICK:-}" ]; then
 	compare "without timestamps"
 fi
 
-# And it was the gateway that gave them, in each of its ways.
+# The gateway gave them, in each of its ways.
 $server "$gateway" status --all --interface v0 --bpffs "$work/bpf" >"$work/status"
 for counter in query reply reply_segmented to_kernel_transfer query_later to_kernel_reply adopted; do
 	if ! grep -qE "^ *$counter +[1-9]" "$work/status"; then

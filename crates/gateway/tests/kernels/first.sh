@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The guest's first process: the machine's files, with what the guest writes above them in memory, become its root.
+# The guest's first process. It makes the machine's files its root, with a layer in memory over them
+# for what the guest writes.
 busybox=/bin/busybox
 end() {
 	echo "first.sh: $1"

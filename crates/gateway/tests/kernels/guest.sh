@@ -1,6 +1,6 @@
 #!/bin/sh
-# In the guest: what this kernel can do by `check`, which tests pass, and whether NSD answers dig through the gateway.
-# Writes into /mnt/results: row, and a file for each program. Ends the guest.
+# Runs in the guest: what `check` says of this kernel, which tests pass, and whether NSD answers dig
+# through the gateway. Writes `row` and a file for each program to /mnt/results, and ends the guest.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/tmp CI=1
 results=/mnt/results root=$(cat /mnt/results/root)
 gateway=$root/target/release/narrows-gateway

@@ -1,13 +1,15 @@
 #!/bin/sh
-# What does each kernel do? Boots kernels as guests of QEMU, with this machine's files (read-only; what the guest writes is
-# in its memory), and runs there the crate's tests with eBPF programs and sockets, and smoke.sh with NSD and dig. QEMU
-# computes each instruction, which is slow; with KVM=1 it uses /dev/kvm. TESTS="smoke xdp_several" runs these alone.
+# What works on each kernel? Boots kernels as guests of QEMU with this machine's files (read-only; a
+# guest's writes stay in its memory). There it runs the crate's tests with eBPF programs and sockets,
+# and smoke.sh with NSD and dig. QEMU emulates each instruction, which is slow; with KVM=1 it uses
+# /dev/kvm. TESTS="smoke xdp_several" runs only these.
 #
 #   crates/gateway/tests/kernels/run.sh [KERNEL...]       # default: 6.1 6.12
 #
-# KERNEL is a version that Debian 12 has in its archive (6.1, 6.12), or the path of a package with a kernel and its modules
-# (linux-image-*.deb; several that belong together, as Ubuntu's linux-image-unsigned-* and linux-modules-*, joined by commas).
-# Debian's kernels are fetched by apt into target/kernels, 180 MB. The last lines of each kernel are its row: what passed.
+# KERNEL is a version in Debian 12's archive (6.1, 6.12), or the path of a package with a kernel and
+# its modules (linux-image-*.deb; join several that belong together by commas, such as Ubuntu's
+# linux-image-unsigned-* and linux-modules-*). apt fetches Debian's kernels into target/kernels,
+# 180 MB. The last lines of each kernel are its row: what passed.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../../../..")
@@ -30,7 +32,7 @@ if ldd "$busybox" >/dev/null 2>&1; then
 fi
 mkdir -p "$work"
 
-# apt with sources, lists and a cache of its own: the machine's stay as they are.
+# apt with its own sources, lists and cache. The machine's stay unchanged.
 apt() {
 	command=$1
 	shift
@@ -89,7 +91,7 @@ guest() { # guest PACKAGES: boots it, and prints what it did
 	cp "$work/tests" "$results/tests"
 	echo "$tests" >"$results/wanted"
 
-	# The first file system: what mounts the machine's files.
+	# The first file system, which mounts the machine's files.
 	first=$work/first
 	rm -rf "$first"
 	mkdir -p "$first/bin" "$first/modules" "$first/proc" "$first/dev" "$first/host" "$first/over" "$first/new"
@@ -108,7 +110,7 @@ guest() { # guest PACKAGES: boots it, and prints what it did
 	install -m 755 "$here/first.sh" "$first/init"
 	(cd "$first" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/first.gz"
 
-	# no_timer_check: on a busy machine the guest misses the ticks that it waits for at its start.
+	# no_timer_check: on a busy machine the guest misses the timer ticks that it waits for at its start.
 	way=tcg,thread=multi
 	[ -z "${KVM:-}" ] || way=kvm
 	timeout 3000 qemu-system-x86_64 -accel $way -cpu max -smp 2 -m 2G -nographic -no-reboot -nic none \
