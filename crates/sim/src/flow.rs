@@ -134,9 +134,15 @@ impl Flows {
         let [this, peer] =
             [socket, socket.other()].map(|end| &connection.ends[end.side()].endpoint);
         let offered = peer.offered_window();
-        // The window that a SYN offers is not scaled; endless data outlasts it.
-        let before = bytes != u64::MAX && this.bytes_acked() == 0;
-        let window = if before { offered.min(u32::from(u16::MAX)) } else { offered };
+        let window = if bytes == u64::MAX {
+            // Endless data sees the window grow to its largest.
+            offered.max(peer.largest_window())
+        } else if this.bytes_acked() == 0 {
+            // The window that a SYN offers is not scaled.
+            offered.min(u32::from(u16::MAX))
+        } else {
+            offered
+        };
         let first = this.write_seq();
         spoken.long_writes.note(LongWrite { from: socket, at: now, first, bytes, window });
     }

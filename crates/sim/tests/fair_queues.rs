@@ -108,7 +108,7 @@ fn qsdrr_takes_its_drops_from_few_flows() {
             (column, last(&simulation, "dropped_overflow"))
         };
         let (mut flows, mut drops) = (0, 0.0);
-        for window in 20..30 {
+        for window in 20..40 {
             let (before, dropped_before) = state(window * 1000);
             let (after, dropped_after) = state(window * 1000 + 200);
             flows += before.iter().zip(&after).filter(|(before, after)| before < after).count();

@@ -29,7 +29,7 @@ fn a_syn_carries_the_options_of_the_configuration() {
     let (_, syn) = client.take_sent()[0];
     let options = SynOptions {
         mss: 1460,
-        window_scale: Some(6),
+        window_scale: Some(7),
         sack_permitted: true,
         ..SynOptions::default()
     };
@@ -80,7 +80,11 @@ fn a_lost_syn_ack_is_repeated_and_a_repeated_syn_answered() {
     let mut server = Script::server(&linux());
     server.gets_syn().sends(&["S. 0:0 ack 1"]);
     server.at(500.0).gets_syn().sends(&["S. 0:0 ack 1"]);
-    server.at(1100.0).sends_at(&[(1024.0, "S. 0:0 ack 1")]);
+    // The timer starts again with the answer (`tcp_check_req`).
+    server.at(1600.0).sends_at(&[(1504.0, "S. 0:0 ack 1")]);
+    // Repeated twice, so the path counts as bad (`tcp_init_transfer`).
+    server.gets(". 1:1 ack 1");
+    assert_eq!(server.endpoint.cwnd(), 1);
 }
 
 #[test]

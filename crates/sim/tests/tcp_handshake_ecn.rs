@@ -179,7 +179,7 @@ fn behind_red_syns_are_marked_instead_of_dropped() {
     for to_server in [true, false] {
         let [data, syn_ack, plus_plus] = CONTROLS.map(|control| handshakes(control, to_server));
         assert!(data.0.len() > 300, "{}", data.0.len());
-        assert!(lost(&data) > data.0.len() / 100, "{to_server}: {}", lost(&data));
+        assert!(lost(&data) >= 5, "{to_server}: {}", lost(&data));
         assert_eq!(lost(&plus_plus), 0, "{to_server}");
         // RFC 5562 helps the SYN-ACK alone, and a mark costs it another round trip.
         assert_eq!(lost(&syn_ack) == 0, !to_server, "{to_server}: {}", lost(&syn_ack));

@@ -73,6 +73,10 @@ class Tcp(Table):
     """Offers window scaling (RFC 7323)."""
     receive_buffer: Annotated[PositiveBytes, at_most(2**30, "1 GiB")] | None = None
     """The largest window that is advertised; at most 1 GiB (RFC 7323)."""
+    receive_autotuning: Switch | None = None
+    """The window starts at 64 KB and grows with what the application reads, and every segment is
+    acknowledged at once while it grows, as in Linux. `false`: the whole window is advertised from
+    the start."""
     acks: Literal["every-segment", "linux", "linux-2.6"] | Delayed | None = None
     """When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
     delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or

@@ -37,7 +37,7 @@ pub(crate) struct Connection {
 }
 
 // A flow with its sender, rows and events should stay below 1000 bytes.
-const _: () = assert!(size_of::<Connection>() <= 392);
+const _: () = assert!(size_of::<Connection>() <= 408);
 
 /// An end of a connection.
 #[derive(Debug)]
@@ -386,7 +386,7 @@ impl End {
         let Self { endpoint, .. } = self;
         if endpoint.is_established() {
             if endpoint.is_silent() {
-                if let Some(header) = endpoint.poll_acknowledgement(cx) {
+                while let Some(header) = endpoint.poll_acknowledgement(cx) {
                     Self::send(endpoint, cx, stamp, &header, network);
                 }
             } else {

@@ -46,8 +46,11 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether window scaling is offered (RFC 7323).
     pub window_scaling: bool,
-    /// The receive buffer: the largest window that is advertised.
+    /// The largest window that is advertised, in bytes (Linux: half of `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
+    /// Whether the window starts at 64 KB and grows with what the application reads, and data out of
+    /// order make it smaller, as in Linux. `false`: it is always `receive_buffer`.
+    pub receive_autotuning: bool,
     /// When acknowledgements are sent.
     pub acks: AckPolicy,
     /// Nagle's algorithm (RFC 9293, 3.7.4, with Minshall's change as in Linux); `false` is

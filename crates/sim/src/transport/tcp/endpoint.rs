@@ -53,7 +53,7 @@ pub struct Endpoint {
 }
 
 // Every flow has two endpoints.
-const _: () = assert!(size_of::<Endpoint>() <= 160);
+const _: () = assert!(size_of::<Endpoint>() <= 168);
 
 /// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ impl Endpoint {
         Some(self.header(cx, outgoing))
     }
 
-    /// Returns whether this end sends only acknowledgements, at most one for each segment.
+    /// Returns whether this end sends only acknowledgements.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         self.sender.is_silent()
@@ -368,9 +368,14 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// Returns the largest window that it offers.
+    /// Returns the window that it last offered, in bytes.
     pub(crate) fn offered_window(&self) -> u32 {
         self.receiver.window()
+    }
+
+    /// Returns the largest window that it could offer, in bytes.
+    pub(crate) fn largest_window(&self) -> u32 {
+        u32::from(u16::MAX) << self.receiver.scale()
     }
 
     /// Returns the sequence number of the next byte that its application writes (`write_seq`).
@@ -480,7 +485,7 @@ impl Endpoint {
             peer_scale: self.receiver.scale(),
             sack: cx.config.sack,
             ecn: cx.config.ecn,
-            window: u32::from(self.receiver.window_field(false)) << self.receiver.scale(),
+            window: u32::from(self.receiver.window_field()) << self.receiver.scale(),
             peer_seq: Seq(1),
             rtt_us: None,
             handshake_lost: false,
@@ -599,7 +604,7 @@ impl Endpoint {
         let mut header = Header {
             seq: outgoing.seq,
             ack: receiver.rcv_nxt,
-            window: receiver.window_field(false),
+            window: receiver.advertise(),
             len: outgoing.len,
             flags: outgoing.flags.with(Flags::ACK),
             ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },

@@ -39,8 +39,9 @@ impl Endpoint {
                     self.phase = Phase::SynReceived;
                     self.take_cookie_option(cx, segment);
                     self.send_syn(cx);
-                } else {
-                    self.syn_due = true;
+                } else if self.receiver.may_answer(cx) {
+                    // `tcp_check_req`: the SYN-ACK was probably lost.
+                    self.send_syn(cx);
                 }
             }
             Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
@@ -149,6 +150,10 @@ impl Endpoint {
         receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
         receiver.sack = config.sack && options.sack_permitted;
         receiver.start(segment.seq + 1, scaled);
+        if self.phase == Phase::Listen {
+            let stamps = if receiver.timestamps { TIMESTAMPS_OPTION } else { 0 };
+            receiver.offer_first_window(config, config.mss - stamps);
+        }
         let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
         let mss = payload(config.mss.min(offered), self.receiver.timestamps);
         let start = &mut self.opening().start;
@@ -167,7 +172,7 @@ impl Endpoint {
     /// Returns the round trip from the SYN or SYN-ACK to the segment that acknowledges it; at least
     /// a microsecond.
     fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<NonZeroU32> {
-        let rtt_us = if self.syn_retries == 0 {
+        let rtt_us = if self.syns_repeated() == 0 {
             Some(elapsed_us(cx.us, self.syn_sent_us))
         } else {
             // RFC 7323: the echo tells which SYN was answered.
@@ -185,6 +190,7 @@ impl Endpoint {
         segment: &Segment,
         rtt_us: Option<NonZeroU32>,
     ) -> Start {
+        let repeated = self.syns_repeated();
         let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         Start {
@@ -196,9 +202,9 @@ impl Endpoint {
             window: u32::from(segment.window) << scale,
             peer_seq: segment.seq,
             rtt_us,
-            handshake_lost: self.syn_retries > 0,
+            handshake_lost: repeated > 0,
             // `tcp_init_transfer`: repeating the SYN a second time costs the initial window.
-            restart_window: restart_window || self.syn_retries > 1,
+            restart_window: restart_window || repeated > 1,
         }
     }
 
@@ -207,9 +213,18 @@ impl Endpoint {
         self.sender.silent_mut().expect("nothing is sent before the handshake is over")
     }
 
+    /// Returns how often the SYN or SYN-ACK was repeated, after a time-out or for a repeated SYN
+    /// (`total_retrans`).
+    fn syns_repeated(&self) -> u32 {
+        match &self.sender {
+            Half::Silent(silent) => silent.syns_repeated(),
+            Half::Active(_) => u32::from(self.syn_retries),
+        }
+    }
+
     pub(super) fn send_syn(&mut self, cx: &Context) {
         self.syn_due = true;
-        if self.syn_retries == 0 {
+        if self.segments_sent == 0 {
             self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
         }
         let timeout = cx.span_to_jiffies(cx.config.initial_rto);
@@ -236,10 +251,10 @@ impl Endpoint {
         if !core::mem::take(&mut self.syn_due) {
             return None;
         }
-        self.segments_sent += 1;
-        if self.syn_retries > 0 {
+        if self.segments_sent > 0 {
             self.sender.count_syn_repeated();
         }
+        self.segments_sent += 1;
         let config = cx.config;
         if self.handshake_ecn == HandshakeEcn::Refuse {
             return Some(self.mark_refusal(cx));
@@ -260,7 +275,7 @@ impl Endpoint {
         Some(Segment {
             seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
             ack: if answer { receiver.rcv_nxt } else { Seq(0) },
-            window: receiver.window_field(true),
+            window: receiver.syn_window_field(),
             len,
             flags,
             ecn,
@@ -276,6 +291,8 @@ impl Endpoint {
     }
 }
 
+/// `TCPOLEN_TSTAMP_ALIGNED`.
+const TIMESTAMPS_OPTION: u16 = 12;
 /// `MAX_TCP_OPTION_SPACE`.
 const MOST_OPTIONS: u16 = 40;
 /// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).

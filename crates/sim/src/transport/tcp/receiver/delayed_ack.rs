@@ -4,8 +4,9 @@
 //! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
 //! segments with PSH), `tcp_incr_quickack`, `tcp_enter_quickack_mode`, `__tcp_ack_snd_check`,
 //! `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_event_ack_sent`, `tcp_cleanup_rbuf`,
-//! `tcp_compressed_ack_kick`. Differences: the application reads each segment at once. The RTT that
-//! bounds SACK compression is the sending half's, which the handshake has measured.
+//! `tcp_compressed_ack_kick`. Differences: the application reads each segment at once. Without
+//! autotuning, the RTT that bounds SACK compression is the sending half's, which the handshake has
+//! measured.
 
 use narrows_units::{Span, Time};
 
@@ -30,6 +31,9 @@ impl Receiver {
             self.observe(cx, header, rto);
         }
         self.check_ce(cx, header.ecn);
+        if cx.config.receive_autotuning {
+            self.fill(cx, header);
+        }
     }
 
     /// Updates what delayed acknowledgements depend on: full segments, and the time between them.
@@ -122,6 +126,7 @@ impl Receiver {
         self.demand_cwr &= !self.first;
         self.first = false;
         self.ack_at = Time::MAX;
+        self.reads_after_ack = self.read();
         if let Some(trouble) = &mut self.trouble {
             trouble.compressed = 0;
             if trouble.is_over() {
@@ -134,7 +139,7 @@ impl Receiver {
     #[inline(always)]
     pub(crate) fn decide(&mut self, cx: &Context, srtt_us: u32) -> Decision {
         if !self.scheduled {
-            Decision::Nothing
+            self.decide_on_window()
         } else if cx.config.acks == AckPolicy::EverySegment {
             Decision::Send
         } else {
@@ -158,19 +163,30 @@ impl Receiver {
             }
             return Decision::Nothing;
         }
+        let enough = unacknowledged > u32::from(self.rcv_mss);
+        if (enough && self.keeps_window()) || (self.quick > 0 && !self.pingpong) || self.now {
+            return Decision::Send;
+        }
         // The application reads at once, so the end of a write is acknowledged when it was read.
+        self.read();
         let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));
-        if unacknowledged > u32::from(self.rcv_mss)
-            || (self.quick > 0 && !self.pingpong)
-            || self.now
-            || (read_out && !gap)
-        {
+        if enough || (read_out && !gap) || (unacknowledged > 0 && self.has_opened()) {
             return Decision::Send;
         }
         if !gap {
             return self.delay(cx, srtt_us);
         }
         self.compress(cx, srtt_us)
+    }
+
+    /// Decides when no acknowledgement is owed: the window alone can be a reason for one.
+    #[inline]
+    fn decide_on_window(&mut self) -> Decision {
+        if core::mem::take(&mut self.reads_after_ack) && self.has_opened() {
+            Decision::Send
+        } else {
+            Decision::Nothing
+        }
     }
 
     /// `tcp_send_delayed_ack`.
@@ -203,6 +219,10 @@ impl Receiver {
     /// SACK compression: after three duplicates, sends at most one acknowledgement in a
     /// millisecond.
     fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let rtt_us = match self.rtt_us() {
+            Some(rtt_us) if srtt_us == 0 || rtt_us < srtt_us => rtt_us,
+            _ => srtt_us,
+        };
         let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else {
             return Decision::Send;
         };
@@ -220,7 +240,7 @@ impl Receiver {
         trouble.compressed += 1;
         self.scheduled = false;
         if trouble.compressed == 1 {
-            let delay = Span::from_us(u64::from(srtt_us) / 20).min(COMPRESSION);
+            let delay = Span::from_us(u64::from(rtt_us) / 20).min(COMPRESSION);
             self.ack_at = self.ack_at.min(cx.now + delay);
         }
         Decision::Nothing

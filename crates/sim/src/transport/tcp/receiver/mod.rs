@@ -1,18 +1,20 @@
 //! The receiving half of an endpoint: order, acknowledgements, ECN echo.
 //!
 //! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`). Differences:
-//! the application reads at once, so the advertised window is always the whole receive buffer;
-//! Linux's slow growth of the window (`rcv_ssthresh`, autotuning) is not modelled. Answers to RST
-//! and SYN have no rate limit of their own (challenge acknowledgements), and RST is never sent.
+//! the application reads at once. Without autotuning, the advertised window is always the whole
+//! receive buffer. Answers to RST and SYN have no rate limit of their own (challenge
+//! acknowledgements), and RST is never sent.
 
 mod delayed_ack;
 mod ecn;
 mod reassembly;
+mod window;
 
 use narrows_units::{Span, Time};
 
 pub(crate) use self::delayed_ack::Decision;
 use self::reassembly::Reassembly;
+use self::window::{Buffer, scale_for};
 use super::clock::Context;
 use super::segment::Header;
 use super::sender::Half;
@@ -27,7 +29,7 @@ pub(crate) struct Receiver {
     /// `rcv_nxt` as last acknowledged.
     rcv_wup: Seq,
     pub(crate) ts_recent: u32,
-    /// The advertised window in bytes, and the shift of its field.
+    /// `rcv_wnd`: the window in bytes that the last acknowledgement advertised.
     window: u32,
     pub(crate) bytes_received: u64,
     /// When a delayed or compressed acknowledgement is sent; `Time::MAX`: none waits.
@@ -35,6 +37,8 @@ pub(crate) struct Receiver {
     /// Allocated when a segment arrives out of order or twice, and kept until everything is in
     /// order and reported.
     trouble: Option<Box<Trouble>>,
+    /// Allocated with the first data, if the window is tuned.
+    buffer: Option<Box<Buffer>>,
     /// `lrcvtime`: the jiffy of the latest data.
     last_data: u32,
     /// `last_oow_ack_time`: the jiffy of the last answer to an old or foreign segment; 0: none yet.
@@ -43,6 +47,7 @@ pub(crate) struct Receiver {
     ato: u32,
     rcv_mss: u16,
     last_small: u16,
+    /// The shift of the window's field.
     scale: u8,
     /// Whether the other end scales windows too.
     pub(crate) scaled: bool,
@@ -55,6 +60,8 @@ pub(crate) struct Receiver {
     /// `ICSK_ACK_PUSHED`: the application will have read everything, and answers at once.
     pushed: bool,
     pushed_again: bool,
+    /// Whether the application has read since an acknowledgement was sent.
+    reads_after_ack: bool,
     /// Whether a bare acknowledgement has to be sent before any data (the handshake's third
     /// segment).
     pub(crate) first: bool,
@@ -103,7 +110,7 @@ impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
         let scale = scale_for(config);
         let most = u32::from(u16::MAX) << scale;
-        Self {
+        let mut receiver = Self {
             rcv_nxt: Seq::default(),
             rcv_wup: Seq::default(),
             ts_recent: 0,
@@ -111,6 +118,7 @@ impl Receiver {
             bytes_received: 0,
             ack_at: Time::MAX,
             trouble: None,
+            buffer: None,
             last_data: 0,
             answered_at: 0,
             ato: 0,
@@ -123,6 +131,7 @@ impl Receiver {
             now: false,
             pushed: false,
             pushed_again: false,
+            reads_after_ack: false,
             pingpong: false,
             first: false,
             timestamps: false,
@@ -131,7 +140,9 @@ impl Receiver {
             ect_seen: false,
             demand_cwr: false,
             fin_received: false,
-        }
+        };
+        receiver.offer_first_window(config, config.mss);
+        receiver
     }
 
     /// Sets the peer's first data byte.
@@ -158,16 +169,20 @@ impl Receiver {
         self.scale
     }
 
-    /// Returns the window in bytes.
+    /// Returns the window that was last advertised, in bytes.
     pub(crate) fn window(&self) -> u32 {
         self.window
     }
 
-    /// Returns the window field of a segment. A SYN's is never scaled.
+    /// Returns the window field of the last segment.
     #[inline]
-    pub(crate) fn window_field(&self, syn: bool) -> u16 {
-        let scale = if syn { 0 } else { self.scale };
-        (self.window >> scale).min(u32::from(u16::MAX)) as u16
+    pub(crate) fn window_field(&self) -> u16 {
+        (self.window.div_ceil(1 << self.scale)).min(u32::from(u16::MAX)) as u16
+    }
+
+    /// Returns the window field of a SYN, which is never scaled.
+    pub(crate) fn syn_window_field(&self) -> u16 {
+        self.window.min(u32::from(u16::MAX)) as u16
     }
 
     /// Returns whether a segment starts where the last one in order ended, and carries timestamps,
@@ -211,7 +226,8 @@ impl Receiver {
                 return Verdict::Dropped;
             }
         }
-        if header.end().before(self.rcv_wup) || header.seq.after(self.rcv_nxt + self.window) {
+        if header.end().before(self.rcv_wup) || header.seq.after(self.rcv_nxt + self.open_window())
+        {
             self.answer_old(cx, header);
             return Verdict::Dropped;
         }
@@ -222,15 +238,8 @@ impl Receiver {
     /// `tcp_send_dupack`.
     #[cold]
     fn answer_old(&mut self, cx: &Context, header: &Header) {
-        // `tcp_oow_rate_limited`: two ends must not answer each other forever.
-        if header.len == 0 && !header.flags.contains(Flags::SYN) {
-            let now = cx.jiffies();
-            if self.answered_at != 0
-                && now.wrapping_sub(self.answered_at) < cx.span_to_jiffies(ANSWERS_APART)
-            {
-                return;
-            }
-            self.answered_at = now;
+        if header.len == 0 && !header.flags.contains(Flags::SYN) && !self.may_answer(cx) {
+            return;
         }
         if header.end() != header.seq && header.seq.before(self.rcv_nxt) {
             self.enter_quick_mode(cx, MOST_QUICK);
@@ -238,6 +247,18 @@ impl Receiver {
             self.set_dsack(header.seq, end);
         }
         self.acknowledge_now();
+    }
+
+    /// `tcp_oow_rate_limited`: returns whether a segment without data that changes nothing may be
+    /// answered. Two ends must not answer each other forever.
+    pub(crate) fn may_answer(&mut self, cx: &Context) -> bool {
+        let now = cx.jiffies();
+        let early = self.answered_at != 0
+            && now.wrapping_sub(self.answered_at) < cx.span_to_jiffies(ANSWERS_APART);
+        if !early {
+            self.answered_at = now;
+        }
+        !early
     }
 
     /// `tcp_data_queue`: takes payload or a FIN.
@@ -250,7 +271,7 @@ impl Receiver {
             self.scheduled = true;
             return;
         }
-        if !seq.before(self.rcv_nxt + self.window) {
+        if !seq.before(self.rcv_nxt + self.open_window()) {
             self.enter_quick_mode(cx, MOST_QUICK);
             self.scheduled = true;
             return;
@@ -258,7 +279,7 @@ impl Receiver {
         if seq.after(self.rcv_nxt) {
             self.check_ce(cx, header.ecn);
             self.scheduled = true;
-            self.queue_out_of_order(header);
+            self.queue_out_of_order(cx, header);
             return;
         }
         if seq.before(self.rcv_nxt) {
@@ -267,6 +288,7 @@ impl Receiver {
         self.advance(end);
         if header.len > 0 {
             self.on_data(cx, header, rto);
+            self.adjust_buffer(cx, end);
         } else {
             self.scheduled = true;
         }
@@ -288,6 +310,7 @@ impl Receiver {
         self.bytes_received += u64::from(header.len);
         self.rcv_nxt = self.rcv_nxt + u32::from(header.len);
         self.on_data(cx, header, rto);
+        self.adjust_buffer(cx, self.rcv_nxt);
     }
 
     /// Returns whether data waits for a hole to be filled.
@@ -304,8 +327,9 @@ impl Receiver {
 
     /// `tcp_data_queue_ofo`.
     #[cold]
-    fn queue_out_of_order(&mut self, header: &Header) {
+    fn queue_out_of_order(&mut self, cx: &Context, header: &Header) {
         let trouble = self.trouble.get_or_insert_default();
+        let known = trouble.queue.holds(header.seq, header.end());
         if header.flags.contains(Flags::FIN) {
             trouble.fin_end = Some(header.end());
         }
@@ -314,6 +338,9 @@ impl Receiver {
             trouble.dsack = None;
         } else if crowded {
             self.flush_compressed();
+        }
+        if cx.config.receive_autotuning && !known {
+            self.keep_waiting(cx, header);
         }
     }
 
@@ -324,6 +351,7 @@ impl Receiver {
         let next = trouble.queue.take_in_order(self.rcv_nxt);
         let empty = trouble.queue.is_empty();
         let fin = trouble.fin_end == Some(next);
+        self.stop_waiting(next.distance(self.rcv_nxt));
         self.advance(next);
         if empty {
             // RFC 5681, 4.2: at once when a gap is filled.
@@ -365,17 +393,10 @@ impl Receiver {
 
     /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.trouble.as_ref().map_or(0, |trouble| trouble.queue.heap_bytes() + size_of::<Trouble>())
+        let trouble =
+            self.trouble.as_ref().map_or(0, |t| t.queue.heap_bytes() + size_of::<Trouble>());
+        trouble + self.buffer.as_ref().map_or(0, |_| size_of::<Buffer>())
     }
-}
-
-/// Returns the smallest shift that lets the field hold the receive buffer
-/// (`tcp_select_initial_window`).
-fn scale_for(config: &Config) -> u8 {
-    if !config.window_scaling {
-        return 0;
-    }
-    (0..14).find(|shift| config.receive_buffer.get() >> shift <= u64::from(u16::MAX)).unwrap_or(14)
 }
 
 /// `sysctl_tcp_invalid_ratelimit`.

@@ -30,6 +30,12 @@ impl Reassembly {
         &self.blocks[..usize::from(self.count)]
     }
 
+    /// Returns whether all of `[seq, end)` is there.
+    pub(crate) fn holds(&self, seq: Seq, end: Seq) -> bool {
+        let at = self.ranges.partition_point(|range| range.1.before(end));
+        self.ranges.get(at).is_some_and(|range| !seq.before(range.0))
+    }
+
     /// Inserts `[seq, end)`. Returns true if so many blocks have changed that a compressed
     /// acknowledgement must not wait. The part that was there already becomes a D-SACK.
     pub(crate) fn insert(&mut self, seq: Seq, end: Seq, dsack: &mut Option<(Seq, Seq)>) -> bool {

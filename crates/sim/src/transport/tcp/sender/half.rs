@@ -444,10 +444,15 @@ impl Silent {
 
     fn tally(&self) -> Tally {
         Tally {
-            retransmitted: u32::from(self.syns_repeated),
+            retransmitted: self.syns_repeated(),
             timeouts: u32::from(self.syn_timeouts),
             ..Tally::default()
         }
+    }
+
+    /// Returns how often the SYN was repeated.
+    pub(crate) fn syns_repeated(&self) -> u32 {
+        u32::from(self.syns_repeated)
     }
 
     /// Returns whether a segment needs no more than this: nothing is in flight, so only its window
