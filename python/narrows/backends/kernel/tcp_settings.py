@@ -18,9 +18,12 @@ Refuse = Callable[[str, str], None]
 _TIMER = (10**9, 4 * 10**9, 10**10)
 """A jiffy at HZ 1000, 250 and 100; the kernel that runs has one of them."""
 
+_UNSENT = 256 << 10
+"""Bytes, of which half are still there when the application writes again."""
+
 _FIXED = {
     *("initial_ssthresh", "reduction", "undo", "limited_transmit", "acks", "ecn_response"),
-    *("initial_rto", "max_rto", "skip_handshake", "timer_rounding"),
+    *("initial_rto", "max_rto", "skip_handshake", "timer_rounding", "receive_autotuning"),
 }
 """What Linux does and no switch changes."""
 
@@ -87,15 +90,18 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     window = settings["receive_buffer"]
     # tcp_adv_win_scale 1: half of a buffer is overhead.
     buffers = f"4096 {min(131_072, 2 * window)} {2 * window}"
-    # A send buffer of any length, as in the simulator. poll(2) calls a socket writable below two
-    # thirds of its buffer, and a segment of 1448 bytes takes 2304 there: what fills the window
-    # needs 2.4 times its length, more with shorter segments.
+    # A send buffer of any length, as in the simulator, from the start: Linux begins with 87 KB,
+    # which ends what a sender may have in flight while a hole is open. poll(2) calls a socket
+    # writable below two thirds of its buffer, and a segment of 1448 bytes takes 2304 there: what
+    # fills the window needs 2.4 times its length, more with shorter segments.
     unlimited = max(4 << 20, 4 * window)
     sysctls = {
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_adv_win_scale": "1",
         "ipv4/tcp_rmem": buffers,
-        "ipv4/tcp_wmem": f"4096 16384 {unlimited}",
+        "ipv4/tcp_wmem": f"4096 {unlimited} {unlimited}",
+        # But no more than this waits there to be sent, or endless data would fill the memory.
+        "ipv4/tcp_notsent_lowat": str(_UNSENT),
         "ipv4/tcp_recovery": "1" if settings["rack"] else "0",
         "ipv4/tcp_early_retrans": "3" if settings["tlp"] else "0",
         "ipv4/tcp_frto": "2" if settings["frto"] else "0",

@@ -27,12 +27,23 @@ class Counters:
 
     def read(self, *names: str) -> dict[str, int]:
         """Counters by their names; 0 where the kernel has none of the name."""
-        found = dict.fromkeys(names, 0)
+        told = self._all()
+        return {name: told.get(name, 0) for name in names}
+
+    def changed(self) -> dict[str, int]:
+        """All counters of TCP that are not zero, by their names."""
+        # Settings among the counters; -1: no limit.
+        settings = {"RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn"}
+        return {
+            name: count for name, count in self._all().items() if count and name not in settings
+        }
+
+    def _all(self) -> dict[str, int]:
+        found: dict[str, int] = {}
         for number in self._files:
             text = os.pread(number, 1 << 16, 0).decode("ascii", "replace")
             lines = [line.split() for line in text.splitlines()]
             for keys, values in zip(lines[::2], lines[1::2], strict=False):
                 if keys[:1] in (["TcpExt:"], ["Tcp:"]):
-                    told = dict(zip(keys, values, strict=False))
-                    found.update({name: int(told[name]) for name in names if name in told})
+                    found.update(zip(keys[1:], map(int, values[1:]), strict=False))
         return found

@@ -73,7 +73,8 @@ def remove(names: Sequence[str]) -> None:
 
 
 def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the kernel says now of queue disciplines, and SYNs without room."""
+    """What the kernel says now of queue disciplines, and what its TCP has counted."""
+    counters = {name: Counters(name).changed() for name in job["namespaces"]}
     return {
         "qdiscs": {
             name: _tc(name, ["-s", "-d", "qdisc", "show"], "").splitlines() for name in job["tc"]
@@ -84,10 +85,11 @@ def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
             ).splitlines()
             for name, device, parent in job["filters"]
         },
+        "counters": {name: counted for name, counted in counters.items() if counted},
         "syns_dropped": {
-            name: count
-            for name in job["namespaces"]
-            if (count := Counters(name).read("TCPReqQFullDrop")["TCPReqQFullDrop"])
+            name: counted["TCPReqQFullDrop"]
+            for name, counted in counters.items()
+            if "TCPReqQFullDrop" in counted
         },
     }
 
