@@ -91,11 +91,11 @@ impl Control {
         }
     }
 
-    /// `ca_ops->init`: the connection is established, and its handshake measured `rtt_us`.
-    pub(crate) fn start(&mut self, now_us: u32, snd_nxt: Seq, rtt_us: Option<u32>) {
+    /// `ca_ops->init`: the connection is established. What the handshake measured is forgotten
+    /// (`bictcp_reset`).
+    pub(crate) fn start(&mut self, now_us: u32, snd_nxt: Seq) {
         if let Self::Cubic(cubic) = self {
             cubic.reset(now_us, snd_nxt);
-            cubic.delay_min_us = rtt_us.unwrap_or(0);
         }
     }
 

@@ -311,7 +311,7 @@ impl Sender {
         if start.restart_window {
             self.window.cwnd = 1;
         }
-        self.control.start(start.at_us, self.snd_nxt, rtt_us);
+        self.control.start(start.at_us, self.snd_nxt);
         self.todo |= todo::NEW;
     }
 

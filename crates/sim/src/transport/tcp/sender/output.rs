@@ -6,7 +6,9 @@
 //! returns one segment. The steps that the kernel takes at the end of a burst are taken when `poll`
 //! has no more segments.
 
-use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED};
+use super::scoreboard::{
+    EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED, UNLISTED,
+};
 use super::{Sender, State, Timer, todo};
 use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::{EcnControl, Flags, Seq};
@@ -62,7 +64,7 @@ impl Sender {
             }
         }
         if self.todo & todo::NEW_FIRST != 0 {
-            let sent = self.poll_new(cx);
+            let sent = if self.must_look_for_lost() { None } else { self.poll_new(cx) };
             if sent.is_some() {
                 return sent;
             }
@@ -81,9 +83,22 @@ impl Sender {
         if self.todo & todo::NEW != 0 { self.poll_burst(cx) } else { None }
     }
 
+    /// Returns whether lost segments go before the next new one. After two segments of a burst,
+    /// Linux waits until they have left the host, and then looks for lost ones first
+    /// (`tcp_small_queue_check`, `tcp_tsq_write`).
+    #[inline]
+    fn must_look_for_lost(&self) -> bool {
+        self.burst >= AT_ONCE && self.lost_out > self.retrans_out
+    }
+
     /// Returns new data, and handles the end of a burst.
     #[inline(always)]
     fn poll_burst(&mut self, cx: &Context) -> Option<Outgoing> {
+        if self.must_look_for_lost()
+            && let Some(position) = self.next_lost()
+        {
+            return Some(self.retransmit(cx, position));
+        }
         let sent = self.poll_new(cx);
         if sent.is_none() {
             self.todo &= !todo::NEW;
@@ -306,7 +321,7 @@ impl Sender {
     pub(super) fn send_again(&mut self, cx: &Context, position: u32) -> Outgoing {
         let delivered = self.delivered;
         let record = self.board.at_mut(position);
-        record.flags |= EVER_RETRANSMITTED;
+        record.flags = (record.flags | EVER_RETRANSMITTED) & !UNLISTED;
         record.sent_us = cx.us;
         record.delivered = delivered;
         let record = *record;
@@ -316,3 +331,7 @@ impl Sender {
         Outgoing { ect, ..self.outgoing(&record) }
     }
 }
+
+/// The segments of a burst that Linux hands to the device at once: its limit is two, or what the
+/// pacing rate sends in a millisecond.
+const AT_ONCE: u32 = 2;

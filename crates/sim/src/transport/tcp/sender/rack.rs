@@ -5,7 +5,7 @@
 //! sequence. The kernel keeps a list in order of sending, and finds the same segments.
 
 use super::ack::Ack;
-use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, Record, SACKED};
+use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, Record, SACKED, UNLISTED};
 use super::undo::PERSIST_ROUNDS;
 use super::{SLACK_US, Sender, State, Timer, todo};
 use crate::transport::tcp::Seq;
@@ -68,12 +68,14 @@ impl Sender {
         let mut position = self.board.head();
         while position != self.board.tail() {
             let record = *self.board.at(position);
-            let waits = record.has(SACKED) || (record.has(LOST) && !record.has(RETRANSMITTED));
+            let waits =
+                record.has(SACKED | UNLISTED) || (record.has(LOST) && !record.has(RETRANSMITTED));
             if !waits && sent_after(self.rack.sent_us, record.sent_us, self.rack.end, record.end())
             {
                 let remaining = self.rack_remaining_us(cx, &record, window_us);
                 if remaining <= 0 {
                     self.mark_lost(position);
+                    self.board.at_mut(position).flags |= UNLISTED;
                 } else {
                     longest = longest.max(remaining as u32);
                 }

@@ -5,7 +5,7 @@
 //! that covers only part of a segment does not mark it (the kernel would split it). Receivers here
 //! SACK what they received, in whole segments.
 
-use super::ack::{Ack, flag, stamp_of};
+use super::ack::{Ack, flag};
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, SACKED};
 use super::{Sender, State};
 use crate::transport::tcp::Seq;
@@ -80,11 +80,9 @@ impl Sender {
             // A segment below snd_una is about to leave the scoreboard.
             if record.end().after(self.snd_una) {
                 if !record.has(SACKED) {
-                    let spurious =
-                        record.has(RETRANS) && ack.echoes_before(stamp_of(cx, record.sent_us));
-                    if !spurious {
-                        self.rack_advance(cx, &record);
-                    }
+                    // The echoed timestamp belongs to data in order, so it says nothing about this
+                    // segment.
+                    self.rack_advance(cx, &record);
                     if record.has(RETRANSMITTED) {
                         // It is not marked lost, so the retransmission is believed to be still in
                         // flight.

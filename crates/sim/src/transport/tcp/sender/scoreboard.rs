@@ -19,7 +19,8 @@ pub(crate) struct Record {
     pub(crate) delivered: u32,
     /// Payload bytes.
     pub(crate) len: u16,
-    /// Its state: `SACKED`, `LOST`, `RETRANSMITTED`, `EVER_RETRANSMITTED`, `FIN`.
+    /// Its state: `SACKED`, `LOST`, `RETRANSMITTED`, `EVER_RETRANSMITTED`, `FIN`, `PSH`,
+    /// `UNLISTED`.
     pub(crate) flags: u8,
 }
 
@@ -39,6 +40,9 @@ pub(crate) const RETRANS: u8 = RETRANSMITTED | EVER_RETRANSMITTED;
 pub(crate) const FIN: u8 = 16;
 /// The segment carries PSH.
 pub(crate) const PSH: u8 = 32;
+/// RACK has found it lost, and does not look at it again until it is retransmitted, even if an undo
+/// says that it is not lost (the kernel takes it from `tsorted_sent_queue`).
+pub(crate) const UNLISTED: u8 = 64;
 
 impl Record {
     /// Returns the sequence number after it.

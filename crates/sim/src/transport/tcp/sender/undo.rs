@@ -1,7 +1,7 @@
 //! Undo of reductions that D-SACK (RFC 3708) or timestamps (Eifel, RFC 3522) show to be needless.
 //!
 //! Source: Linux 6.1 `tcp_may_undo`, `tcp_packet_delayed`, `tcp_undo_cwnd_reduction`,
-//! `tcp_try_undo_recovery`, `_dsack`, `_loss`, `_partial`, and `tcp_init_undo` (as of 6.1.100).
+//! `tcp_try_undo_recovery`, `_dsack`, `_loss`, `_partial`, and `tcp_init_undo` (as of 6.1.192).
 
 use super::ack::Ack;
 use super::scoreboard::{EVER_RETRANSMITTED, LOST};
@@ -22,9 +22,13 @@ impl Sender {
     }
 
     /// `tcp_packet_delayed`: returns whether the acknowledgement answers a segment sent before the
-    /// first retransmission.
+    /// first retransmission, which may not have been sent yet.
     pub(super) fn was_delayed(&self, ack: &Ack) -> bool {
-        self.retrans_stamp != 0 && ack.echoes_before(self.retrans_stamp)
+        if self.retrans_stamp == 0 {
+            self.sack || self.snd_una.before(self.high_seq)
+        } else {
+            ack.echoes_before(self.retrans_stamp)
+        }
     }
 
     /// `tcp_may_undo`.
