@@ -177,7 +177,7 @@ impl Receiver {
     /// Returns the window field of the last segment.
     #[inline]
     pub(crate) fn window_field(&self) -> u16 {
-        (self.window.div_ceil(1 << self.scale)).min(u32::from(u16::MAX)) as u16
+        ((self.window + (1 << self.scale) - 1) >> self.scale).min(u32::from(u16::MAX)) as u16
     }
 
     /// Returns the window field of a SYN, which is never scaled.

@@ -41,7 +41,7 @@ pub(super) struct Buffer {
     /// `rcv_rtt_est`: eight times the round trip; 0: no sample yet. Without timestamps, a round trip
     /// is the time in which a window arrives.
     rtt_us: u32,
-    rtt_from_us: Option<u32>,
+    rtt_from_us: u32,
     rtt_seq: Seq,
     /// `rcv_rtt_last_tsecr`.
     last_echo: u32,
@@ -72,8 +72,9 @@ impl Buffer {
             space_us: cx.us,
             space_seq: next,
             rtt_us: 0,
-            rtt_from_us: None,
-            rtt_seq: next,
+            // The first window is measured from the first data on.
+            rtt_from_us: cx.us,
+            rtt_seq: next + window,
             last_echo: 0,
             advmss,
         }
@@ -86,6 +87,7 @@ impl Buffer {
     }
 
     /// `tcp_rcv_rtt_update`. `by_window`: the sample is the time in which a window arrived.
+    #[inline]
     fn update_rtt(&mut self, sample_us: u32, by_window: bool) {
         let scaled = sample_us.saturating_mul(8);
         if self.rtt_us == 0 || scaled < self.rtt_us {
@@ -112,22 +114,29 @@ impl Buffer {
     /// `tcp_rcv_rtt_measure`.
     #[inline]
     fn measure_by_window(&mut self, cx: &Context, next: Seq, window: u32) {
-        if let Some(from_us) = self.rtt_from_us {
-            if next.before(self.rtt_seq) {
-                return;
-            }
-            self.update_rtt(elapsed_us(cx.us, from_us).max(1), true);
+        if next.before(self.rtt_seq) {
+            return;
         }
+        self.update_rtt(elapsed_us(cx.us, self.rtt_from_us).max(1), true);
         self.rtt_seq = next + window;
-        self.rtt_from_us = Some(cx.us);
+        self.rtt_from_us = cx.us;
     }
 
     /// `tcp_grow_window`. Returns whether the window grows.
+    #[inline]
     fn grow(&mut self, config: &Config, len: u16, in_order: bool, rcv_mss: u16) -> bool {
         let room = self.clamp.min(self.free());
-        if room <= self.ssthresh {
-            return false;
-        }
+        room > self.ssthresh && self.grow_to(room, config, len, in_order, rcv_mss)
+    }
+
+    fn grow_to(
+        &mut self,
+        room: u32,
+        config: &Config,
+        len: u16,
+        in_order: bool,
+        rcv_mss: u16,
+    ) -> bool {
         // What counts of a segment in order is its payload alone (`truesize_adjust`).
         let size = u32::from(len) + if in_order { 0 } else { OVERHEAD };
         let growth = if window_of(size) <= len.into() {
@@ -327,7 +336,8 @@ impl Receiver {
     /// Rounds a window up to what its field can express.
     #[inline]
     fn round_up(&self, window: u32) -> u32 {
-        window.next_multiple_of(1 << self.scale)
+        let below = (1 << self.scale) - 1;
+        (window + below) & !below
     }
 
     /// `tcp_clamp_window`: more has arrived than the buffer holds.
