@@ -34,7 +34,7 @@ PAPER = Paper(
         "within two points.",
         "At 200 ms the FIFO does better here than in the paper, which does not print the queue's "
         "size; RED therefore costs more in comparison.",
-        "With only ECN and 20 ms, narrows gives 50 %, the paper 41 %, and Linux 39 to 52 %. "
+        "With only ECN and 20 ms, narrows gives 51 %, the paper 41 %, and Linux 39 to 52 %. "
         "ARP decides this cell: RED drops the ARP packets of its own routers, the link fails for "
         "a second about twice a minute, and that lets DNS through. Without ARP no query is ever "
         "answered.",
