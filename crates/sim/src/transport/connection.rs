@@ -37,7 +37,7 @@ pub(crate) struct Connection {
 }
 
 // A flow with its sender, rows and events should stay below 1000 bytes.
-const _: () = assert!(size_of::<Connection>() <= 408);
+const _: () = assert!(size_of::<Connection>() <= 392);
 
 /// An end of a connection.
 #[derive(Debug)]

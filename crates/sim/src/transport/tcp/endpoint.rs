@@ -53,7 +53,7 @@ pub struct Endpoint {
 }
 
 // Every flow has two endpoints.
-const _: () = assert!(size_of::<Endpoint>() <= 168);
+const _: () = assert!(size_of::<Endpoint>() <= 160);
 
 /// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -126,13 +126,8 @@ impl Receiver {
         self.demand_cwr &= !self.first;
         self.first = false;
         self.ack_at = Time::MAX;
-        self.reads_after_ack = self.read();
-        if let Some(trouble) = &mut self.trouble {
-            trouble.compressed = 0;
-            if trouble.is_over() {
-                self.trouble = None;
-            }
-        }
+        self.read_after_ack();
+        self.calm_down();
     }
 
     /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
@@ -182,7 +177,7 @@ impl Receiver {
     /// Decides when no acknowledgement is owed: the window alone can be a reason for one.
     #[inline]
     fn decide_on_window(&mut self) -> Decision {
-        if core::mem::take(&mut self.reads_after_ack) && self.has_opened() {
+        if self.has_read_after_ack() && self.has_opened() {
             Decision::Send
         } else {
             Decision::Nothing
@@ -223,14 +218,15 @@ impl Receiver {
             Some(rtt_us) if srtt_us == 0 || rtt_us < srtt_us => rtt_us,
             _ => srtt_us,
         };
-        let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else {
+        let (next, sack) = (self.rcv_nxt, self.sack);
+        let Some(trouble) = self.trouble_mut().filter(|_| sack) else {
             return Decision::Send;
         };
         if trouble.compressed >= MOST_COMPRESSED {
             return Decision::Send;
         }
-        if trouble.compressed_nxt != Some(self.rcv_nxt) {
-            trouble.compressed_nxt = Some(self.rcv_nxt);
+        if trouble.compressed_nxt != Some(next) {
+            trouble.compressed_nxt = Some(next);
             trouble.duplicates = 0;
         }
         if trouble.duplicates < UNCOMPRESSED {
@@ -238,8 +234,9 @@ impl Receiver {
             return Decision::Send;
         }
         trouble.compressed += 1;
+        let first = trouble.compressed == 1;
         self.scheduled = false;
-        if trouble.compressed == 1 {
+        if first {
             let delay = Span::from_us(u64::from(rtt_us) / 20).min(COMPRESSION);
             self.ack_at = self.ack_at.min(cx.now + delay);
         }
@@ -248,7 +245,7 @@ impl Receiver {
 
     /// `tcp_sack_compress_send_ack`.
     pub(super) fn flush_compressed(&mut self) {
-        if self.trouble.as_ref().is_some_and(|trouble| trouble.compressed > 0) {
+        if self.trouble().is_some_and(|trouble| trouble.compressed > 0) {
             self.acknowledge_now();
         }
     }

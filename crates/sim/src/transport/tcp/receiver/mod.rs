@@ -34,11 +34,8 @@ pub(crate) struct Receiver {
     pub(crate) bytes_received: u64,
     /// When a delayed or compressed acknowledgement is sent; `Time::MAX`: none waits.
     ack_at: Time,
-    /// Allocated when a segment arrives out of order or twice, and kept until everything is in
-    /// order and reported.
-    trouble: Option<Box<Trouble>>,
-    /// Allocated with the first data, if the window is tuned.
-    buffer: Option<Box<Buffer>>,
+    /// What most receivers never need.
+    more: Option<Box<More>>,
     /// `lrcvtime`: the jiffy of the latest data.
     last_data: u32,
     /// `last_oow_ack_time`: the jiffy of the last answer to an old or foreign segment; 0: none yet.
@@ -60,8 +57,6 @@ pub(crate) struct Receiver {
     /// `ICSK_ACK_PUSHED`: the application will have read everything, and answers at once.
     pushed: bool,
     pushed_again: bool,
-    /// Whether the application has read since an acknowledgement was sent.
-    reads_after_ack: bool,
     /// Whether a bare acknowledgement has to be sent before any data (the handshake's third
     /// segment).
     pub(crate) first: bool,
@@ -72,6 +67,16 @@ pub(crate) struct Receiver {
     ect_seen: bool,
     demand_cwr: bool,
     pub(crate) fin_received: bool,
+}
+
+/// The state of receivers that have received more than a first window, or not in order.
+#[derive(Clone, Debug, Default)]
+struct More {
+    /// `None`: the window does not change.
+    buffer: Option<Buffer>,
+    /// Allocated when a segment arrives out of order or twice, and kept until everything is in
+    /// order and reported.
+    trouble: Option<Box<Trouble>>,
 }
 
 /// The state that is needed only if the path loses, reorders or duplicates.
@@ -117,8 +122,7 @@ impl Receiver {
             window: config.receive_buffer.get().min(u64::from(most)) as u32,
             bytes_received: 0,
             ack_at: Time::MAX,
-            trouble: None,
-            buffer: None,
+            more: None,
             last_data: 0,
             answered_at: 0,
             ato: 0,
@@ -131,7 +135,6 @@ impl Receiver {
             now: false,
             pushed: false,
             pushed_again: false,
-            reads_after_ack: false,
             pingpong: false,
             first: false,
             timestamps: false,
@@ -313,10 +316,40 @@ impl Receiver {
         self.adjust_buffer(cx, self.rcv_nxt);
     }
 
+    #[inline]
+    fn trouble(&self) -> Option<&Trouble> {
+        self.more.as_ref()?.trouble.as_deref()
+    }
+
+    #[inline]
+    fn trouble_mut(&mut self) -> Option<&mut Trouble> {
+        self.more.as_mut()?.trouble.as_deref_mut()
+    }
+
+    fn new_trouble(&mut self) -> &mut Trouble {
+        self.more.get_or_insert_default().trouble.get_or_insert_default()
+    }
+
+    /// Forgets trouble that is over.
+    #[inline]
+    fn calm_down(&mut self) {
+        if let Some(more) = &mut self.more
+            && let Some(trouble) = &mut more.trouble
+        {
+            trouble.compressed = 0;
+            if trouble.is_over() {
+                more.trouble = None;
+                if more.buffer.is_none() {
+                    self.more = None;
+                }
+            }
+        }
+    }
+
     /// Returns whether data waits for a hole to be filled.
     #[inline]
     pub(crate) fn has_gap(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|trouble| !trouble.queue.is_empty())
+        self.trouble().is_some_and(|trouble| !trouble.queue.is_empty())
     }
 
     #[inline]
@@ -328,13 +361,14 @@ impl Receiver {
     /// `tcp_data_queue_ofo`.
     #[cold]
     fn queue_out_of_order(&mut self, cx: &Context, header: &Header) {
-        let trouble = self.trouble.get_or_insert_default();
+        let sack = self.sack;
+        let trouble = self.new_trouble();
         let known = trouble.queue.holds(header.seq, header.end());
         if header.flags.contains(Flags::FIN) {
             trouble.fin_end = Some(header.end());
         }
         let crowded = trouble.queue.insert(header.seq, header.end(), &mut trouble.dsack);
-        if !self.sack {
+        if !sack {
             trouble.dsack = None;
         } else if crowded {
             self.flush_compressed();
@@ -347,8 +381,9 @@ impl Receiver {
     /// `tcp_ofo_queue`, `tcp_sack_remove`. Returns whether a FIN is reached.
     #[cold]
     fn fill_hole(&mut self) -> bool {
-        let Some(trouble) = self.trouble.as_mut() else { return false };
-        let next = trouble.queue.take_in_order(self.rcv_nxt);
+        let next = self.rcv_nxt;
+        let Some(trouble) = self.trouble_mut() else { return false };
+        let next = trouble.queue.take_in_order(next);
         let empty = trouble.queue.is_empty();
         let fin = trouble.fin_end == Some(next);
         self.stop_waiting(next.distance(self.rcv_nxt));
@@ -363,7 +398,7 @@ impl Receiver {
     /// Returns whether [`take_sack_blocks`](Self::take_sack_blocks) would return any.
     #[inline]
     pub(crate) fn has_sack_blocks(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|trouble| {
+        self.trouble().is_some_and(|trouble| {
             self.sack && (trouble.dsack.is_some() || !trouble.queue.blocks().is_empty())
         })
     }
@@ -371,7 +406,10 @@ impl Receiver {
     /// Returns the SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
     pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else { return blocks };
+        if !self.sack {
+            return blocks;
+        }
+        let Some(trouble) = self.trouble_mut() else { return blocks };
         if let Some((start, end)) = trouble.dsack.take() {
             blocks.push(start, end);
         }
@@ -387,15 +425,14 @@ impl Receiver {
     #[cold]
     fn set_dsack(&mut self, start: Seq, end: Seq) {
         if self.sack {
-            self.trouble.get_or_insert_default().dsack = Some((start, end));
+            self.new_trouble().dsack = Some((start, end));
         }
     }
 
     /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let trouble =
-            self.trouble.as_ref().map_or(0, |t| t.queue.heap_bytes() + size_of::<Trouble>());
-        trouble + self.buffer.as_ref().map_or(0, |_| size_of::<Buffer>())
+        let trouble = self.trouble().map_or(0, |t| t.queue.heap_bytes() + size_of::<Trouble>());
+        trouble + self.more.as_ref().map_or(0, |_| size_of::<More>())
     }
 }
 

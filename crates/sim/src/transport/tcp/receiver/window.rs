@@ -19,7 +19,7 @@ use crate::transport::tcp::clock::{Context, elapsed_us};
 use crate::transport::tcp::segment::Header;
 use crate::transport::tcp::{Config, Seq};
 
-/// The receive buffer of an end that has received data.
+/// The receive buffer of an end that has received more than a first window.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// `sk_rcvbuf`, in bytes.
@@ -47,19 +47,16 @@ pub(super) struct Buffer {
     last_echo: u32,
     /// `advmss`: the payload of the other end's full segments.
     advmss: u16,
+    /// Whether the application has read since an acknowledgement was sent.
+    read_after_ack: bool,
 }
 
 impl Buffer {
-    /// `tcp_init_buffer_space`.
-    fn new(cx: &Context, window: u32, scaled: bool, advmss: u16, next: Seq) -> Self {
+    /// Returns the buffer of an end whose data began at `first`, a round trip ago.
+    fn new(cx: &Context, window: u32, scaled: bool, advmss: u16, first: Seq) -> Self {
         let mss = u32::from(advmss);
         let room = first_room(cx.config);
-        let full = window_of(room);
-        let most = if scaled { u32::MAX } else { u16::MAX.into() };
-        let mut clamp = full.min(most);
-        if clamp > 2 * mss && clamp + mss > full {
-            clamp = (2 * mss).max(full.saturating_sub(mss));
-        }
+        let clamp = first_clamp(room, scaled, mss);
         let ssthresh = window.min(clamp);
         Self {
             room,
@@ -70,13 +67,13 @@ impl Buffer {
             waiting_payload: 0,
             space: ssthresh.min(window).min(FIRST_SEGMENTS * mss),
             space_us: cx.us,
-            space_seq: next,
+            space_seq: first,
             rtt_us: 0,
-            // The first window is measured from the first data on.
             rtt_from_us: cx.us,
-            rtt_seq: next + window,
+            rtt_seq: first + window,
             last_echo: 0,
             advmss,
+            read_after_ack: false,
         }
     }
 
@@ -107,7 +104,12 @@ impl Buffer {
         self.last_echo = echo;
         if header.len >= rcv_mss {
             let delta_ms = cx.timestamp().wrapping_sub(echo).max(1);
-            self.update_rtt(delta_ms.saturating_mul(1000), false);
+            let sample_us = delta_ms.saturating_mul(1000);
+            if self.rtt_us == 0 {
+                // What came before the buffer was needed came in this round trip.
+                self.space_us = self.space_us.wrapping_sub(sample_us);
+            }
+            self.update_rtt(sample_us, false);
         }
     }
 
@@ -216,7 +218,7 @@ impl Receiver {
         let next = self.rcv_nxt;
         let (window, rcv_mss) = (self.window, self.rcv_mss);
         self.clamp_window(cx.config);
-        let buffer = self.buffer(cx, header.seq);
+        let Some(buffer) = self.buffer_of(cx) else { return };
         buffer.unread += u32::from(header.len) + OVERHEAD;
         buffer.measure_by_stamps(cx, header, rcv_mss);
         buffer.measure_by_window(cx, next, window);
@@ -225,11 +227,52 @@ impl Receiver {
         }
     }
 
+    /// Returns the buffer, which is made when more has arrived than the first window that a sender
+    /// sends. It cannot have changed before.
+    #[inline]
+    fn buffer_of(&mut self, cx: &Context) -> Option<&mut Buffer> {
+        if self.buffer().is_none() {
+            if self.bytes_received <= u64::from(FIRST_SEGMENTS * u32::from(cx.config.mss)) {
+                // The first acknowledgement of data offers what `tcp_init_buffer_space` leaves.
+                let mss = u32::from(self.advmss(cx));
+                let clamp = first_clamp(first_room(cx.config), self.scaled, mss);
+                self.window = self.round_up(self.window.min(clamp));
+                return None;
+            }
+            self.make_buffer(cx);
+        }
+        self.buffer_mut()
+    }
+
+    #[cold]
+    fn make_buffer(&mut self, cx: &Context) -> &mut Buffer {
+        let first = Seq(self.rcv_nxt.0.wrapping_sub(self.bytes_received as u32));
+        let made = Buffer::new(cx, self.window, self.scaled, self.advmss(cx), first);
+        self.more.get_or_insert_default().buffer.insert(made)
+    }
+
+    fn advmss(&self, cx: &Context) -> u16 {
+        cx.config.mss - if self.timestamps { 12 } else { 0 }
+    }
+
+    #[inline]
+    fn buffer(&self) -> Option<&Buffer> {
+        self.more.as_ref()?.buffer.as_ref()
+    }
+
+    #[inline]
+    fn buffer_mut(&mut self) -> Option<&mut Buffer> {
+        self.more.as_mut()?.buffer.as_mut()
+    }
+
     /// Takes the payload of a segment out of order into the buffer.
     pub(super) fn keep_waiting(&mut self, cx: &Context, header: &Header) {
         let (sack, rcv_mss) = (self.sack, self.rcv_mss);
         self.clamp_window(cx.config);
-        let buffer = self.buffer(cx, self.rcv_nxt);
+        if self.buffer().is_none() {
+            self.make_buffer(cx);
+        }
+        let Some(buffer) = self.buffer_mut() else { return };
         buffer.waiting += u32::from(header.len) + OVERHEAD;
         buffer.waiting_payload += u32::from(header.len);
         buffer.measure_by_stamps(cx, header, rcv_mss);
@@ -241,7 +284,7 @@ impl Receiver {
 
     /// Notes that `bytes` of the data out of order are now in order.
     pub(super) fn stop_waiting(&mut self, bytes: u32) {
-        if let Some(buffer) = &mut self.buffer {
+        if let Some(buffer) = self.buffer_mut() {
             let part = u64::from(buffer.waiting) * u64::from(bytes);
             let moved = part.checked_div(buffer.waiting_payload.into()).unwrap_or(0) as u32;
             let moved = moved.min(buffer.waiting);
@@ -251,16 +294,33 @@ impl Receiver {
         }
     }
 
-    /// The application reads everything that is in order. Returns whether there was anything.
+    /// The application reads everything that is in order.
     #[inline]
-    pub(super) fn read(&mut self) -> bool {
-        self.buffer.as_mut().is_some_and(|buffer| core::mem::take(&mut buffer.unread) > 0)
+    pub(super) fn read(&mut self) {
+        if let Some(buffer) = self.buffer_mut() {
+            buffer.unread = 0;
+        }
+    }
+
+    /// The application reads everything that is in order, after an acknowledgement was sent.
+    #[inline]
+    pub(super) fn read_after_ack(&mut self) {
+        if let Some(buffer) = self.buffer_mut() {
+            buffer.read_after_ack = core::mem::take(&mut buffer.unread) > 0;
+        }
+    }
+
+    /// Returns whether the application has read since an acknowledgement was sent. Returns true
+    /// only once.
+    #[inline]
+    pub(super) fn has_read_after_ack(&mut self) -> bool {
+        self.buffer_mut().is_some_and(|buffer| core::mem::take(&mut buffer.read_after_ack))
     }
 
     /// `tcp_rcv_space_adjust`, when the application reads up to `copied`.
     #[inline]
     pub(super) fn adjust_buffer(&mut self, cx: &Context, copied: Seq) {
-        if let Some(buffer) = &mut self.buffer {
+        if let Some(buffer) = self.buffer_mut() {
             buffer.adjust(cx, copied);
         }
     }
@@ -268,7 +328,7 @@ impl Receiver {
     /// `tcp_receive_window`: the bytes that the other end may still send.
     #[inline]
     pub(crate) fn open_window(&self) -> u32 {
-        if self.buffer.is_none() {
+        if self.buffer().is_none() {
             return self.window;
         }
         let edge = self.rcv_wup + self.window;
@@ -280,7 +340,7 @@ impl Receiver {
     #[inline]
     pub(super) fn has_opened(&mut self) -> bool {
         let open = self.open_window();
-        let Some(buffer) = &self.buffer else { return false };
+        let Some(buffer) = self.buffer() else { return false };
         if 2 * open > buffer.clamp {
             return false;
         }
@@ -291,13 +351,13 @@ impl Receiver {
     /// Returns whether an acknowledgement would advertise at least the window of the last one.
     #[inline]
     pub(super) fn keeps_window(&mut self) -> bool {
-        self.buffer.is_none() || self.next_window() >= self.window
+        self.buffer().is_none() || self.next_window() >= self.window
     }
 
     /// Returns the window field of a segment that is sent now (`tcp_select_window`).
     #[inline]
     pub(crate) fn advertise(&mut self) -> u16 {
-        if self.buffer.is_some() {
+        if self.buffer().is_some() {
             // The window's right edge never moves back.
             let open = self.open_window();
             self.window = self.next_window().max(self.round_up(open));
@@ -308,7 +368,7 @@ impl Receiver {
     /// `__tcp_select_window`.
     fn next_window(&mut self) -> u32 {
         let mss = u32::from(self.rcv_mss);
-        let Some(buffer) = &self.buffer else { return self.window };
+        let Some(buffer) = self.buffer() else { return self.window };
         let allowed = window_of(buffer.room);
         let full = buffer.clamp.min(allowed);
         let mss = mss.min(full);
@@ -343,29 +403,21 @@ impl Receiver {
     /// `tcp_clamp_window`: more has arrived than the buffer holds.
     #[inline]
     fn clamp_window(&mut self, config: &Config) {
-        let Some(buffer) = &mut self.buffer else { return };
+        let Some(buffer) = self.buffer_mut() else { return };
         let used = buffer.unread + buffer.waiting;
         if used > buffer.room {
-            self.quick = 0;
             buffer.room = used.min(most_room(config)).max(buffer.room);
             if used > buffer.room {
                 buffer.ssthresh = buffer.clamp.min(2 * u32::from(buffer.advmss));
             }
+            self.quick = 0;
         }
-    }
-
-    /// Returns the buffer, which is made when the first data arrives.
-    #[inline]
-    fn buffer(&mut self, cx: &Context, next: Seq) -> &mut Buffer {
-        let (window, scaled) = (self.window, self.scaled);
-        let advmss = cx.config.mss - if self.timestamps { 12 } else { 0 };
-        self.buffer.get_or_insert_with(|| Box::new(Buffer::new(cx, window, scaled, advmss, next)))
     }
 
     /// Returns the round trip in microseconds as the receiver sees it; `None`: not measured.
     #[inline]
     pub(super) fn rtt_us(&self) -> Option<u32> {
-        self.buffer.as_ref().map(|buffer| buffer.rtt_us >> 3)
+        self.buffer().map(|buffer| buffer.rtt_us >> 3)
     }
 }
 
@@ -381,6 +433,19 @@ pub(super) fn scale_for(config: &Config) -> u8 {
     }
     let most = most_room(config).max(MOST_BY_SOCKET);
     (most.ilog2() as u8).saturating_sub(15).min(14)
+}
+
+/// `tcp_init_buffer_space`: what the window may grow to in the first buffer.
+fn first_clamp(room: u32, scaled: bool, mss: u32) -> u32 {
+    let full = window_of(room);
+    let most = if scaled { u32::MAX } else { u16::MAX.into() };
+    let clamp = full.min(most);
+    // One segment is reserved.
+    if clamp > 2 * mss && clamp + mss > full {
+        (2 * mss).max(full.saturating_sub(mss))
+    } else {
+        clamp
+    }
 }
 
 /// `tcp_win_from_space`, with `tcp_adv_win_scale` 1: half of a buffer is overhead.
