@@ -79,7 +79,7 @@ guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend
 	$(BIN)/narrows kernel prepare --kernel 2010
 
 agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1003)
-	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1001)
+	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1003)
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py
