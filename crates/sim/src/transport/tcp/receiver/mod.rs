@@ -386,7 +386,7 @@ impl Receiver {
         let next = trouble.queue.take_in_order(next);
         let empty = trouble.queue.is_empty();
         let fin = trouble.fin_end == Some(next);
-        self.stop_waiting(next.distance(self.rcv_nxt));
+        self.stop_waiting(next.distance(self.rcv_nxt), empty);
         self.advance(next);
         if empty {
             // RFC 5681, 4.2: at once when a gap is filled.

@@ -77,10 +77,16 @@ impl Buffer {
         }
     }
 
+    /// `sk_rmem_alloc`.
+    #[inline]
+    fn used(&self) -> u32 {
+        self.unread.saturating_add(self.waiting)
+    }
+
     /// `tcp_space`: the window for which there is room now.
     #[inline]
     fn free(&self) -> u32 {
-        window_of(self.room.saturating_sub(self.unread + self.waiting))
+        window_of(self.room.saturating_sub(self.used()))
     }
 
     /// `tcp_rcv_rtt_update`. `by_window`: the sample is the time in which a window arrived.
@@ -90,7 +96,7 @@ impl Buffer {
         if self.rtt_us == 0 || scaled < self.rtt_us {
             self.rtt_us = scaled;
         } else if !by_window {
-            self.rtt_us = self.rtt_us - (self.rtt_us >> 3) + sample_us;
+            self.rtt_us = (self.rtt_us - (self.rtt_us >> 3)).saturating_add(sample_us);
         }
     }
 
@@ -102,9 +108,9 @@ impl Buffer {
             return;
         }
         self.last_echo = echo;
-        if header.len >= rcv_mss {
-            let delta_ms = cx.timestamp().wrapping_sub(echo).max(1);
-            let sample_us = delta_ms.saturating_mul(1000);
+        let delta_ms = cx.timestamp().wrapping_sub(echo);
+        if header.len >= rcv_mss && delta_ms < i32::MAX as u32 / 1000 {
+            let sample_us = delta_ms.max(1) * 1000;
             if self.rtt_us == 0 {
                 // What came before the buffer was needed came in this round trip.
                 self.space_us = self.space_us.wrapping_sub(sample_us);
@@ -219,7 +225,7 @@ impl Receiver {
         let (window, rcv_mss) = (self.window, self.rcv_mss);
         self.clamp_window(cx.config);
         let Some(buffer) = self.buffer_of(cx) else { return };
-        buffer.unread += u32::from(header.len) + OVERHEAD;
+        buffer.unread = buffer.unread.saturating_add(u32::from(header.len) + OVERHEAD);
         buffer.measure_by_stamps(cx, header, rcv_mss);
         buffer.measure_by_window(cx, next, window);
         if header.len >= SMALLEST_GROWING && buffer.grow(cx.config, header.len, true, rcv_mss) {
@@ -273,8 +279,8 @@ impl Receiver {
             self.make_buffer(cx);
         }
         let Some(buffer) = self.buffer_mut() else { return };
-        buffer.waiting += u32::from(header.len) + OVERHEAD;
-        buffer.waiting_payload += u32::from(header.len);
+        buffer.waiting = buffer.waiting.saturating_add(u32::from(header.len) + OVERHEAD);
+        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
         buffer.measure_by_stamps(cx, header, rcv_mss);
         // Without SACK the window must not change, or an acknowledgement is no duplicate.
         if sack && buffer.grow(cx.config, header.len, false, rcv_mss) {
@@ -282,15 +288,18 @@ impl Receiver {
         }
     }
 
-    /// Notes that `bytes` of the data out of order are now in order.
-    pub(super) fn stop_waiting(&mut self, bytes: u32) {
+    /// Notes that `bytes` of the data out of order are now in order, or all of them.
+    pub(super) fn stop_waiting(&mut self, bytes: u32, all: bool) {
         if let Some(buffer) = self.buffer_mut() {
             let part = u64::from(buffer.waiting) * u64::from(bytes);
-            let moved = part.checked_div(buffer.waiting_payload.into()).unwrap_or(0) as u32;
-            let moved = moved.min(buffer.waiting);
+            let moved = match part.checked_div(buffer.waiting_payload.into()) {
+                Some(part) if !all => part.min(buffer.waiting.into()) as u32,
+                _ => buffer.waiting,
+            };
             buffer.waiting -= moved;
-            buffer.waiting_payload = buffer.waiting_payload.saturating_sub(bytes);
-            buffer.unread += moved;
+            buffer.waiting_payload =
+                if all { 0 } else { buffer.waiting_payload.saturating_sub(bytes) };
+            buffer.unread = buffer.unread.saturating_add(moved);
         }
     }
 
@@ -404,7 +413,7 @@ impl Receiver {
     #[inline]
     fn clamp_window(&mut self, config: &Config) {
         let Some(buffer) = self.buffer_mut() else { return };
-        let used = buffer.unread + buffer.waiting;
+        let used = buffer.used();
         if used > buffer.room {
             buffer.room = used.min(most_room(config)).max(buffer.room);
             if used > buffer.room {
