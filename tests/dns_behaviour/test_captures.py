@@ -201,6 +201,8 @@ def compare(name: str, rows: Rows) -> None:
         ours, theirs = (tls_ways(each) for each in (rows, kept))
         if name.startswith("dnsdist-https"):
             ours, theirs = without_dates(ours), without_dates(theirs)
+        if name.startswith("bind-https"):
+            ours, theirs = in_any_records(ours), in_any_records(theirs)
         assert ours == theirs
     else:
         assert essence(rows) == essence(kept)
@@ -220,6 +222,25 @@ def without_dates(
         for (number, end), sent in ways.items()
     }
 
+
+def in_any_records(
+    ways: dict[tuple[int, str], list[tuple[str, int]]],
+) -> dict[tuple[int, str], list[tuple[str, int]]]:
+    """What does not hang on the moment.
+
+    BIND's acknowledgement of SETTINGS and its reply come in a TLS record each, or in one.
+    """
+
+    def content(sent: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        rest = [payload - _RECORD for kind, payload in sent[_HANDSHAKE:] if not kind and payload]
+        other = [packet for packet in sent[_HANDSHAKE:] if packet[0]]
+        return [*sent[:_HANDSHAKE], ("", sum(rest)), *other]
+
+    return {way: content(sent) if way[1] == "server" else sent for way, sent in ways.items()}
+
+
+_RECORD = 22
+"""What TLS 1.3 adds to a record: header, type and tag (RFC 8446, 5.2)."""
 
 _HANDSHAKE = 5
 """Segments of dnsdist before its SETTINGS: the SYN-ACK and those of the TLS handshake."""
