@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from narrows.results import RunFolderError
 from narrows.results.compare_sweeps import compare_sweeps
 from narrows.sweeps import SweepError, axes_of, parse_variants, read_plan
 from narrows.sweeps.variants import variant_axis
+from tests.sweep.test_sweep import narrows
 
 RED = {
     "queue.kind": "red",
@@ -44,17 +43,6 @@ queue.avpkt = "1000 B"
 queue.burst = 20
 traffic.burst = "40 kB"
 """
-
-
-def narrows(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "narrows.cli", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_the_command_line_a_plan_and_python_say_the_same(tmp_path: Path) -> None:
