@@ -224,3 +224,19 @@ start = "1 s"
         rtts = rows.get_column("rtt_ms").to_list()
         assert len(rtts) >= 5
         assert rtts == pytest.approx([expected] * len(rtts), abs=0.05)
+
+
+def test_the_processors_time_is_measured_at_the_router(guest: str) -> None:
+    """Each packet that isp forwards is received once; what the shaper sends later comes on top."""
+    result = run(dumbbell(duration="10 s", dns__stubs__start="2 s"), backend=guest)
+    rows = result.tables["processor"].sort("t_s")
+    assert rows.get_column("node").unique().to_list() == ["isp"]
+    for column in ("cpu_s", "turns"):
+        assert rows.get_column(column).diff().min() >= 0  # type: ignore[operator]
+    forwarded = result.queues.sort("t_s").row(-1, named=True)
+    packets = forwarded["sent_packets"] + forwarded["dropped_early"]
+    last = rows.row(-1, named=True)
+    assert packets < last["turns"] < 5 * packets
+    # A packet takes a processor of today tenths of a microsecond to some hundred of them.
+    assert 1e-7 < last["cpu_s"] / packets < 1e-4
+    assert result.summary["processor"]["cpu_s"] == pytest.approx(last["cpu_s"])

@@ -59,6 +59,10 @@ def test_words_are_found_within_their_function_alone() -> None:
     assert edited(function="before", find="first + second", by="first") is None
 
 
+def test_code_can_follow_the_last_line() -> None:
+    assert edited(append="int more;\n") == f"{SOURCE}int more;\n"
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -84,18 +88,19 @@ def test_a_source_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_edits_fit_the_distributions_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["meter", "2010"])
+def test_the_edits_fit_the_distributions_source(tmp_path: Path, name: str) -> None:
     tarballs = sorted(Path("/usr/src").glob("**/linux-source-6.1.tar.*"))
     if not tarballs:
         pytest.skip("the kernel's source is missing: apt-get install linux-source-6.1")
-    kernel = kernels.find("2010")
-    files = sorted({edit.file for edit in kernel.edits})
+    edits = kernels.meter() if name == "meter" else kernels.find(name).edits
+    files = sorted({edit.file for edit in edits})
     # Each file is there once, so that tar need not read to the end.
     words = ["tar", "xf", str(tarballs[0]), "-C", str(tmp_path), "--strip-components=1"]
     members = [f"linux-source-6.1/{file}" for file in files]
     subprocess.run([*words, "--occurrence=1", *members], check=True)
     before = {file: (tmp_path / file).read_text() for file in files}
-    kernels.apply(kernel.edits, tmp_path)
+    kernels.apply(edits, tmp_path)
     assert all((tmp_path / file).read_text() != before[file] for file in files)
 
 

@@ -1,4 +1,4 @@
-"""What runs have beyond the tables of every run: what their kinds of traffic and links record.
+"""What runs have beyond the tables of every run: what kinds of traffic, links and kernels record.
 
 The kinds are asked when a run has something of theirs, as the scenario language takes a while to
 load.
@@ -17,11 +17,12 @@ __all__ = ["extra_table", "records", "summaries", "wanted"]
 
 
 def records() -> Mapping[str, Record]:
-    """What kinds of traffic and links record, by the name of the table."""
+    """What kinds of traffic, links and kernels record, by the name of the table."""
+    from narrows.results.processor import PROCESSOR
     from narrows.scenario.neighbours import NEIGHBOURS
     from narrows.scenario.traffic import RECORDS
 
-    return {**RECORDS, NEIGHBOURS.table.name: NEIGHBOURS}
+    return {**RECORDS, **{record.table.name: record for record in (NEIGHBOURS, PROCESSOR)}}
 
 
 def extra_table(name: str) -> Table | None:

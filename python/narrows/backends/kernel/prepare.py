@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
-from narrows.backends.kernel.kernels import Kernel, apply
+from narrows.backends.kernel.kernels import Kernel, apply, meter
 from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
 from narrows.backends.kernel.workspace import Workspace, workspace
 
@@ -131,9 +131,8 @@ def _build(
         tree = work / "tree"
         tree.mkdir()
         _run(["tar", "xf", str(source), "-C", str(tree), "--strip-components=1"], work)
-    if kernel is not None:
-        told("changing the source", 0.14)
-        apply(kernel.edits, tree)
+    told("changing the source", 0.14)
+    apply([*meter(), *(kernel.edits if kernel is not None else [])], tree)
     told("configuring", 0.15)
     make = ["make", "ARCH=um", "-C", str(tree)]
     _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(CONFIG))

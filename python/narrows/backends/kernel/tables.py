@@ -44,7 +44,9 @@ def read_tables(
         **_calls(folder, job),
     }
     if job["samples"]["queues"] is not None:
-        tables["queues"] = _queues(_read(folder, "queues")["rows"])
+        found = _read(folder, "queues")
+        tables["queues"] = _queues(found["rows"])
+        tables["processor"] = found["processor"]
     if job["samples"]["links"] is not None:
         tables["links"] = _links(_read(folder, "links")["rows"], links, _rates(plan))
     return {name: columns for name, columns in tables.items() if columns}

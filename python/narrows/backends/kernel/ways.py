@@ -142,7 +142,7 @@ def guest_folder(kernel: Kernel | None = None) -> Path:
         kernel: One of another time, instead of the source as it is.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    made_of = CONFIG.read_bytes()
+    made_of = CONFIG.read_bytes() + kernels.METER.read_bytes()
     name = f"guest-{platform.machine()}"
     if kernel is not None:
         made_of += kernel.file.read_bytes()

@@ -434,6 +434,7 @@ class Network:
             entries.append(
                 {
                     "link": way["name"],
+                    "node": self.plan["nodes"][way["from"]],
                     "queue": (name, device),
                     "root_handle": _ROOT,
                     "queue_handle": _QUEUE,

@@ -1,6 +1,7 @@
 """Kernels of other times, by name: what is changed in the source before a guest is built of it.
 
-Each is a TOML file in this folder: a title, the TCP profile that the kernel has then, the version
+`METER` and its edits (`guest.toml`, one folder up) are for every guest. Each kernel of another time
+is a TOML file in this folder: a title, the TCP profile that the kernel has then, the version
 of the source that the edits fit, arguments of the kernel's command line, and the edits.
 """
 
@@ -15,9 +16,12 @@ from pathlib import Path
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.kernels.edits import Edit, apply
 
-__all__ = ["Edit", "Kernel", "apply", "find", "names"]
+__all__ = ["METER", "Edit", "Kernel", "apply", "find", "meter", "names"]
 
 _FOLDER = Path(__file__).parent
+
+METER = _FOLDER.parent / "guest.toml"
+"""The edits of every guest."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,12 @@ class Kernel:
     arguments: Mapping[str, str] = field(default_factory=dict)
     """Of the kernel's command line."""
     edits: Sequence[Edit] = ()
+
+
+@cache
+def meter() -> Sequence[Edit]:
+    """What every guest's source gets: the meter of the processor's time of each node."""
+    return [Edit(**edit) for edit in tomllib.loads(METER.read_text())["edit"]]
 
 
 @cache

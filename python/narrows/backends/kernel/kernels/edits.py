@@ -1,7 +1,7 @@
-"""Edits of a kernel's source: a definition's value, a function's body, or some words in a function.
+"""Edits of a kernel's source: of definitions and functions, and code at the end of a file.
 
-They are found by name, so that they fit every 6.1.x, and none quotes more of the kernel than that.
-A source that they do not fit is refused.
+They find their place by name, so that they fit every 6.1.x, and none quotes more of the kernel than
+that. A source that they do not fit is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Edit", "apply"]
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a file; with `define` and `value`, or `function` and what becomes of it."""
+    """One change of a file: `define` and `value`, `function` and its new text, or `append`."""
 
     file: str
     define: str | None = None
@@ -29,6 +29,8 @@ class Edit:
     find: str | None = None
     by: str | None = None
     """What takes the place of `find` in the function."""
+    append: str | None = None
+    """Code that follows the file's last line."""
 
     def applied(self, text: str) -> str | None:
         """The file's text with this change; None: it does not fit."""
@@ -37,6 +39,8 @@ class Edit:
             pattern = rf"(?m)^(#define[ \t]+{name}[ \t]+)[^\n\\]+?(?=\s*(?:/\*|$))"
             changed, count = re.subn(pattern, rf"\g<1>{self.value}", text)
             return changed if count == 1 else None
+        if self.append is not None:
+            return text + self.append
         if self.function is None:
             return None
         # In the kernel's style the braces of a function are alone on their lines.
@@ -62,7 +66,7 @@ def apply(edits: Sequence[Edit], tree: Path) -> None:
     """
     for edit in edits:
         path = tree / edit.file
-        what = edit.define or edit.function
+        what = edit.define or edit.function or "the end"
         try:
             changed = edit.applied(path.read_text())
         except (OSError, UnicodeDecodeError):

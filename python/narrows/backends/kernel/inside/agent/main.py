@@ -335,7 +335,11 @@ class _Run:
         def work(loop: Loop) -> Callable[[], Any]:
             made = Sampler(told, loop)
             made.start()
-            return lambda: {"gaps": made.gaps, "rows": columns(made.rows)}
+            return lambda: {
+                "gaps": made.gaps,
+                "rows": columns(made.rows),
+                "processor": columns(made.processor),
+            }
 
         return work
 

@@ -1,4 +1,4 @@
-"""Samples of queues and links, from the kernel's counters, at a fixed rate.
+"""Samples of queues, links and the processor, from the kernel's counters, at a fixed rate.
 
 A sample that comes late because the machine stalled is not moved: its time is the time at which it
 was taken, and the samples that fell into the gap are counted.
@@ -6,6 +6,8 @@ was taken, and the samples that fell into the gap are counted.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import struct
 from collections.abc import Mapping
@@ -33,7 +35,14 @@ class Sampler:
         self.rows: list[dict[str, Any]] = []
         self._sockets: dict[str, Netlink] = {}
         self._index: dict[tuple[str, str], int] = {}
+        self.processor: list[dict[str, Any]] = []
+        """What nodes' packets cost the processor, where the kernel has a meter."""
+        self._meters: dict[str, int] = {}
         for entry in self._of:
+            with contextlib.suppress(FileNotFoundError), system.inside(entry["queue"][0]):
+                # What is opened here stays the namespace's.
+                meter = os.open("/proc/thread-self/net/processor", os.O_RDONLY)
+                self._meters.setdefault(entry["node"], meter)
             for namespace, device in (entry["queue"], entry["wire"]):
                 if namespace not in self._sockets:
                     with system.inside(namespace):
@@ -62,6 +71,10 @@ class Sampler:
         }
         for entry in self._of:
             self.rows.append({"t_s": now, "link": entry["link"], **self._row(entry, found)})
+        for node, meter in self._meters.items():
+            spent_ns, turns = map(int, os.pread(meter, 100, 0).split())
+            row = {"t_s": now, "node": node, "cpu_s": spent_ns / 1e9, "turns": turns}
+            self.processor.append(row)
         self._number += 1
         self._loop.at(self._due(), self._sample)
 

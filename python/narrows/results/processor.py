@@ -1,0 +1,123 @@
+"""What nodes' packets cost the processor of a guest kernel: the table `processor`.
+
+A guest that `narrows kernel prepare` built has a meter (`backends/kernel/guest.toml`). Its time is
+that of the machine which runs the guest, not of the run's clock: in virtual time a kernel's work
+takes none of the run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from narrows.records import Column, Figure, Pen, Picture, Record, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
+
+__all__ = ["PROCESSOR", "processor_load"]
+
+
+def processor_load(
+    rows: pl.DataFrame, node: str, end_s: float, *, every_s: float = 1.0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The processor's load that a node's packets make.
+
+    Args:
+        rows: The table `processor` of a run.
+        node: Which node.
+        end_s: Where the run ends, in seconds.
+        every_s: Length of an interval.
+
+    Returns:
+        The intervals' ends in seconds, and the load in each in percent.
+
+    Raises:
+        ValueError: The table has nothing of that node.
+    """
+    import numpy as np
+    import polars as pl
+
+    of_node = rows.filter(pl.col("node") == node).sort("t_s")
+    if of_node.is_empty():
+        raise ValueError(f"the processor's time of {node} was not measured")
+    ends = np.arange(every_s, end_s + 1e-9, every_s)
+    times, spent = (of_node.get_column(name).to_numpy() for name in ("t_s", "cpu_s"))
+    return ends, 100.0 * np.diff(np.interp(ends, times, spent), prepend=spent[0]) / every_s
+
+
+def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
+    import polars as pl
+
+    last = rows.group_by("node").agg(pl.col("cpu_s", "turns").last())
+    spent, turns = float(last.get_column("cpu_s").sum()), int(last.get_column("turns").sum())
+    return {
+        "cpu_s": spent,
+        "load_percent": 100.0 * spent / end_s if end_s else None,
+        "turn_us": 1e6 * spent / turns if turns else None,
+    }
+
+
+def _load_says(figures: Mapping[str, Any]) -> str | None:
+    return (
+        f"Lines over time: packets took {figures['cpu_s']:.3g} s of the processor in all, "
+        f"{figures['turn_us']:.3g} us each time that the kernel worked on them."
+    )
+
+
+def _draw_load(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        for node in rows.get_column("node").unique(maintain_order=True):
+            ends, load = processor_load(rows, node, rows.get_column("t_s").max())  # type: ignore[arg-type]
+            pen.series(node if len(runs) == 1 else f"{label}, {node}", ends, load)
+    pen.from_zero()
+
+
+PROCESSOR = Record(
+    table=Table(
+        "processor",
+        "what a node's packets have cost the guest's processor until a sample; nodes whose queues "
+        "are monitored, in guests that `narrows kernel prepare` built",
+        (
+            Column("t_s", "f64", "s", "When, by the run's clock."),
+            Column("node", "string", "", "Whose packets."),
+            Column(
+                "cpu_s",
+                "f64",
+                "s",
+                "Time that the machine has computed for them since the kernel started: receiving, "
+                "routing, queueing, and sending, without system calls of processes.",
+            ),
+            Column(
+                "turns",
+                "u64",
+                "",
+                "How often the kernel began to work on a packet that arrived, or on a queue.",
+            ),
+        ),
+    ),
+    title="processor",
+    figures=(
+        Figure("cpu_s", "processor time of packets", "s", doc="Of the nodes together."),
+        Figure("load_percent", "processor load", "%", doc="`cpu_s` over the run's length."),
+        Figure("turn_us", "processor time of a turn", "us", doc="`cpu_s` over `turns`."),
+    ),
+    summarise=_summarise,
+    pictures=(
+        Picture(
+            "processor",
+            title="What packets cost the processor",
+            x="time (s)",
+            y="load, % of a core",
+            caption=(
+                "Measured: the time that this machine computed for a node's packets, over the "
+                "run's time. Without a network card's interrupts, and the meter's own two looks at "
+                "the clock included."
+            ),
+            says=_load_says,
+            draw=_draw_load,
+        ),
+    ),
+)
