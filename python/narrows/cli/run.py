@@ -18,7 +18,7 @@ from narrows.cli.options import (
     Settings,
     settings,
 )
-from narrows.cli.run_output import print_run, write_run_report
+from narrows.cli.run_output import print_run, with_report_loaded, write_run_report
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -83,7 +83,7 @@ def command(
                 seed=seed,
                 out=folder,
                 backend=backend,
-                progress=update,
+                progress=with_report_loaded(update) if report else update,
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,26 @@ from narrows.cli.failure import UserError
 if TYPE_CHECKING:
     from narrows.results import Run
 
-__all__ = ["print_run", "write_run_report"]
+__all__ = ["print_run", "with_report_loaded", "write_run_report"]
+
+
+def with_report_loaded(update: Callable[[float], object]) -> Callable[[float], object]:
+    """The same progress; meanwhile what draws the report is loaded, which takes two seconds.
+
+    A thread does it from the first progress on, when nothing can be refused any more and the run's
+    work is another process's or the simulator's, which does not hold Python's lock.
+    """
+    loading: list[threading.Thread] = []
+
+    def also(done: float) -> None:
+        if not loading:
+            # No daemon: one that is ended while it loads a C library may crash the interpreter.
+            load = threading.Thread(target=importlib.import_module, args=["narrows.report"])
+            loading.append(load)
+            loading[0].start()
+        update(done)
+
+    return also
 
 
 def write_run_report(run: Run, folder: Path) -> None:
