@@ -1,14 +1,18 @@
 """Dana, Malekloo 2010: the test bed, its claims, and the model of the router's processor."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from narrows import Scenario, run
+from narrows.backends import get
 from narrows.reproduce import Measured, reproduce, select
 from narrows.reproduce.claims import Claim
 from narrows.reproduce.dana_2010 import PAPER
+from narrows.reproduce.dana_2010.measure import measure
 from narrows.reproduce.runner import run_one
 from narrows.results.router_cpu import Costs, router_cpu
 
@@ -53,6 +57,55 @@ def test_every_cell_under_every_row_is_a_scenario_of_its_own() -> None:
                 settings = {**cell.set, **row.settings(cell)}
                 other = str(Scenario.load(FOLDER / cell.scenario, set=settings).plan(1))
                 assert other != base, (cell.name, row.name)
+
+
+def test_a_kernel_can_run_every_cell() -> None:
+    linux = get("kernel-virtual")
+    for cell in PAPER.cells:
+        given = {**cell.set, **PAPER.on_kernel(cell)}
+        assert not linux.refusals(Scenario.load(FOLDER / cell.scenario, set=given)), cell.name
+        # Nothing but TCP and RED is another.
+        assert linux.refusals(Scenario.load(FOLDER / cell.scenario, set=cell.set)), cell.name
+
+
+def test_red_has_the_same_thresholds_on_linux() -> None:
+    """Bytes, in packets of 1500; tc(8) makes a weight of 2^-9 from `burst` (tc_red_eval_ewma)."""
+    for cell in ("red", "ecn", "red-small"):
+        given = {**PAPER.cell(cell).set, **PAPER.on_kernel(PAPER.cell(cell))}
+        plan = Scenario.load(FOLDER / "ds1.toml", set=given).plan(1)
+        (link,) = (link for link in plan["links"] if link["name"] == "ds1.forward")
+        red = link["queue"]["red"]
+        assert red["limit"] == 1500 * (50 if cell == "red-small" else 100)
+        assert (red["min"], red["max"]) == (25 * 1500, 75 * 1500)
+        assert red["probability"] == 0.1
+        burst = red["burst"]
+        needed = burst + 1 - red["min"] / red["avpkt"]
+        fits = [log for log in range(1, 32) if needed <= (1 - (1 - 2**-log) ** burst) * 2**log]
+        assert fits[0] == 9
+        assert (red["ecn"], red["harddrop"]) == (cell == "ecn", cell == "ecn")
+
+
+def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
+    """The simulator tells delays and RED's average; hidden, they are found again."""
+    cell = PAPER.cell("red")
+    short = {"duration": "200 s", "traffic.ftp.start": "100 s"}
+    path = FOLDER / cell.scenario
+    result = run(Scenario.load(path, set={**cell.set, **PAPER.on_kernel(cell), **short}))
+    hidden = result.queues.with_columns(
+        pl.lit(None, pl.Float64).alias(name)
+        for name in ("sojourn_mean_ms", "sojourn_max_ms", "average_bytes")
+    )
+    of_a_kernel = replace(result, backend="kernel", tables={**result.tables, "queues": hidden})
+    told = measure(of_a_kernel)
+    known = measure(result)
+    assert told["average_s"] == pytest.approx(known["average_s"], abs=1.0)
+    assert told["average_s"] > 105
+    # A sample has what is in front of a packet; the packet itself takes 7.8 ms.
+    assert told["delay"] == pytest.approx(known["delay"], abs=16.0)
+    assert told["delay"] > 150
+    for figure in ("drops", "buffer", "utilisation", "first_drop_s"):
+        assert told[figure] == known[figure]
+    assert np.isnan(told["cpu_late"])
 
 
 def test_orders_are_differences() -> None:

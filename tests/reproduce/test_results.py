@@ -32,6 +32,17 @@ def test_the_readme_shows_the_committed_result(paper: Paper) -> None:
     assert filled(text, result(paper)) == text, HINT
 
 
+def test_the_readme_shows_the_result_on_a_kernel() -> None:
+    (paper,) = (paper for paper in papers() if paper.key == "D")
+    text = (paper.folder / "README.md").read_text(encoding="utf-8")
+    found = json.loads((paper.folder / "kernel.json").read_text(encoding="utf-8"))
+    assert "<!-- from kernel.json: verdicts -->" in text
+    assert filled(text, found, "kernel.json") == text, "run make results RESULTS=D-kernel"
+    claims = {claim.key for claim in paper.claims}
+    assert {(entry["id"], entry["metric"]) for entry in found["claims"]} == claims
+    assert {entry["backend"] for entry in found["claims"]} == {"kernel-virtual"}
+
+
 @every_paper
 def test_the_result_is_of_todays_claims(paper: Paper) -> None:
     claims = {claim.key: claim for claim in paper.claims}

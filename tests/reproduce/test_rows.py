@@ -54,6 +54,25 @@ def test_cells_and_rows_have_seeds_of_their_own() -> None:
     assert sorted(other) == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]
 
 
+def test_a_kernel_has_settings_of_its_own_below_a_rows() -> None:
+    rows = [Row("other", "", {"x": "20"}), Row("simulated", "", {"x": "30"}, on_kernel=False)]
+    subject = paper([above(5.0, "a")], rows, on_kernel=lambda cell: {"x": "1", "of": cell.name})
+    execute = Counted()
+    outcome = reproduce(subject, rows=rows, seeds=2, backend="kernel-virtual", execute=execute)
+    assert [row.name for row in outcome.rows] == ["other"]
+    assert {frozenset(set.items()) for _, _, set in execute.ran} == {
+        frozenset({("x", "1"), ("of", "a")}),
+        frozenset({("x", "20"), ("of", "a")}),
+    }
+    execute = Counted()
+    reproduce(subject, rows=rows, seeds=2, execute=execute)
+    assert {frozenset(set.items()) for _, _, set in execute.ran} == {
+        frozenset(),
+        frozenset({("x", "20")}),
+        frozenset({("x", "30")}),
+    }
+
+
 def test_quick_settings_go_on_top() -> None:
     execute = Counted()
     subject = paper([above(5.0, "a")], [], quick={"x": "3", "duration": "1 s"})

@@ -41,6 +41,8 @@ class Row:
     """Figures that claims read instead, by the usual one's name: another definition of it."""
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
     """Further settings, where keys have other names in other cells' scenarios."""
+    on_kernel: bool = True
+    """Whether a kernel can have it; rows without are left out there."""
 
     @property
     def runs_again(self) -> bool:

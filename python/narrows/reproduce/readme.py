@@ -1,5 +1,7 @@
 """The generated parts of a reproduction's README, from the `result.json` beside it.
 
+Another file beside it, such as the `kernel.json` of runs on a kernel, may stand in its place.
+
 Each part is between two comments. The first says which part it is:
 
     <!-- from result.json: summary -->
@@ -22,18 +24,24 @@ from narrows.reproduce.output import number
 
 __all__ = ["filled"]
 
-_PART = re.compile(r"(<!-- from result\.json: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-
 Entry = Mapping[str, Any]
 
 
-def filled(text: str, result: Entry) -> str:
-    """A README with its parts as `result`, the content of a `result.json` of one paper, has them.
+def filled(text: str, result: Entry, file: str = "result.json") -> str:
+    """A README with its parts of a file as the file has them.
+
+    Args:
+        text: The README.
+        result: The file's content, of one paper.
+        file: Its name.
 
     Raises:
         KeyError: A part is of a table that the result does not have.
     """
-    return _PART.sub(lambda found: found[1] + _part(found[2], result) + found[4], text)
+    part = rf"(<!-- from {re.escape(file)}: (.+?) -->\n)(.*?)(<!-- end -->)"
+    return re.sub(
+        part, lambda found: found[1] + _part(found[2], result) + found[4], text, flags=re.DOTALL
+    )
 
 
 def _part(what: str, result: Entry) -> str:

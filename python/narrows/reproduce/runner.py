@@ -34,13 +34,16 @@ class Job:
     cell: Cell
     row: Row | None
     seed: int
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Settings on top of the cell's, for the backend."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of all."""
 
     @property
     def settings(self) -> dict[str, str]:
-        """The cell's settings with the sensitivity row's on top."""
-        return {**self.cell.set, **(self.row.settings(self.cell) if self.row else {}), **self.extra}
+        """The cell's settings with the backend's and the sensitivity row's on top."""
+        row = self.row.settings(self.cell) if self.row else {}
+        return {**self.cell.set, **self.instead, **row, **self.extra}
 
     @property
     def label(self) -> str:
@@ -110,8 +113,10 @@ def reproduce(
     if paper.execute is not None:
         # The paper's own code measures real programs.
         backend = "kernel"
+    on_kernel = backend.startswith("kernel")
+    rows = [row for row in rows if row.on_kernel or not on_kernel]
     outcome = Outcome(
-        paper=paper, claims=chosen, seeds=numbers, backend=backend, rows=list(rows), quick=quick
+        paper=paper, claims=chosen, seeds=numbers, backend=backend, rows=rows, quick=quick
     )
     pairs = cells_to_run(paper, chosen, rows, against)
     lacking = {cell.name: paper.lacks(cell) for _, cell in pairs}
@@ -123,7 +128,13 @@ def reproduce(
     )
     # Seeds outermost, so that an interrupted reproduction has some seeds of every cell.
     plan = [
-        Job(cell, row, seed, {**paper.quick, **cell.quick} if quick else {})
+        Job(
+            cell,
+            row,
+            seed,
+            paper.on_kernel(cell) if on_kernel else {},
+            {**paper.quick, **cell.quick} if quick else {},
+        )
         for seed in numbers
         for row, cell in pairs
         if (row is None or seed <= paper.row_seeds) and seed <= (cell.seeds or seed)

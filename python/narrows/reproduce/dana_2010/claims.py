@@ -303,9 +303,11 @@ _REASONS = {
     "D4": "TCP answers drops: a shorter queue means smaller windows, and those need a higher drop "
     "rate for the same throughput. No load that was tried gives the paper's whole order.",
     "D5": "A link whose queue never runs empty is always busy, whatever drops.",
-    "D6": "The model's CPU rises by less than 0.1 points at the first drop, and RED's stays higher "
-    "for its averaging. The paper prints no levels.",
-    "D7": "The model's CPU differs by hundredths of a point between the two.",
+    "D6": "A first drop raises the model's CPU by less than 0.1 points, and RED's stays higher for "
+    "its averaging. Measured on Linux, it changes by thousandths of a point, less than the "
+    "measurement's noise. The paper prints no levels.",
+    "D7": "The CPU of the two differs by hundredths of a point in the model, and by thousandths as "
+    "measured on Linux.",
     "D8": "Delay and its variation have the buffer's order. Drops and utilisation have not, for "
     "the reasons of D4 and D5.",
 }

@@ -57,9 +57,10 @@ _FIGURES = (
     (
         "figure-8",
         "cpu",
-        "router CPU, % (model)",
-        "Figure 8: router A's processor, by a model that counts what is done to each packet. "
-        "The paper: it rises when a queue starts dropping, and is about the same afterwards.",
+        "router CPU, %",
+        "Figure 8: router A's processor: in the simulator by a model that counts what is done to "
+        "each packet, on a guest kernel measured. The paper: it rises when a queue starts "
+        "dropping, and is about the same afterwards.",
     ),
 )
 _SMOOTHED = {"drops": 10, "utilisation": 10, "cpu": 10, "buffer": 1}

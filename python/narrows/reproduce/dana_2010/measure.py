@@ -2,6 +2,11 @@
 
 Averages over time are from the moment at which the load begins, since the paper's figures are of a
 network that does nothing before. Curves are running averages where the paper says "average".
+
+A kernel tells neither how long packets waited nor RED's average. Both follow from its samples of
+the queue, ten a second: a FIFO at a constant rate delays a packet by what is in front of it, and
+the average moves with each packet that arrives. In return a guest kernel measures the processor's
+time at router A, where the simulator has a model.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from narrows.reproduce.claims import Measured, Series
+from narrows.results.processor import processor_load
 from narrows.results.router_cpu import COSTS, router_cpu
 
 if TYPE_CHECKING:
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 
 QUEUE = "ds1.forward"
 RETURNING = "ds1.backward"
+ROUTER = "A"
+RATE_BIT_S = 1.544e6
+"""Of the DS1 link."""
 
 LOADED_S = 100.0
 """From here on there is load."""
@@ -36,6 +45,9 @@ AROUND_S = 15.0
 """So long before and after the first drop, the processor is looked at."""
 MINIMUM_PACKETS = 25.0
 """RED's minimum threshold."""
+PACKET_BYTES = 1500.0
+WEIGHT = 1.0 / 512.0
+"""Of a packet in RED's average."""
 
 COST_VARIANTS = {
     "": COSTS,
@@ -56,8 +68,9 @@ def measure(run: Run) -> Measured:
     these in the minute after 192 s); `delay`, `delay_early`, `delay_late` (ms, means); `variation`
     (ms squared: variance of the delay about its mean in that part) and `jitter` (ms: mean change
     between samples), each also `_early` and `_late`; `drops`, `marks`; `utilisation` (percent);
-    `cpu_before` and `cpu_after` the first drop (percent; with other costs under a suffix),
-    `cpu_second` (from the second minute to 156 s) and `cpu_late`; `drops_follow_share`
+    `cpu_before` and `cpu_after` the first drop (percent; with other costs under a suffix, where it
+    is a model), `cpu_second` (from the second minute to 156 s) and `cpu_late` (NaN: a kernel
+    without a meter); `drops_follow_share`
     (correlation, over connections, of retransmissions with what the receiver got).
 
     `curves`, against seconds: `buffer` (packets), `delay` and `variation` (running averages, ms and
@@ -72,7 +85,7 @@ def measure(run: Run) -> Measured:
         raise RuntimeError(f"{QUEUE} was not monitored")
     times = _floats(samples, "t_s")
     backlog = _floats(samples, "backlog_packets")
-    delay = _floats(samples, "sojourn_mean_ms")
+    delay = _delays(samples)
     sent = np.diff(_floats(samples, "sent_packets"), prepend=0.0)
     drops = sum(
         (_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced")),
@@ -88,8 +101,7 @@ def measure(run: Run) -> Measured:
     values = {
         "full_s": _first(times, _floats(samples, "dropped_overflow") > 0),
         "first_drop_s": first_drop,
-        # This RED averages packets.
-        "average_s": _first(times, _floats(samples, "average_bytes") > MINIMUM_PACKETS),
+        "average_s": _first(times, _averages_of_red(run, samples) > MINIMUM_PACKETS),
         "drops": float(drops[-1]),
         "marks": float(marks[-1]),
         "buffer": float(np.mean(backlog[parts[""]])),
@@ -106,15 +118,15 @@ def measure(run: Run) -> Measured:
         changes = np.abs(np.diff(delay[part]))
         kept = changes[~np.isnan(changes)]
         values[f"jitter{suffix}"] = float(np.mean(kept)) if len(kept) else math.nan
-    for suffix, costs in COST_VARIANTS.items():
-        ends, load = router_cpu(run, QUEUE, RETURNING, costs)
+    loads = _loads(run)
+    for suffix, (ends, load) in loads.items():
         before = (ends > first_drop - AROUND_S) & (ends <= first_drop)
         after = (ends > first_drop) & (ends <= first_drop + AROUND_S)
         values[f"cpu_before{suffix}"] = _mean(load[before])
         values[f"cpu_after{suffix}"] = _mean(load[after])
         values[f"cpu_second{suffix}"] = _mean(load[(ends > SECOND_MINUTE_S) & (ends <= FULL_S)])
         values[f"cpu_late{suffix}"] = _mean(load[ends >= LATE_S])
-    ends, load = router_cpu(run, QUEUE, RETURNING)
+    ends, load = loads[""]
     seconds, slow = _averages(times, delay, sent)
     curves: dict[str, Series] = {
         "buffer": _each_second(times, backlog),
@@ -125,6 +137,46 @@ def measure(run: Run) -> Measured:
         "cpu": (ends.tolist(), load.tolist()),
     }
     return Measured(values, curves)
+
+
+def _delays(samples: pl.DataFrame) -> Floats:
+    """Of each sample: the delay of packets in milliseconds."""
+    told = _floats(samples, "sojourn_mean_ms")
+    if not np.isnan(told).all():
+        return told
+    return _floats(samples, "backlog_bytes") * 8e3 / RATE_BIT_S
+
+
+def _averages_of_red(run: Run, samples: pl.DataFrame) -> Floats:
+    """RED's average in packets; NaN without RED."""
+    (link,) = (link for link in run.scenario["links"] if link["name"] == "ds1")
+    kind = link["forward"]["queue"]["kind"]
+    told = _floats(samples, "average_bytes")
+    if kind == "red":
+        # That of Linux averages bytes; that of the paper packets.
+        told = told / PACKET_BYTES
+    if not kind.startswith("red") or not np.isnan(told).all():
+        return told
+    arrived = np.diff(_floats(samples, "arrived_packets"), prepend=0.0)
+    found, average = [], 0.0
+    pairs = zip(_floats(samples, "backlog_packets"), arrived, strict=True)
+    for backlog, packets in pairs:
+        average += (1.0 - (1.0 - WEIGHT) ** packets) * (backlog - average)
+        found.append(average)
+    return np.array(found)
+
+
+def _loads(run: Run) -> dict[str, tuple[Floats, Floats]]:
+    """The processor's load at router A, measured or by the model and its variants."""
+    if run.backend == "sim":
+        return {
+            suffix: router_cpu(run, QUEUE, RETURNING, costs)
+            for suffix, costs in COST_VARIANTS.items()
+        }
+    measured = run.tables.get("processor")
+    if measured is None or measured.is_empty():
+        return {"": (np.array([]), np.array([]))}
+    return {"": processor_load(measured, ROUTER, run.end_s)}
 
 
 def _first(times: Floats, happened: npt.NDArray[np.bool_]) -> float:
@@ -173,7 +225,7 @@ def _averages(
     times: Floats, delay: Floats, sent: Floats
 ) -> tuple[list[float], tuple[list[float], list[float]]]:
     """Running mean and variance of the delay over all packets so far, at each second."""
-    kept = ~np.isnan(delay)
+    kept = ~np.isnan(delay) & (np.cumsum(sent) > 0)
     at, value, weight = times[kept], delay[kept], sent[kept]
     count = np.cumsum(weight)
     mean = np.cumsum(weight * value) / count

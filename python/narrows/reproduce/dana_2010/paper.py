@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrows.reproduce.dana_2010.cells import CELLS, ROWS
+from narrows.reproduce.dana_2010.cells import CELLS, ROWS, on_linux
 from narrows.reproduce.dana_2010.claims import CLAIMS
 from narrows.reproduce.dana_2010.figures import figures
 from narrows.reproduce.dana_2010.measure import measure
@@ -23,6 +23,7 @@ PAPER = Paper(
     measure=measure,
     tables=tables,
     figures=figures,
+    on_kernel=on_linux,
     seeds=10,
     row_seeds=5,
     summary=(

@@ -48,7 +48,8 @@ def _overview(outcome: Measurements) -> Table | None:
         ["", *(cell.title for cell in cells)],
         rows,
         "Means from 100 s on, when the load begins. The load is not printed: this one was found so "
-        "that Drop Tail fills at about 156 s. CPU is a model: see README.md.",
+        "that Drop Tail fills at about 156 s. CPU is a model in the simulator, and measured on a "
+        "guest kernel: see README.md.",
     )
 
 
