@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,41 @@ def test_a_folder_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     bench(interval("bind", "udp", 500.0, 1)).save(tmp_path / "one")
     with pytest.raises(RunFolderError, match=r"is a bench's.*hint: narrows reproduce S --bench"):
         Run.load(tmp_path / "one")
+
+
+def test_a_longer_part_of_a_bench_takes_the_place_of_a_shorter_one(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    rows = [interval("bind", "udp", 500.0, number) for number in (1, 2)]
+    bench(rows[0]).save(folder)
+    (folder / "notes").write_text("mine")
+    longer = bench(*rows).save(folder, renew=True)
+    assert GatewayBench.load(folder).intervals.equals(longer.intervals)
+    assert (folder / "notes").read_text() == "mine"
+    with pytest.raises(RunFolderError, match="holds a run already"):
+        longer.save(folder)
+
+
+@pytest.mark.parametrize("moved", range(len(BENCH_TABLES) + 1))
+def test_tables_of_two_ages_are_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    folder = tmp_path / "one"
+    rows = [interval("bind", "udp", 500.0, number) for number in (1, 2)]
+    bench(rows[0]).save(folder)
+    replace_file, count = Path.replace, 0
+
+    def fail(self: Path, target: Path) -> Path:
+        nonlocal count
+        count += 1
+        if count > moved:
+            raise OSError(errno.EIO, "Input/output error")
+        return replace_file(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(RunFolderError, match="input/output error"):
+        bench(*rows).save(folder, renew=True)
+    with pytest.raises(RunFolderError, match=r"holds no run \(run\.json is missing\)"):
+        GatewayBench.load(folder)
 
 
 def test_tables_of_another_shape_are_refused() -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "parquet",
     "read",
     "read_captures",
+    "renew",
     "write",
 ]
 
@@ -91,22 +92,48 @@ def write(
     temporary = None
     try:
         temporary = _temporary(folder)
-        files = {}
-        for table in schema.values():
-            data = parquet(tables[table.name])
-            _write_file(temporary / table.file_name, data)
-            files[table.file_name] = {
-                "bytes": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-            }
+        _write_files(temporary, document, tables, schema)
         if captures:
             (temporary / _CAPTURES).mkdir()
         for link, data in sorted(captures.items()):
             _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
-        text = json.dumps({**document, "files": files}, indent=2, allow_nan=False)
-        _write_file(temporary / RUN_FILE, (text + "\n").encode())
         # Only an empty folder gives way to a rename; one that has been filled meanwhile does not.
         temporary.rename(folder)
+    except OSError as error:
+        raise RunFolderError.of_system(folder, error) from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def renew(
+    folder: Path,
+    document: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+    schema: Mapping[str, Table],
+) -> None:
+    """Writes a run into a folder that its caller fills, in the place of an earlier part of it.
+
+    A crash meanwhile leaves no run.json rather than one whose tables are older or newer: whoever
+    calls this must have the run elsewhere until it returns.
+
+    Args:
+        folder: Where; it exists, and may hold a run and other files.
+        document: What run.json says, without the tables' sizes and check sums.
+        tables: The tables by name: all that `schema` has.
+        schema: The tables that there are.
+
+    Raises:
+        RunFolderError: It cannot be written.
+    """
+    temporary = None
+    try:
+        temporary = _temporary(folder)
+        _write_files(temporary, document, tables, schema)
+        (folder / RUN_FILE).unlink(missing_ok=True)
+        for table in schema.values():
+            (temporary / table.file_name).replace(folder / table.file_name)
+        (temporary / RUN_FILE).replace(folder / RUN_FILE)
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
     finally:
@@ -273,6 +300,22 @@ def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
     if why is not None:
         raise RunFolderError(path, why, "use the narrows that wrote it, or run the scenario again")
     return found.select(table.schema.names())
+
+
+def _write_files(
+    folder: Path,
+    document: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+    schema: Mapping[str, Table],
+) -> None:
+    """The tables, and run.json with their sizes and check sums."""
+    files = {}
+    for table in schema.values():
+        data = parquet(tables[table.name])
+        _write_file(folder / table.file_name, data)
+        files[table.file_name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    text = json.dumps({**document, "files": files}, indent=2, allow_nan=False)
+    _write_file(folder / RUN_FILE, (text + "\n").encode())
 
 
 def _write_file(path: Path, data: bytes) -> None:

@@ -18,9 +18,13 @@ from typing import Any, Literal
 import polars as pl
 
 from narrows.results import folder as run_folder
+from narrows.results.errors import RunFolderError
 from narrows.results.schema import FORMAT, Column, Table, mismatch
 
-__all__ = ["BENCH_TABLES", "GatewayBench"]
+__all__ = ["BENCH_TABLES", "JOURNAL", "GatewayBench"]
+
+JOURNAL = "unfinished.jsonl"
+"""The file in the folder of an unfinished bench from which it goes on."""
 
 _TEXT, _F64, _U32, _U64, _U8 = pl.String(), pl.Float64(), pl.UInt32(), pl.UInt64(), pl.UInt8()
 _BOOL = pl.Boolean()
@@ -40,7 +44,7 @@ _TABLES = (
             *_ARM,
             _RATE,
             _ROUND,
-            Column("started_s", _F64, "s", "When it began, from the start of the bench."),
+            Column("started_s", _F64, "s", "When it began, in the time that the bench took."),
             Column("length_s", _F64, "s", "From the first arrival to the last."),
             Column("kernel_s", _F64, "s", "Processor time of the interface's kernel thread."),
             Column("server_s", _F64, "s", "Processor time of the server's threads."),
@@ -125,14 +129,16 @@ class GatewayBench:
     """What one run of the bench measured.
 
     Attributes:
-        settings: What was asked for: servers, rates, rounds, lengths.
+        settings: What was asked for: servers, rates, rounds, lengths. `sittings`: how many
+            processes measured it, one after the other.
         seed: What arrivals and the order of arms come from.
-        status: `partial` when it was interrupted, or when an arm could not be measured.
-        stopped: Why it ended: `end`, `interrupted`, or what failed.
-        end_s: How long it took, in seconds.
+        status: `partial` when it was not measured to the end, or when an arm could not be.
+        stopped: Why it ended: `end`, `interrupted`, `budget` of time, or what failed.
+        end_s: How long it took, in seconds, without the time between sittings.
         tables: Tables by name; `BENCH_TABLES` says what their columns mean.
         narrows: The version that measured.
-        wall: Facts about wall-clock time.
+        wall: Facts about wall-clock time; `sittings` has for each when it began, by the clock and
+            in the time of the tables, and on what kernel and processor.
         host: Facts about the machine: kernel, processor, the servers' versions.
     """
 
@@ -161,6 +167,9 @@ class GatewayBench:
             RunFolderError: It holds none, a damaged one, or one of another format.
         """
         path = Path(folder)
+        if (path / JOURNAL).exists() and not (path / run_folder.RUN_FILE).exists():
+            what = "holds a bench that was killed before it wrote its tables"
+            raise RunFolderError(path, what, f"go on: sudo OUT={path} RESUME=1 make bench-gateway")
         document, tables = run_folder.read(path, BENCH_TABLES)
         return cls(
             settings=document["scenario"],
@@ -175,8 +184,12 @@ class GatewayBench:
             folder=path,
         )
 
-    def save(self, folder: str | Path) -> GatewayBench:
+    def save(self, folder: str | Path, *, renew: bool = False) -> GatewayBench:
         """Writes the folder, whole or not at all; returns the bench with ``folder`` set.
+
+        Args:
+            folder: Where.
+            renew: It exists, and may hold an earlier part of this bench, which gives way.
 
         Raises:
             RunFolderError: The folder holds something, or cannot be written.
@@ -196,13 +209,21 @@ class GatewayBench:
             "host": dict(self.host),
         }
         path = Path(folder)
-        run_folder.write(path, document, self.tables, {}, BENCH_TABLES)
+        if renew:
+            run_folder.renew(path, document, self.tables, BENCH_TABLES)
+        else:
+            run_folder.write(path, document, self.tables, {}, BENCH_TABLES)
         return replace(self, folder=path)
 
     @property
     def complete(self) -> bool:
         """Whether everything was measured."""
         return self.status == "complete"
+
+    @property
+    def sittings(self) -> int:
+        """How many processes measured it, one after the other."""
+        return int(self.settings.get("sittings", 1))
 
     @property
     def intervals(self) -> pl.DataFrame:
