@@ -9,28 +9,36 @@ last line of stdout is a JSON object.
 from __future__ import annotations
 
 import argparse
+import functools
+import hashlib
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import measure
 import narrows
-from gateway import checks, memory, plan, servers
+from gateway import checks, left_over, memory, plan, servers
 from gateway.beds import Bed, Beds
+from gateway.journal import Journal, Sitting, unfinished
 from gateway.lab import Lab, LabError, require
-from gateway.load import Generator, build
-from gateway.recording import Recording, host
+from gateway.load import Generator, Programs, build, built
+from gateway.recording import Recording, host, tables
+from gateway.sitting import Step, left, sit
 from gateway.switches import Switches
 from narrows.errors import NarrowsError
 from narrows.report.page import write_figures
 from narrows.reproduce import reproduce
 from narrows.reproduce.hayes_2010 import PAPER
+from narrows.results import RUN_FILE, RunFolderError
 from narrows.results.folder import check_target
-from narrows.results.gateway_bench import GatewayBench
+from narrows.results.gateway_bench import JOURNAL, GatewayBench
 
 SEED = 1
 
@@ -49,25 +57,35 @@ def main() -> int:
         )
     if options.interval:
         form = replace(form, seconds=options.interval, fast_seconds=options.interval)
-    folder = options.out or free_folder(Path("runs"))
+    until = time.monotonic() + 60 * options.budget if options.budget else float("inf")
     try:
-        check_target(folder)
+        folder = chosen_folder(options.out, resume=options.resume)
         require("make bench-gateway", [*servers.SERVERS.values(), "kxdpgun", "dig"])
-        bench = run(form, options.servers)
-        bench = bench.save(folder)
-        outcome = reproduce(PAPER, recorded=folder)
-        write_figures(PAPER.figures(outcome), folder / "figures")
+        programs = built(options.target) if options.target else build()
+        with Journal(folder, facts(form, options.servers, programs)) as journal:
+            bench, left_s = run(form, options.servers, programs, journal, until)
+            bench = bench.save(folder, renew=True)
+            outcome = reproduce(PAPER, recorded=folder)
+            write_figures(PAPER.figures(outcome), folder / "figures")
+            if bench.stopped not in ("interrupted", "budget"):
+                journal.finish()
     except (LabError, NarrowsError) as error:
         print(f"bench_gateway.py: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("bench_gateway.py: interrupted; rounds that were over are kept", file=sys.stderr)
+        return 130
     print(table(bench))
     measure.log(f"wrote {folder}")
+    if unfinished(folder):
+        said = f"rounds with {left_s / 60:.1f} minutes of load are left"
+        measure.log(f"{said}; go on with: {command(options, folder)}")
     print(json.dumps(last_line(bench)))
     return 130 if bench.stopped == "interrupted" else 0
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; QUICK=1, ROUNDS, INTERVAL and OUT in the environment say the same."""
+    """The command line; QUICK=1, ROUNDS, OUT and so on in the environment say the same."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
     parser.add_argument("--rounds", type=int, default=os.environ.get("ROUNDS", "0"))
@@ -78,23 +96,133 @@ def arguments() -> argparse.Namespace:
         help="length of each interval of load, in seconds",
     )
     out = os.environ.get("OUT")
-    parser.add_argument("--out", type=Path, default=Path(out) if out else None)
     parser.add_argument(
-        "--servers", nargs="+", choices=list(servers.SERVERS), default=list(servers.SERVERS)
+        "--out",
+        type=Path,
+        default=Path(out) if out else None,
+        help="the folder for the results; one of an unfinished bench is gone on with",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        default=bool(os.environ.get("RESUME")),
+        help="go on with an unfinished bench: --out, or the latest in runs",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=os.environ.get("BUDGET", "0"),
+        metavar="MINUTES",
+        help="begin no round that would not be over by then; --resume goes on",
+    )
+    parser.add_argument(
+        "--servers",
+        nargs="+",
+        choices=list(servers.SERVERS),
+        default=os.environ.get("SERVERS", "").split() or list(servers.SERVERS),
+    )
+    parser.add_argument(
+        "--target", type=Path, help="cargo's folder of builds; without it, they are made first"
     )
     options = parser.parse_args()
     if options.rounds < 0 or not 0 <= options.interval < 3600:
         parser.error("rounds and seconds of an interval (below 3600) must not be negative")
+    if unknown := [name for name in options.servers if name not in servers.SERVERS]:
+        parser.error(f"no server {unknown[0]}: choose of {', '.join(servers.SERVERS)}")
+    if not 0 <= options.budget < float("inf"):
+        parser.error("the budget must be a number of minutes")
     return options
 
 
-def run(form: plan.Form, names: list[str]) -> GatewayBench:
-    """Measures all that a form says."""
-    recording, started_at = Recording(), time.time()
-    clock = time.monotonic()
-    stopped, failed = "end", []
-    programs = build()
-    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as name:
+def chosen_folder(out: Path | None, *, resume: bool) -> Path:
+    """Where the bench goes: a new folder, or one of an unfinished bench.
+
+    Raises:
+        RunFolderError: It can be neither, or there is nothing to go on with.
+    """
+    runs = Path("runs")
+    if out is None and resume:
+        found = [path.parent for path in runs.glob(f"gateway-*/{JOURNAL}")]
+        if not found:
+            hint = "name its folder with --out (OUT), or leave out --resume (RESUME)"
+            raise RunFolderError(runs, "holds no unfinished bench", hint)
+        return max(found, key=lambda path: (path / JOURNAL).stat().st_mtime)
+    folder = out or free_folder(runs)
+    if unfinished(folder):
+        return folder
+    if resume:
+        what = "is no unfinished bench" if folder.exists() else "does not exist"
+        if (folder / RUN_FILE).exists():
+            GatewayBench.load(folder)
+            what = "holds a bench that is finished"
+        raise RunFolderError(folder, what, "leave out --resume (RESUME) and name a new folder")
+    check_target(folder)
+    return folder
+
+
+def facts(form: plan.Form, names: list[str], programs: Programs) -> dict[str, Any]:
+    """What must be equal in all sittings of a bench, by names for people."""
+    machine = host()
+    return {
+        "form": form.name,
+        "servers": names,
+        "rates": form.rates,
+        "rounds": form.rounds,
+        "seconds": form.seconds,
+        "fast rates": form.fast,
+        "fast rounds": form.fast_rounds,
+        "fast seconds": form.fast_seconds,
+        "saturating rates": form.saturating,
+        "saturating rounds": form.saturating_rounds,
+        "idle connections": form.idle,
+        "looks": form.looks,
+        "seed": SEED,
+        "narrows": narrows.__version__,
+        "gateway program": check_sum(programs.gateway),
+        "generator program": check_sum(programs.dnsload),
+        **{name: machine[name] for name in ("kernel", "machine", "processor")},
+        **machine["servers"],
+    }
+
+
+def check_sum(program: Path | None) -> str | None:
+    """The start of a program's SHA-256: builds of one version differ."""
+    return None if program is None else hashlib.sha256(program.read_bytes()).hexdigest()[:12]
+
+
+def command(options: argparse.Namespace, folder: Path) -> str:
+    """What measures the rest."""
+    words = {"QUICK": "1" if options.quick else "", "ROUNDS": options.rounds or ""}
+    words |= {"INTERVAL": f"{options.interval:g}" if options.interval else ""}
+    if options.servers != list(servers.SERVERS):
+        words["SERVERS"] = " ".join(options.servers)
+    words |= {"BUDGET": f"{options.budget:g}" if options.budget else "", "OUT": str(folder)}
+    said = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in words.items() if value)
+    return f"sudo {said} make bench-gateway"
+
+
+def run(
+    form: plan.Form, names: list[str], programs: Programs, journal: Journal, until: float
+) -> tuple[GatewayBench, float]:
+    """One sitting: measures what a form says and the journal does not have, until a time.
+
+    Returns:
+        What all sittings have measured, and how many seconds of load are left.
+    """
+    left_over.remove(journal.processes)
+    began, before_s = time.monotonic(), journal.end_s
+    now = Sitting(
+        started_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        start_s=before_s,
+        kernel=journal.facts["kernel"],
+        processor=journal.facts["processor"],
+        pid=os.getpid(),
+    )
+
+    def clock() -> float:
+        return before_s + time.monotonic() - began
+
+    with tempfile.TemporaryDirectory(prefix=f"{left_over.FOLDER}{os.getpid()}-") as name:
         folder = Path(name)
         # The servers' own users must get at their files.
         folder.chmod(0o755)
@@ -104,15 +232,24 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
             Switches(folder) as switches,
             Beds(lab, folder, generator, programs.gateway) as beds,
         ):
-            try:
-                made = start(beds, names)
-                failed = beds.failed
-                for line in failed:
-                    measure.log(f"not measured: {line}")
-                behaviour(form, beds, made, generator, recording)
-                load(form, made, generator, switches, recording, clock, failed)
-            except KeyboardInterrupt:
-                stopped = "interrupted"
+            made = start(beds, names)
+            for line in beds.failed:
+                measure.log(f"not measured: {line}")
+            arms = [str(arm) for bed in made for arm in bed.arms]
+            journal.begin(arms, beds.failed, now)
+            steps = behaviour(form, beds, made, generator)
+            steps += load(form, made, generator, switches, clock)
+            stopped = sit(steps, journal, clock, clock() + until - time.monotonic())
+    left_s = sum(step.length_s for step in left(steps, journal))
+    return bench_of(form, names, journal, stopped, clock()), left_s
+
+
+def bench_of(
+    form: plan.Form, names: list[str], journal: Journal, stopped: str, end_s: float
+) -> GatewayBench:
+    """All that a journal has, as a bench."""
+    failed = journal.not_measured
+    sittings = [asdict(sitting) for sitting in journal.sittings]
     return GatewayBench(
         settings={
             "name": "bench-gateway",
@@ -121,15 +258,16 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
             "rates_per_s": list(form.rates),
             "rounds": form.rounds,
             "seconds": form.seconds,
+            "sittings": len(sittings),
             "not_measured": failed,
         },
         seed=SEED,
         status="complete" if stopped == "end" and not failed else "partial",
         stopped=stopped if stopped != "end" or not failed else failed[0],
-        end_s=time.monotonic() - clock,
-        tables=recording.tables(),
+        end_s=end_s,
+        tables=tables(done.rows for done in journal.done),
         narrows=narrows.__version__,
-        wall={"started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started_at))},
+        wall={"started_at": sittings[0]["started_at"], "sittings": sittings},
         host=host(),
     )
 
@@ -147,22 +285,33 @@ def start(beds: Beds, names: list[str]) -> list[Bed]:
     return [bed for bed in made if bed is not None]
 
 
-def behaviour(
-    form: plan.Form, beds: Beds, made: list[Bed], generator: Generator, recording: Recording
-) -> None:
+def behaviour(form: plan.Form, beds: Beds, made: list[Bed], generator: Generator) -> list[Step]:
     """What BIND's arms do, and what an open connection costs: what needs no quiet machine."""
     bind = {bed.transports[-1]: bed for bed in made if bed.server.name == "bind"}
-    if bind.keys() >= {"tcp", "gateway", "gateway-axfr"}:
+    steps = []
+
+    def look(recording: Recording) -> list[str]:
         measure.log("what the gateway does")
+        known = len(beds.failed)
         axfr, keep = bind["gateway-axfr"], bind["gateway"]
-        seen = checks.observe(beds, bind["tcp"], keep, axfr, rounds=form.looks)
-        recording.checks(seen)
+        recording.checks(checks.observe(beds, bind["tcp"], keep, axfr, rounds=form.looks))
+        return beds.failed[known:]
+
+    def weigh(transport: str, recording: Recording) -> list[str]:
+        measure.log(f"memory and connections at once: {transport}")
+        bed, length = bind[transport], form.seconds
+        memory.measure(bed, generator, recording, form.idle, form.looks)
+        memory.sessions(bed, generator, recording, rate=500, seconds=length, rounds=form.looks)
+        return []
+
+    if bind.keys() >= {"tcp", "gateway", "gateway-axfr"}:
+        steps.append(Step("what the gateway does", 1, 0.0, look))
     for transport in ("tcp", "gateway"):
         if transport in bind:
-            measure.log(f"memory and connections at once: {transport}")
-            bed, length = bind[transport], form.seconds
-            memory.measure(bed, generator, recording, form.idle, form.looks)
-            memory.sessions(bed, generator, recording, rate=500, seconds=length, rounds=form.looks)
+            length_s = form.looks * form.seconds
+            name = f"memory: {transport}"
+            steps.append(Step(name, 1, length_s, functools.partial(weigh, transport)))
+    return steps
 
 
 def load(
@@ -170,16 +319,20 @@ def load(
     beds: list[Bed],
     generator: Generator,
     switches: Switches,
-    recording: Recording,
-    clock: float,
-    failed: list[str],
-) -> None:
-    """Measures every interval of the plan."""
+    clock: Callable[[], float],
+) -> list[Step]:
+    """Every round of the plan."""
     places = {arm: bed for bed in beds for arm in bed.arms}
-    for part in plan.parts(form, list(places)):
-        measure.log(f"{part.name}: {len(part.arms)} arms, {part.length_s / 60:.1f} minutes of load")
-        for interval in plan.intervals(part, SEED):
-            started_s = time.monotonic() - clock
+
+    def go(turn: plan.Round, recording: Recording) -> list[str]:
+        part = turn.part
+        measure.log(
+            f"{part.name}: round {turn.number} of {part.rounds}, {len(part.arms)} arms, "
+            f"{turn.length_s / 60:.1f} minutes of load"
+        )
+        failed = []
+        for interval in turn.intervals:
+            started_s = clock()
             try:
                 found = places[interval.arm].measure(
                     interval.arm,
@@ -196,6 +349,17 @@ def load(
                 measure.log(f"not measured: {failed[-1]}")
             else:
                 recording.interval(interval, started_s, found)
+        for bed in beds:
+            # Nobody answers then, which looks like loss; the round is worth nothing.
+            if (ended := bed.ended()) is not None:
+                raise LabError(f"{ended}; hint: --resume measures this round again")
+        return failed
+
+    return [
+        Step(part.name, turn.number, turn.length_s, functools.partial(go, turn))
+        for part in plan.parts(form, list(places))
+        for turn in plan.rounds(part, SEED)
+    ]
 
 
 def table(bench: GatewayBench) -> str:

@@ -47,6 +47,17 @@ class Bed:
         """The arms that can be measured here."""
         return [Arm(self.server.name, transport) for transport in self.transports]
 
+    def ended(self) -> str | None:
+        """What ended here by itself, with what it said last; None: everything runs."""
+        running = {self.server.name: (self.server.process, self.server.log)}
+        if self.gateway is not None:
+            running["narrows-gateway"] = (self.gateway.process, self.gateway.log)
+        for name, (process, log) in running.items():
+            if process.poll() is not None:
+                last = (log().strip().splitlines() or ["it said nothing"])[-1]
+                return f"{name} of {self.link.namespace} has ended; it said last: {last}"
+        return None
+
     def stop(self) -> None:
         """Ends all that runs here."""
         if self.gateway is not None:

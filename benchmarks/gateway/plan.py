@@ -50,6 +50,20 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Round:
+    """A round of a part: what is compared with each other, and so measured in one go."""
+
+    part: Part
+    number: int
+    intervals: tuple[Interval, ...]
+
+    @property
+    def length_s(self) -> float:
+        """Load that it makes, in seconds."""
+        return sum(interval.seconds for interval in self.intervals)
+
+
+@dataclass(frozen=True)
 class Form:
     """How much is measured."""
 
@@ -115,3 +129,12 @@ def intervals(part: Part, seed: int) -> list[Interval]:
             for arm, rate in turn
         ]
     return found
+
+
+def rounds(part: Part, seed: int) -> list[Round]:
+    """A part's intervals by round, in the order in which they are measured."""
+    found = intervals(part, seed)
+    return [
+        Round(part, number, tuple(i for i in found if i.round == number))
+        for number in range(1, part.rounds + 1)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from gateway.plan import Interval
 from narrows.results.gateway_bench import BENCH_TABLES
 from narrows.results.schema import frame
 
+Rows = dict[str, list[dict[str, Any]]]
+"""Rows of each table by its name."""
+
 
 class Recording:
     """Rows of each table, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in BENCH_TABLES}
+        self.rows: Rows = {name: [] for name in BENCH_TABLES}
 
     def interval(self, interval: Interval, started_s: float, found: dict[str, Any]) -> None:
         """What one interval gave: a row, and its latencies."""
@@ -29,7 +33,7 @@ class Recording:
         spent = ["kernel_s", "server_s", "gateway_s", "others_s", "generator_s"]
         spent += [f"{part}_schedstat_s" for part in ("kernel", "server", "gateway")]
         counted = ("offered", "answered", "answered_in_time", "lost", "failed", "unsent")
-        self._rows["intervals"].append(
+        self.rows["intervals"].append(
             {
                 **where,
                 "started_s": started_s,
@@ -38,7 +42,7 @@ class Recording:
                 **latency,
             }
         )
-        self._rows["latencies"] += [
+        self.rows["latencies"] += [
             {**where, "upper_us": upper, "queries": queries}
             for upper, queries in found["histogram_us"]
         ]
@@ -46,7 +50,7 @@ class Recording:
     def session(self, arm: Arm, rate: float, number: int, t_s: float, sessions: int) -> None:
         """How many connections an arm held state for."""
         row = {**_arm(arm), "rate_per_s": rate, "round": number, "t_s": t_s, "sessions": sessions}
-        self._rows["sessions"].append(row)
+        self.rows["sessions"].append(row)
 
     def memory(
         self, arm: Arm, number: int, kind: str, part: str, connections: int, each: float
@@ -54,24 +58,26 @@ class Recording:
         """Memory for each of some open connections."""
         row = {**_arm(arm), "round": number, "kind": kind, "part": part}
         row |= {"connections": connections, "bytes_per_connection": each}
-        self._rows["memory"].append(row)
+        self.rows["memory"].append(row)
 
     def checks(self, rows: list[dict[str, Any]]) -> None:
         """What the gateway was seen to do."""
-        self._rows["checks"] += rows
+        self.rows["checks"] += rows
 
-    def tables(self) -> dict[str, pl.DataFrame]:
-        """All tables."""
-        return {
-            name: frame(
-                table,
-                {
-                    column.name: [row[column.name] for row in self._rows[name]]
-                    for column in table.columns
-                },
-            )
-            for name, table in BENCH_TABLES.items()
-        }
+
+def tables(recorded: Iterable[Rows]) -> dict[str, pl.DataFrame]:
+    """All tables, with the rows of these one behind the other."""
+    parts = list(recorded)
+    return {
+        name: frame(
+            table,
+            {
+                column.name: [row[column.name] for part in parts for row in part[name]]
+                for column in table.columns
+            },
+        )
+        for name, table in BENCH_TABLES.items()
+    }
 
 
 def host() -> dict[str, Any]:

@@ -26,6 +26,8 @@ SERVER = "bind"
 
 PARTS = ("kernel", "server", "gateway")
 
+OUT_OF_TIME = "its budget of time was used up"
+
 Runs = dict[str, dict[int, dict[str, float]]]
 
 
@@ -48,7 +50,10 @@ def source(bench: GatewayBench, *, own: bool) -> str:
     named = ", ".join(host.get("servers", {}).values())
     form = bench.settings.get("form", "?")
     said = f"Measured by make bench-gateway ({form} form) on {where}, with {named}"
-    partial = "" if bench.complete else f"; it is partial: {bench.stopped}"
+    if bench.sittings > 1:
+        said += f", in {bench.sittings} sittings"
+    why = OUT_OF_TIME if bench.stopped == "budget" else bench.stopped
+    partial = "" if bench.complete else f"; it is partial: {why}"
     return f"{said}{partial}." if own else f"{said}{partial}. On your machine: {HINT}."
 
 

@@ -1,0 +1,36 @@
+"""Ends and removes what a bench's process left that was killed before it could do so itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.front import PINS
+from gateway.lab import run
+
+FOLDER = "bench-gateway-"
+"""How names of temporary folders begin; the number of the process follows."""
+
+
+def remove(processes: Iterable[int]) -> None:
+    """Removes namespaces, with all that runs there, and files of processes that are gone."""
+    for process in processes:
+        if Path(f"/proc/{process}").exists():
+            continue
+        for line in run("ip", "netns", "list").splitlines():
+            name = line.split()[0]
+            if not name.startswith(f"nrw-bench-{process}-"):
+                continue
+            for inside in run("ip", "netns", "pids", name).split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(inside), signal.SIGKILL)
+            run("ip", "netns", "del", name, check=False)
+        folders = [*PINS.glob(f"b{process}s*@*"), *PINS.parent.glob(f"{FOLDER}{process}")]
+        folders += Path(tempfile.gettempdir()).glob(f"{FOLDER}{process}-*")
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""One sitting of a bench: the steps that earlier sittings left, in the plan's order.
+
+A step is what must not be split: a round of a part, whose ratios are what the bench is for, or what
+is looked at once (what the gateway does, memory). One that was interrupted is measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.journal import Done, Journal
+from gateway.recording import Recording
+
+OVERHEAD = 2.0
+"""How long a step takes for each second of load, before one of its part was measured."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is measured in one go."""
+
+    part: str
+    round: int
+    """From 1; also for what is done once."""
+    length_s: float
+    """Load that it makes, in seconds."""
+    measure: Callable[[Recording], Sequence[str]]
+    """Measures it, and gives what could not be measured, each with the reason."""
+
+
+def sit(
+    steps: Sequence[Step],
+    journal: Journal,
+    clock: Callable[[], float],
+    until_s: float = float("inf"),
+) -> str:
+    """Measures what is left, and keeps each step when it is over.
+
+    Args:
+        steps: All steps of the bench.
+        journal: Where they are kept; the sitting has begun.
+        clock: Seconds from the start of the bench.
+        until_s: When to end by this clock. A step that would not be over then is not begun, unless
+            it is the first of the sitting: each sitting gets further.
+
+    Returns:
+        Why it ended: `end`, `budget` or `interrupted`.
+    """
+    try:
+        for count, step in enumerate(left(steps, journal)):
+            start_s = clock()
+            if count > 0 and start_s + expected_s(step, journal) > until_s:
+                return "budget"
+            recording = Recording()
+            not_measured = list(step.measure(recording))
+            end_s = clock()
+            took_s = end_s - start_s
+            journal.add(Done(step.part, step.round, took_s, end_s, not_measured, recording.rows))
+    except KeyboardInterrupt:
+        return "interrupted"
+    return "end"
+
+
+def left(steps: Sequence[Step], journal: Journal) -> list[Step]:
+    """The steps that are not measured yet."""
+    done = {(done.part, done.round) for done in journal.done}
+    return [step for step in steps if (step.part, step.round) not in done]
+
+
+def expected_s(step: Step, journal: Journal) -> float:
+    """How long a step will take: as long as the longest of its part, if there is one."""
+    known = [done.took_s for done in journal.done if done.part == step.part]
+    return max(known) if known else OVERHEAD * step.length_s
