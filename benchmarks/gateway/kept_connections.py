@@ -2,35 +2,45 @@
 
     sudo python benchmarks/gateway/kept_connections.py --rounds 20 --seconds 1.5
     sudo python benchmarks/gateway/kept_connections.py --load in-turn --rounds 20 --seconds 1.5
+    sudo python benchmarks/gateway/kept_connections.py --load passed --rounds 50 --seconds 0.5
 
-NSD several times, each at the end of a link of its own: alone, and behind the gateway.
-
-`--load at-once` is `dnsperf -m tcp`, 50 connections, up to 1000 queries in flight. The gateway
-serves these; its third arm is UDP.
-
-`--load passed` is the same with `several_queries = false`. The kernel's TCP has all connections
-from their second query on, with the gateway as without it: what is seen is what its programs cost
-segments that they pass. A third arm is behind a gateway that is not `active`, which is what the
-hooks cost without a look at any segment.
-
-`--load in-turn` is `in_turn.py`, 50 connections, on each one query after the other, 5000 a second
-in all. The gateway serves these; its third arm is UDP.
-
-The arms take turns, in each round by lot, and a ratio is that of a round.
+The server is NSD. The arms take turns, in each round by lot, and a ratio is that of a round.
 Printed are its median and the interval that has the true median with 95 % (order statistics;
 Conover, Practical Nonparametric Statistics, 3.2).
 
-On a machine that is busy with other work a ratio comes again within a tenth at best. What the
-programs take themselves the kernel says (`kernel.bpf_stats_enabled`): `programs` has it for each,
-in microseconds and runs a query, as medians. The counting costs time of its own. So each round has
-a second turn of the gateway for it, `counted`, which no ratio is made of; and with `--load passed`
-`inactive_programs` has what is counted of programs that do nothing.
+`--load at-once` is `dnsperf -m tcp`, 50 connections, up to 1000 queries in flight. `--load in-turn`
+is `in_turn.py`, 50 connections, on each one query after the other, 5000 a second in all. The
+gateway serves both. One NSD is alone, one behind the gateway, each at the end of its own link; the
+third arm is UDP.
+
+`--load passed` is what the gateway costs connections that the kernel's TCP has: dnsperf again, with
+`several_queries = false`. All arms have the same server, link and connections. dnsperf stops
+between turns, and then something else stands before the server:
+
+    kernel          nothing
+    kernel again    nothing; what this differs from the arm above is noise
+    native XDP      a program that passes everything: what the mode costs on a veth device
+    inactive        the gateway with `active = false`: what its hooks cost, too
+    gateway         the gateway
+
+The connections open before the gateway comes; with `--handed-over`, behind it, so that it answers
+their first queries and gives them to the kernel then.
+
+dnsperf and the server fall into a step with each other, which changes from turn to turn, and with
+it how many frames the receiving thread finds at once. Each wait for more costs. So a ratio is also
+given `at_equal_waits`: as it would be if both turns of a round had as many waits a query.
+
+What the programs take themselves the kernel says (`kernel.bpf_stats_enabled`): `us_a_run` has it
+for each, in microseconds a run, as medians. The counting costs time of its own. So the gateway has
+further turns for it, `counted`, which no ratio is made of; and with `--load passed`,
+`inactive_us_a_run` has what is counted of programs that do nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -46,24 +56,29 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gateway.beds import Bed, Beds
-from gateway.cpu import Meter
-from gateway.lab import Lab, LabError, napi_threads, require, run
+from gateway.lab import Lab, LabError, require, run
 from gateway.load import Generator, build, built
 from gateway.servers import NAMES, ZONE
 from gateway.switches import Switches
+from gateway.turns import Kept, Turn, behind, measure, nothing, passing_program
 
 CONNECTIONS = 50
 IN_FLIGHT = 1000
 IN_TURN = Path(__file__).with_name("in_turn.py")
 
 
-def at_once(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> int:
-    """Queries that dnsperf has answers to."""
-    command = bed.link.at_client(
+def dnsperf(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> list[str]:
+    """Its command line."""
+    return [
         *("chrt", "-f", "1", "dnsperf", "-m", transport, "-s", bed.link.server, "-d", str(names)),
         *("-c", str(CONNECTIONS), "-q", str(IN_FLIGHT), "-l", str(seconds)),
         *(("-Q", str(rate)) if rate else ()),
-    )
+    ]
+
+
+def at_once(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> int:
+    """Queries that dnsperf has answers to."""
+    command = bed.link.at_client(*dnsperf(transport, bed, names, rate, seconds))
     done = _finished("dnsperf", command, seconds)
     found = re.search(r"Queries completed:\s+(\d+)", done.stdout)
     if done.returncode or found is None or not int(found[1]):
@@ -99,18 +114,10 @@ def _finished(name: str, command: list[str], seconds: float) -> subprocess.Compl
 GRACE_S = 60.0
 """For a load to end in, after its time."""
 
-Load = Callable[[Bed, Path, int, float], int]
+Load = Callable[[str, Bed, Path, int, float], int]
 
-
-def measure(
-    bed: Bed, load: Load, names: Path, switches: Switches, rate: int, seconds: float
-) -> tuple[float, int]:
-    """What kernel, server and gateway spent on a query, in microseconds, and how many came."""
-    gateway = [bed.gateway.process.pid] if bed.gateway is not None else []
-    processes = [*napi_threads(bed.link.server_interface), *bed.server.processes, *gateway]
-    meter = Meter(processes, switches)
-    queries = load(bed, names, rate, seconds)
-    return meter.spent_s() / queries * 1e6, queries
+PARTS = {"all": "us", "receiver": "kernel_us", "server": "server_us", "gateway": "gateway_us"}
+"""Parts of a turn's time by the names that are printed."""
 
 
 def run_times(bed: Bed) -> dict[str, tuple[int, int]]:
@@ -147,6 +154,183 @@ def interval(values: list[float]) -> tuple[float, float]:
     return ordered[below], ordered[-1 - below]
 
 
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """What a turn took."""
+
+    turn: Turn
+    programs: dict[str, float] | None = None
+    """Of a turn in which the kernel counts: microseconds that each program takes a run."""
+
+
+def take(bed: Bed, switches: Switches, ask: Callable[[], int], count: bool = False) -> Taken:
+    """Measures one turn."""
+    if not count:
+        return Taken(measure(bed, switches, ask))
+    with counted():
+        before = run_times(bed)
+        turn = measure(bed, switches, ask)
+        after = run_times(bed)
+    spent = {
+        name: (after[name][0] - ns, after[name][1] - runs) for name, (ns, runs) in before.items()
+    }
+    return Taken(turn, {name: ns / runs / 1e3 for name, (ns, runs) in spent.items() if runs})
+
+
+def served(
+    plain: Bed,
+    front: Bed,
+    load: Load,
+    names: Path,
+    switches: Switches,
+    words: argparse.Namespace,
+) -> Iterator[dict[str, Taken]]:
+    """Rounds of what the gateway serves: it, the kernel's TCP, and UDP."""
+    arms = {
+        "kernel": (plain, "tcp"),
+        "gateway": (front, "tcp"),
+        "counted": (front, "tcp"),
+        "udp": (plain, "udp"),
+    }
+    for _ in range(words.rounds):
+        found = {}
+        for arm in random.sample(sorted(arms), len(arms)):
+            bed, transport = arms[arm]
+            ask = functools.partial(load, transport, bed, names, words.rate, words.seconds)
+            found[arm] = take(bed, switches, ask, arm == "counted")
+        yield found
+
+
+def passed(
+    bed: Bed,
+    kept: Callable[[], Kept],
+    program: Path,
+    switches: Switches,
+    words: argparse.Namespace,
+) -> Iterator[dict[str, Taken]]:
+    """Rounds of what the gateway passes: all arms on the same connections of the same server."""
+    settings = {"axfr_detect": False, "several_queries": False}
+    active, idle = behind(program, **settings), behind(program, **settings, active=False)
+    arms = {
+        "kernel": nothing,
+        "kernel again": nothing,
+        "native XDP": passing_program,
+        "inactive": idle,
+        "gateway": active,
+    }
+    with_counts = {"counted": active, "inactive counted": idle}
+    opened_by = active if words.handed_over else nothing
+    for number in range(words.rounds):
+        found = {}
+        chosen = arms | (with_counts if number % COUNTED_EVERY == 0 else {})
+        with contextlib.ExitStack() as stack:
+            with opened_by(bed):
+                connections = stack.enter_context(kept())
+            for arm in random.sample(sorted(chosen), len(chosen)):
+                with chosen[arm](bed), connections.going():
+                    ask = functools.partial(connections.queries, words.seconds)
+                    found[arm] = take(bed, switches, ask, arm in with_counts)
+        yield found
+
+
+DAY_S = 86400.0
+"""How long the connections of `--load passed` may stay: until they are ended."""
+
+COUNTED_EVERY = 4
+"""Rounds of `--load passed` for one with turns in which the kernel counts."""
+
+
+def ratio(rounds: list[dict[str, Taken]], arm: str, other: str) -> dict[str, object]:
+    """The median ratio of two arms' costs within a round, with its interval."""
+    values = [one[arm].turn.us / one[other].turn.us for one in rounds]
+    found: dict[str, object] = {
+        "median": round(statistics.median(values), 3),
+        "interval_95": [round(end, 3) for end in interval(values)],
+    }
+    waits = [
+        (one[arm].turn.happened["receiver_waits"], one[other].turn.happened["receiver_waits"])
+        for one in rounds
+    ]
+    if all(mine and its for mine, its in waits):
+        equal = at_equal_waits(values, [mine / its for mine, its in waits])
+        if equal is not None:
+            found["at_equal_waits"], found["at_equal_waits_95"] = equal
+    return found
+
+
+RESAMPLES = 2000
+
+
+def at_equal_waits(
+    costs: list[float], waits: list[float]
+) -> tuple[float, tuple[float, float]] | None:
+    """What the ratio of two costs is where that of the waits for frames is 1, and its interval.
+
+    A line through the rounds, of the logarithms, by least squares; the interval is that of lines
+    through rounds drawn from these, with replacement (Efron and Tibshirani, An Introduction to the
+    Bootstrap, 13.3). None: there are too few rounds.
+    """
+    points = [(math.log(wait), math.log(cost)) for wait, cost in zip(waits, costs, strict=True)]
+    if len(points) < LEAST_ROUNDS or len({wait for wait, _ in points}) < LEAST_ROUNDS:
+        return None
+    draw = random.Random(1)
+    drawn: list[float] = []
+    while len(drawn) < RESAMPLES:
+        sample = draw.choices(points, k=len(points))
+        if len({wait for wait, _ in sample}) > 1:
+            drawn.append(_at_zero(sample))
+    drawn.sort()
+    ends = drawn[RESAMPLES // 40], drawn[-1 - RESAMPLES // 40]
+    return round(_at_zero(points), 3), (round(ends[0], 3), round(ends[1], 3))
+
+
+LEAST_ROUNDS = 8
+"""For a line."""
+
+
+def _at_zero(points: list[tuple[float, float]]) -> float:
+    xs, ys = zip(*points, strict=True)
+    return math.exp(statistics.linear_regression(xs, ys).intercept)
+
+
+def summary(rounds: list[dict[str, Taken]]) -> dict[str, object]:
+    """What is printed."""
+    arms = sorted(rounds[0])
+    pairs = [(arm, "kernel") for arm in arms if arm != "kernel" and "counted" not in arm]
+    # With UDP where the gateway serves; with what the hooks alone cost where it passes.
+    pairs += [("gateway", arm) for arm in ("udp", "native XDP", "inactive") if arm in arms]
+    turns = {arm: [one[arm].turn for one in rounds if arm in one] for arm in arms}
+    programs = {
+        arm: [of.programs for one in rounds if (of := one.get(arm)) and of.programs] for arm in arms
+    }
+    return {
+        "us_a_query": {
+            arm: {
+                part: round(statistics.median(getattr(turn, field) for turn in of_arm), 2)
+                for part, field in PARTS.items()
+            }
+            for arm, of_arm in turns.items()
+        },
+        "happened_a_query": {
+            arm: {
+                what: round(statistics.median(turn.happened[what] for turn in of_arm), 4)
+                for what in of_arm[0].happened
+            }
+            for arm, of_arm in turns.items()
+        },
+        "ratios": {f"{arm} of {other}": ratio(rounds, arm, other) for arm, other in pairs},
+        **{
+            arm.replace("counted", "us_a_run").replace(" ", "_"): {
+                name: round(statistics.median(one[name] for one in of_arm if name in one), 3)
+                for name in sorted(set().union(*of_arm))
+            }
+            for arm, of_arm in programs.items()
+            if of_arm
+        },
+        "rounds": len(rounds),
+    }
+
+
 def main() -> int:
     """Measures, and prints one line of JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -159,7 +343,18 @@ def main() -> int:
     parser.add_argument(
         "--target", type=Path, help="cargo's folder of builds; without it, they are made first"
     )
+    parser.add_argument(
+        "--handed-over",
+        action="store_true",
+        help="with --load passed: the gateway has the connections' first queries",
+    )
+    parser.add_argument("--log", type=Path, help="a file that gets a line of JSON for each round")
     words = parser.parse_args()
+    if words.load == "passed" and words.rate:
+        # dnsperf makes up for the queries that it did not send between turns.
+        parser.error("--load passed has no --rate")
+    if words.handed_over and words.load != "passed":
+        parser.error("--handed-over needs --load passed")
     if words.rounds < 1 or not 0 < words.seconds < 3600 or words.rate < 0:
         parser.error("rounds must be at least 1, seconds above 0 and below 3600, a rate at least 0")
     client = [] if words.load == "in-turn" else ["dnsperf"]
@@ -177,70 +372,26 @@ def main() -> int:
             Beds(lab, folder, generator, programs.gateway) as beds,
             Switches(folder) as switches,
         ):
-            passed = words.load == "passed"
-            changed = {"several_queries": False} if passed else {}
-            plain, front = beds.plain("nsd"), beds.behind("nsd", "gateway", **changed)
-            arms: dict[str, tuple[Bed | None, Load]]
-            load = in_turn if words.load == "in-turn" else at_once
-            tcp, udp = functools.partial(load, "tcp"), functools.partial(load, "udp")
-            arms = {"kernel": (plain, tcp), "gateway": (front, tcp), "counted": (front, tcp)}
-            if passed:
-                inactive = beds.behind("nsd", "inactive", active=False)
-                arms |= {"inactive": (inactive, tcp), "inactive counted": (inactive, tcp)}
+            plain = beds.plain("nsd")
+            turns: Iterator[dict[str, Taken]]
+            if words.load == "passed":
+                command = plain.link.at_client(*dnsperf("tcp", plain, names, 0, DAY_S))
+                kept = functools.partial(Kept, command, plain)
+                turns = passed(plain, kept, programs.gateway, switches, words)
             else:
-                arms["udp"] = (plain, udp)
-            if beds.failed:
-                raise LabError(beds.failed[0])
-            rounds: list[dict[str, float]] = []
-            taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
-            for _ in range(words.rounds):
-                rounds.append({})
-                for arm in random.sample(sorted(arms), len(arms)):
-                    bed, ask = arms[arm]
-                    assert bed is not None, "none has failed"
-                    with counted() if "counted" in arm else contextlib.nullcontext():
-                        before = run_times(bed) if "counted" in arm else {}
-                        cost, queries = measure(
-                            bed, ask, names, switches, words.rate, words.seconds
-                        )
-                        after = run_times(bed) if "counted" in arm else {}
-                    rounds[-1][arm] = cost
-                    for name, (spent, runs) in after.items():
-                        more = (spent - before[name][0], runs - before[name][1])
-                        taken.setdefault(arm, {}).setdefault(name, []).append(
-                            (more[0] / queries / 1e3, more[1] / queries)
-                        )
-    # What is compared with the kernel's TCP; and what the gateway serves with UDP, too.
-    pairs = [(arm, "kernel") for arm in arms if arm != "kernel" and "counted" not in arm]
-    pairs += [("gateway", arm) for arm in ("udp", "inactive") if arm in arms]
-    ratios = {pair: [one[pair[0]] / one[pair[1]] for one in rounds] for pair in pairs}
-    print(
-        json.dumps(
-            {
-                "us_a_query": {
-                    arm: round(statistics.median(one[arm] for one in rounds), 2) for arm in arms
-                },
-                "ratios": {
-                    f"{arm} of {other}": {
-                        "median": round(statistics.median(values), 3),
-                        "interval_95": [round(end, 3) for end in interval(values)],
-                    }
-                    for (arm, other), values in ratios.items()
-                },
-                **{
-                    arm.replace("counted", "programs").replace(" ", "_"): {
-                        name: [
-                            round(statistics.median(column), 3)
-                            for column in zip(*values, strict=True)
-                        ]
-                        for name, values in of_arm.items()
-                    }
-                    for arm, of_arm in taken.items()
-                },
-                "rounds": words.rounds,
-            }
-        )
-    )
+                front = beds.behind("nsd", "gateway")
+                if front is None:
+                    raise LabError(beds.failed[0])
+                load = in_turn if words.load == "in-turn" else at_once
+                turns = served(plain, front, load, names, switches, words)
+            rounds: list[dict[str, Taken]] = []
+            for one in turns:
+                rounds.append(one)
+                if words.log is not None:
+                    with words.log.open("a") as log:
+                        line = {arm: dataclasses.asdict(taken) for arm, taken in one.items()}
+                        print(json.dumps(line), file=log)
+    print(json.dumps(summary(rounds)))
     return 0
 
 

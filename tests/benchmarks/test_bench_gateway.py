@@ -12,8 +12,9 @@ import pytest
 BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 sys.path.insert(0, BENCHMARKS)
 try:
-    from gateway import plan, wire
+    from gateway import plan, turns, wire
     from gateway.beds import Arm
+    from gateway.kept_connections import at_equal_waits, interval
     from gateway.servers import zone_text
 finally:
     sys.path.remove(BENCHMARKS)
@@ -85,3 +86,26 @@ def test_the_internet_checksum_is_rfc_1071s() -> None:
 def test_names_have_the_papers_twenty_characters() -> None:
     names = [line.split()[0] for line in zone_text().splitlines() if line.startswith("h0")]
     assert {len(f"{name}.example.net") for name in names} == {20}
+
+
+def test_a_link_counts_the_queries_of_its_frames() -> None:
+    query = len(wire.query("h0000001.example.net", 1, 4242))
+    # A segment with two queries, one with one, and an acknowledgement: IPv4 and TCP with
+    # timestamps have 20 and 32 octets (RFC 791; RFC 9293; RFC 7323, appendix A).
+    assert turns.queries_of(3 * 52 + 3 * query, 3) == 3
+
+
+@pytest.mark.parametrize(("count", "first", "last"), [(9, 2, 8), (12, 3, 10), (20, 6, 15)])
+def test_the_interval_of_a_median_is_that_of_order_statistics(
+    count: int, first: int, last: int
+) -> None:
+    # The ranks of tables for 95 % (for one, Campbell and Gardner, BMJ 296:1454, 1988).
+    assert interval([float(rank) for rank in range(count, 0, -1)]) == (first, last)
+
+
+def test_costs_are_compared_where_as_many_frames_come_at_once() -> None:
+    waits = [0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.6]
+    # 2 % more for each query, and what the waits cost.
+    costs = [1.02 * wait**0.25 for wait in waits]
+    assert at_equal_waits(costs, waits) == (1.02, (1.02, 1.02))
+    assert at_equal_waits(costs[:7], waits[:7]) is None
