@@ -249,6 +249,11 @@ def test_unanswered_queries_keep_the_cdf_below_one() -> None:
     assert answered < 95.0
 
 
+def test_the_first_attempts_interval_is_named(run: Run) -> None:
+    labels = [text.get_text() for text in figures.attempts(run).legends[0].get_texts()]
+    assert labels == ["95 % interval of the first attempt's share"]
+
+
 def test_bars_start_at_zero_and_show_what_was_published() -> None:
     figure = figures.first_attempt([Bar("FIFO", 97.2, 96.8, 97.6, 97.37), Bar("x", 80, 70, 90)])
     axes = figure.axes[0]

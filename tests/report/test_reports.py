@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from synthetic_run import LINK, synthetic_run
 
+from narrows import Scenario, run
 from narrows.report import write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
 from narrows.report.toml_text import toml_text
@@ -219,3 +220,34 @@ def test_text_in_figures_is_text(folder: Path) -> None:
     words = "".join(drawn.itertext())
     assert "time (s)" in words
     assert "backlog (kB)" in words
+
+
+def test_a_run_with_truncated_replies_leads_with_answers_within_a_second(tmp_path: Path) -> None:
+    zone = Scenario.parse("""
+name = "zone"
+duration = "60 s"
+end = "dns"
+links = [{ name = "wan", between = ["c", "s"], rate = "10 Mbit/s", delay = "20 ms" }]
+
+[[dns]]
+name = "stub"
+client = "c"
+server = "s"
+workers = 2
+queries = 10
+reply_size = "1700 B"
+answers = { udp_size = "1232 B" }
+""")
+    udp = run(zone)
+    tls = run(zone, set={"name": "tls", "dns.stub.transport": "tls"})
+    page = write_run_report(udp, tmp_path / "run").read_text(encoding="utf-8")
+    tiles = re.findall(r'<div class="card"><b>(.*?)</b><span>(.*?)</span>', page)
+    assert tiles[0] == ("100.00 %", "answered within a second")
+    assert "although nothing was lost: 100 % of the queries got one" in page
+    compared = write_comparison(compare([udp, tls]), tmp_path / "both")
+    text = compared.read_text(encoding="utf-8")
+    assert text.index("DNS queries answered within a second") < text.index("<h3>")
+    assert "DNS queries answered at the first attempt" not in text
+    # Without truncation, and over one transport, first attempts lead as before.
+    short = write_run_report(run(zone, set={"dns.stub.reply_size": "200 B"}), tmp_path / "short")
+    assert "answered at the first attempt</span>" in short.read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def row(rows: tuple[Row, ...], key: str) -> Row:
     return next(row for row in rows if row.key == key)
 
 
-def test_single_runs_have_an_interval_for_dns_alone() -> None:
+def test_single_runs_have_an_interval_for_shares_of_queries_alone() -> None:
     found = compare([one("bfifo", loss=0.03), one("red", loss=0.15)])
     assert [group.label for group in found.groups] == ["testbed-bfifo", "testbed-red"]
     first = row(found.rows, "dns.first_attempt_percent")
@@ -32,9 +32,27 @@ def test_single_runs_have_an_interval_for_dns_alone() -> None:
     assert change.high is not None
     assert change.low < change.value < change.high < 0.0
     assert change.method.startswith("Newcombe")
+    within = row(found.rows, "dns.within_1s_percent").differences[1]
+    assert within is not None
+    assert within.low is not None
+    assert within.low < within.value
     backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes").differences[1]
     assert backlog is not None
     assert (backlog.low, backlog.high, backlog.method) == (None, None, "")
+
+
+def test_one_run_of_each_is_not_called_significant() -> None:
+    """An interval over the queries says nothing of another seed (docs/guide.md, section 5)."""
+    found = compare([one("bfifo", loss=0.03), one("red", loss=0.15)])
+    first = row(found.rows, "dns.first_attempt_percent")
+    sentence = first.sentence(1, found.groups)
+    text = "DNS, answered at the first attempt: testbed-red is 12 points lower than testbed-bfifo "
+    assert sentence.startswith(text + "with one run of each (95 % interval -16.12 to ")
+    assert sentence.endswith(" points over the queries, taken as independent).")
+    assert "significant" not in str(found.table())
+    assert sum("cannot tell a difference from chance" in note for note in found.notes) == 1
+    seeds = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2)])
+    assert not any("cannot tell a difference" in note for note in seeds.notes)
 
 
 def test_seeds_of_one_scenario_form_a_group() -> None:

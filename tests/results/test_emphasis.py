@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from synthetic_run import LINK, synthetic_run
 
+from narrows import Scenario, run
 from narrows.results import Run, compare, summary_table
 from narrows.results.emphasis import leading, telling
 from narrows.results.metrics import metrics
@@ -81,3 +82,74 @@ def test_a_comparison_begins_with_bars_and_three_lines() -> None:
         "response time, 95 % within (ms)",
     ]
     assert f"queue {LINK}, whole run" in lines
+
+
+TRUNCATING = """
+name = "zone"
+duration = "60 s"
+end = "dns"
+links = [{ name = "wan", between = ["c", "s"], rate = "10 Mbit/s", delay = "20 ms" }]
+
+[[dns]]
+name = "stub"
+client = "c"
+server = "s"
+workers = 2
+queries = 10
+reply_size = "1700 B"
+answers = { udp_size = "1232 B" }
+"""
+"""RFC 1035, 4.2.1, and RFC 7766, section 5: a reply of 1700 bytes does not fit into 1232, so the
+server truncates it and the client asks again over TCP. Each query takes two attempts, and no packet
+is lost."""
+
+
+def of(keys: dict[str, object]) -> Run:
+    return run(Scenario.parse(TRUNCATING), set=keys)
+
+
+@pytest.fixture(scope="module")
+def udp_and_tls() -> list[Run]:
+    return [
+        of({"name": transport, "dns.stub.transport": transport}) for transport in ("udp", "tls")
+    ]
+
+
+def test_transports_are_compared_by_response_times(udp_and_tls: list[Run]) -> None:
+    udp, tls = udp_and_tls
+    assert udp.summary["dns"]["first_attempt_percent"] == 0.0
+    assert tls.summary["dns"]["first_attempt_percent"] == 100.0
+    assert udp.summary["dns"]["within_1s_percent"] == 100.0
+    found = compare(udp_and_tls)
+    lines = str(found.table()).splitlines()
+    assert lines[2] == "answered within a second (%)"
+    assert [row.key for row in found.leading] == [
+        "dns.within_1s_percent",
+        "dns.response_median_ms",
+        "dns.response_p95_ms",
+    ]
+    words = " ".join(found.sentences)
+    assert "first attempt" not in words
+    assert "response time, median: tls is" in words
+    assert any(note.startswith("do not compare first attempts here") for note in found.notes)
+
+
+def test_truncation_alone_and_other_transports_alone_change_what_leads(
+    udp_and_tls: list[Run],
+) -> None:
+    udp, tls = udp_and_tls
+    fits = of({"name": "short", "dns.stub.reply_size": "200 B"})
+    more = replace(udp, scenario={**udp.scenario, "name": "more"})
+    first = {
+        names: compare(runs).leading[0].key
+        for names, runs in {
+            "truncated": [udp, more],
+            "transports": [fits, tls],
+            "plain": [fits, replace(fits, scenario={**fits.scenario, "name": "b"})],
+        }.items()
+    }
+    assert first == {
+        "truncated": "dns.within_1s_percent",
+        "transports": "dns.within_1s_percent",
+        "plain": "dns.first_attempt_percent",
+    }

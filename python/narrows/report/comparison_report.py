@@ -19,12 +19,17 @@ from narrows.results.compare import Comparison, Group
 from narrows.results.compare_rows import Row
 from narrows.results.compare_text import FIRST, arranged
 from narrows.results.intervals import wilson, within
+from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
 __all__ = ["comparison_figures", "write_comparison"]
 
 RESULT_FILE = "comparison.json"
 
-_HEAD = "first-attempt"
+_SHARES = {
+    FIRST_ATTEMPT: ("first-attempt", "at the first attempt"),
+    WITHIN_1S: ("within-a-second", "within a second"),
+}
+"""The share of queries that leads: its figure's name, and how they were answered, in words."""
 
 
 def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | Path) -> Path:
@@ -81,14 +86,18 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
         group.label: [run for run in group.runs[1:] if isinstance(run, Run)]
         for group in comparison.groups
     }
-    bars = [bar for bar in map(_bar, comparison.groups) if bar is not None]
+    share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
+    name, words = _SHARES[share]
+    bars = [bar for group in comparison.groups if (bar := _bar(group, share))]
     if len(bars) == len(comparison.groups):
         values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
         shown.append(
             Shown(
-                "first-attempt",
-                figures.first_attempt(bars, "share, with 95 % interval"),
-                f"Bars: queries answered at the first attempt: {values}.",
+                name,
+                figures.first_attempt(
+                    bars, "share, with 95 % interval", f"DNS queries answered {words}"
+                ),
+                f"Bars: queries answered {words}: {values}.",
                 "Intervals: Student's t over the seeds where there are two or more, else Wilson's "
                 "over the queries.",
             )
@@ -147,7 +156,7 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
         difference, first = row.differences[number], row.values[0]
         if difference is None or difference.low is None or difference.high is None or not first:
             continue
-        if row.is_score:
+        if row.is_score or (row.key == FIRST_ATTEMPT and comparison.attempts_mislead):
             continue
         if difference.verdict != "same":
             each = 100.0 / abs(first)
@@ -170,8 +179,9 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
         telling.setdefault(row.section, []).append(row)
     header, leading = arranged(comparison, [(FIRST, comparison.leading)])
     _, sections = arranged(comparison, telling.items())
-    # The picture at the head: first attempts, where there are any.
-    head = next((n for n, each in enumerate(shown) if each.name.endswith(_HEAD)), 0)
+    # The picture at the head: the share of queries that leads, where there are any.
+    names = tuple(name for name, _ in _SHARES.values())
+    head = next((n for n, each in enumerate(shown) if each.name.endswith(names)), 0)
     on_page = shown_on_page(shown)
     return {
         "comparison": comparison,
@@ -183,18 +193,18 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     }
 
 
-def _bar(group: Group) -> Bar | None:
-    """First-attempt success with an interval; None without measured queries."""
-    of_runs = [run.summary.get("dns") for run in group.runs]
-    if not all(dns and dns["queries"] for dns in of_runs):
+def _bar(group: Group, share: str) -> Bar | None:
+    """A share of the queries with an interval; None without measured queries."""
+    summaries = [run.summary for run in group.runs]
+    shares = [(summary.get("dns") or {}).get(share.removeprefix("dns.")) for summary in summaries]
+    known = [value for value in shares if value is not None]
+    if not known or len(known) < len(shares):
         return None
-    shares = [dns["first_attempt_percent"] for dns in of_runs if dns]
-    mean = sum(shares) / len(shares)
-    if len(shares) > 1:
-        return Bar(group.label, mean, *within(shares, 0.0, 100.0))
-    total = sum(dns["queries"] for dns in of_runs if dns)
-    first = sum(dns["answered_at_attempt"][0] for dns in of_runs if dns)
-    low, high = wilson(first, total)
+    mean = sum(known) / len(known)
+    if len(known) > 1:
+        return Bar(group.label, mean, *within(known, 0.0, 100.0))
+    of_queries = counted(summaries, share)
+    low, high = wilson(*of_queries) if of_queries else (mean / 100.0, mean / 100.0)
     return Bar(group.label, mean, 100.0 * low, 100.0 * high)
 
 

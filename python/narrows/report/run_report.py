@@ -13,6 +13,7 @@ from narrows.report.source import monitored_links, monitored_queues, queue_facts
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.metrics import value_text
+from narrows.results.success import attempts_mislead
 from narrows.results.text import shown_metrics, summary_table
 
 __all__ = ["REPORT_FILE", "run_figures", "write_run_report"]
@@ -74,28 +75,8 @@ def run_figures(run: Run) -> list[Shown]:
     """The figures that a run's tables allow, with what to say about them."""
     shown: list[Shown] = []
     dns = run.summary.get("dns")
-    if dns and dns["queries"]:
-        shown.append(
-            Shown(
-                "attempts",
-                figures.attempts(run),
-                f"Bars: {dns['first_attempt_percent']:.2f} % of {dns['queries']} queries were "
-                "answered at the first attempt.",
-                "How many queries succeed at once, and how many have to be sent again. The first "
-                "bar carries its 95 % interval.",
-            )
-        )
-    if dns and dns["response_median_ms"] is not None:
-        over_tcp = set(dns.get("transports") or ()) - {"udp"}
-        shown.append(
-            Shown(
-                "response-cdf",
-                figures.response_cdf({run.name: run}),
-                f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
-                f"99 % within {dns['response_p99_ms']:.0f} ms.",
-                _STEPS_OVER_TCP if over_tcp else _STEPS,
-            )
-        )
+    if dns:
+        shown += _dns_figures(run, dns)
     for link in monitored_queues(run):
         shown += _queue_figures(run, link)
     for link in monitored_links(run):
@@ -114,6 +95,46 @@ def run_figures(run: Run) -> list[Shown]:
     if flows and flows["goodput_mbit_per_s"]:
         shown.append(_goodput(run, flows))
     return shown + extra_figures({run.name: run})
+
+
+def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
+    """Attempts and response times; response times first where attempts mislead."""
+    shown: list[Shown] = []
+    if dns["queries"]:
+        shown.append(
+            Shown(
+                "attempts",
+                figures.attempts(run),
+                f"Bars: {dns['first_attempt_percent']:.2f} % of {dns['queries']} queries were "
+                "answered at the first attempt.",
+                "How many queries succeed at once, and how many have to be sent again. The black "
+                f"line at the first bar is its 95 % interval.{_second_attempts(run)}",
+            )
+        )
+    if dns["response_median_ms"] is not None:
+        over_tcp = set(dns.get("transports") or ()) - {"udp"}
+        shown.append(
+            Shown(
+                "response-cdf",
+                figures.response_cdf({run.name: run}),
+                f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
+                f"99 % within {dns['response_p99_ms']:.0f} ms.",
+                _STEPS_OVER_TCP if over_tcp else _STEPS,
+            )
+        )
+    return shown[::-1] if attempts_mislead([run.summary]) else shown
+
+
+def _second_attempts(run: Run) -> str:
+    """What makes a second attempt although nothing was lost; empty for nothing."""
+    truncated = run.summary["dns"].get("truncated_percent")
+    if not truncated:
+        return ""
+    return (
+        " A truncated reply makes a second attempt, over TCP, although nothing was lost: "
+        f"{value_text(truncated)} % of the queries got one. Response times say how well the "
+        "queries did."
+    )
 
 
 def _goodput(run: Run, flows: Mapping[str, Any]) -> Shown:
@@ -191,8 +212,11 @@ def _cards(run: Run) -> list[tuple[str, str]]:
     summary = run.summary
     cards = []
     dns = summary.get("dns")
-    if dns and dns["first_attempt_percent"] is not None:
-        cards.append((f"{dns['first_attempt_percent']:.2f} %", "answered at the first attempt"))
+    share, words = "first_attempt_percent", "answered at the first attempt"
+    if attempts_mislead([summary]) and dns and dns.get("within_1s_percent") is not None:
+        share, words = "within_1s_percent", "answered within a second"
+    if dns and dns[share] is not None:
+        cards.append((f"{dns[share]:.2f} %", words))
     if dns and dns["response_p99_ms"] is not None:
         cards.append((f"{dns['response_p99_ms']:.0f} ms", "99 % of DNS answers within"))
     for link in monitored_queues(run)[:1]:

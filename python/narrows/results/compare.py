@@ -7,9 +7,10 @@ group, whose figures are means. Intervals of a difference (95 %):
   seed by seed. A seed draws the same start times and think times in both scenarios, and what they
   do to both alike cancels;
 - else, both have two runs or more: Welch's t interval of the difference of means;
-- else, for first-attempt success alone: Newcombe's interval of a difference of proportions, from
-  all queries of each group, taken as independent (queries that meet the same full queue are not, so
-  it is too narrow);
+- else, for the shares of queries that were answered at the first attempt or within a second:
+  Newcombe's interval of a difference of proportions, from all queries of each group, taken as
+  independent (queries that meet the same full queue are not, so it is too narrow). It says nothing
+  of another seed, so no difference is called significant by it;
 - else none: one run does not say how much another seed would differ.
 
 Nor do several that all differ by the same (a count that is 1 in each run, and was 0): an interval
@@ -22,6 +23,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -36,6 +38,7 @@ from narrows.results.intervals import newcombe, paired, welch
 from narrows.results.left_out import left_out
 from narrows.results.metrics import Metric, metrics
 from narrows.results.run import Run
+from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, attempts_mislead, counted
 from narrows.results.text import TextTable
 
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
@@ -75,6 +78,18 @@ class Comparison:
         ]
         known = [d for row in self.rows for d in row.differences if d and d.method]
         notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
+        if alone := [group.label for group in self.groups if len(group.runs) == 1]:
+            whose = "a single run of each" if len(alone) > 1 else f"a single run of {alone[0]}"
+            notes.append(
+                f"{whose} cannot tell a difference from chance, because another run may differ as "
+                "much; hint: compare several seeds of each, five or more"
+            )
+        if self.attempts_mislead and any(row.key == FIRST_ATTEMPT for row in self.rows):
+            notes.append(
+                "do not compare first attempts here: a truncated reply makes a second attempt, and "
+                "over a connection an attempt goes on however often TCP sends a segment again; "
+                "hint: compare answers within a second and response times"
+            )
         count = sum(d.verdict != "same" for d in known)
         if count >= MANY:
             notes.append(
@@ -85,19 +100,39 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """A verdict for each figure and group that has an interval; not for what is the same."""
-        return [
-            row.sentence(number, self.groups)
-            for number in range(1, len(self.groups))
-            for row in self.telling
-            if (difference := row.differences[number]) and difference.verdict not in ("", "same")
-        ]
+        """What is to be said of each group.
+
+        A verdict for each figure that has an interval; not for what is the same. Of single runs,
+        which have few intervals, also how the figures differ that matter most.
+        """
+        return [text for n in range(1, len(self.groups)) for text in self._sentences(n)]
+
+    def _sentences(self, number: int) -> list[str]:
+        """What is to be said of one group."""
+        found = []
+        are_single = min(len(self.groups[n].runs) for n in (0, number)) == 1
+        first = [row for row in self.leading if row.key != FIRST_ATTEMPT] if are_single else []
+        for row in self.telling:
+            difference = row.differences[number]
+            if difference is None or (self.attempts_mislead and row.key == FIRST_ATTEMPT):
+                continue
+            if difference.verdict not in ("", "same"):
+                found.append(row.sentence(number, self.groups))
+            elif row in first and not difference.verdict:
+                found.append(row.difference_text(number, self.groups))
+        return [text for text in found if text]
+
+    @cached_property
+    def attempts_mislead(self) -> bool:
+        """Whether first attempts compare something else than how well DNS did."""
+        return attempts_mislead([run.summary for group in self.groups for run in group.runs])
 
     @property
     def leading(self) -> list[Row]:
         """The figures that matter most, three at most."""
         known = {row.key: row for row in self.rows}
-        return [known[key] for key in leading({row.key: row.values for row in self.rows})]
+        success = WITHIN_1S if self.attempts_mislead else FIRST_ATTEMPT
+        return [known[key] for key in leading({key: known[key].values for key in known}, success)]
 
     @property
     def telling(self) -> list[Row]:
@@ -332,6 +367,7 @@ def _difference(
         value = 0.0  # rounding, no difference
     mean = statistics.fmean(before)
     relative = value / abs(mean) if mean else None
+    single: dict[str, Any]
     if first.is_seedless or group.is_seedless:
         return Difference(value, None, None, "", relative)
     if min(len(before), len(after)) >= 2:
@@ -353,17 +389,12 @@ def _difference(
         if value and high - low <= 1e-9 * abs(value):
             return Difference(value, None, None, "", relative, seeds)
         return Difference(value, low, high, method, relative, seeds, **single)
-    if key == "dns.first_attempt_percent":
-        counts, totals = zip(_first_attempts(first), _first_attempts(group), strict=True)
+    of_queries = [counted([run.summary for run in of.runs], key) for of in (first, group)]
+    if of_queries[0] and of_queries[1]:
+        counts, totals = zip(*of_queries, strict=True)
         low, high = newcombe(counts, totals)
-        return Difference(
-            value,
-            100.0 * low,
-            100.0 * high,
-            "Newcombe over the queries, taken as independent (first attempt only); "
-            "more seeds give better ones",
-            relative,
-        )
+        method = "Newcombe over the queries, taken as independent; more seeds give better ones"
+        return Difference(value, 100 * low, 100 * high, method, relative, of_queries=True)
     return Difference(value, None, None, "", relative)
 
 
@@ -372,13 +403,6 @@ def _correlation(before: Sequence[float], after: Sequence[float]) -> float | Non
     if len(before) < 3 or len(set(before)) < 2 or len(set(after)) < 2:
         return None
     return statistics.correlation(before, after)
-
-
-def _first_attempts(group: Group) -> tuple[int, int]:
-    """Answers at the first attempt, and queries, of all runs together."""
-    of_runs = [run.summary["dns"] for run in group.runs]
-    answered = sum(dns["answered_at_attempt"][0] for dns in of_runs if dns["answered_at_attempt"])
-    return answered, sum(dns["queries"] for dns in of_runs)
 
 
 def _is_named(row: Row, key: str) -> bool:

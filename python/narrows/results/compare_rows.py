@@ -90,6 +90,9 @@ class Difference:
     correlation: float | None = None
     """Of what the seeds gave in both groups (Pearson's), where three or more are paired: pairing
     narrows the interval if it is clearly above zero."""
+    of_queries: bool = False
+    """Whether the interval is one over the queries. It does not say what another seed would give,
+    so no difference is significant by it."""
 
     @property
     def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
@@ -144,13 +147,15 @@ class Row:
         runs = (
             f"{difference.seeds} paired seeds"
             if difference.seeds
-            else f"{len(groups[0].runs)} and {len(groups[number].runs)} runs"
+            else _runs(groups[0], groups[number])
         )
         what = f"{self.section}, {self.name}"
         if difference.verdict == "same":
             return f"{what}: {other} and {first} are the same with {runs}."
         size = f"{value_text(abs(difference.value))}{_unit(self.unit)}"
         interval = f"95 % interval {interval_text(difference)}{_unit(self.unit)}"
+        if difference.of_queries:
+            interval += " over the queries, taken as independent"
         if difference.verdict == "unclear":
             return (
                 f"{what}: no difference seen between {other} and {first} with {runs} ({interval})."
@@ -158,9 +163,21 @@ class Row:
         if difference.relative is not None and self.unit != "%" and not self.is_score:
             interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
             size = f"{100.0 * abs(difference.relative):.3g} %"
+        text = f"{what}: {other} is {size} {difference.verdict} than {first}"
+        if difference.of_queries:
+            return f"{text} with {runs} ({interval})."
+        return f"{text} ({interval}); significant with {runs}."
+
+    def difference_text(self, number: int, groups: Sequence[Group]) -> str:
+        """What there is to say of a group's difference that has no interval; empty for none."""
+        difference = self.differences[number]
+        if difference is None or not difference.value:
+            return ""
+        way = "higher" if difference.value > 0.0 else "lower"
         return (
-            f"{what}: {other} is {size} {difference.verdict} than {first} ({interval}); "
-            f"significant with {runs}."
+            f"{self.section}, {self.name}: {groups[number].label} is "
+            f"{value_text(abs(difference.value))}{_unit(self.unit)} {way} than {groups[0].label} "
+            f"with {_runs(groups[0], groups[number])} (no interval)."
         )
 
 
@@ -175,6 +192,12 @@ def interval_text(difference: Difference) -> str:
     if difference.low is None or difference.high is None or difference.low == difference.high:
         return "-"
     return f"{signed(difference.low)} to {signed(difference.high)}"
+
+
+def _runs(first: Group, other: Group) -> str:
+    """How many runs of each: `one run of each`, `3 and 1 runs`."""
+    counts = len(first.runs), len(other.runs)
+    return "one run of each" if counts == (1, 1) else f"{counts[0]} and {counts[1]} runs"
 
 
 def _unit(unit: str) -> str:

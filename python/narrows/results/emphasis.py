@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from narrows.results.extras import records
+from narrows.results.success import FIRST_ATTEMPT
 
 __all__ = ["leading", "telling"]
 
@@ -26,7 +27,7 @@ _OF_SOMETHING = frozenset(
 )
 """Figures whose zero says that there was no such thing."""
 
-_FIRST = ("dns.first_attempt_percent", "dns.response_median_ms", "dns.response_p95_ms")
+_RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
 _MOST = 3
 
@@ -39,14 +40,17 @@ def telling(values: Values) -> list[str]:
     return [key for key in values if _tells(key, values)]
 
 
-def leading(values: Values) -> list[str]:
+def leading(values: Values, success: str = FIRST_ATTEMPT) -> list[str]:
     """The keys of the figures that matter most, three at most.
+
+    `success` is the share of DNS queries that comes first (`narrows.results.success`).
 
     Those are DNS's success and response times, then what kinds of traffic call their headline, then
     the goodput of TCP, and what the first queue and the first link did.
     """
     known = [
-        *_FIRST,
+        success,
+        *_RESPONSES,
         *(f"{name}.{each.headline.key}" for name, each in records().items() if each.headline),
         "flows.goodput_mbit_per_s",
     ]

@@ -26,7 +26,7 @@ def attempts(run: Run) -> Figure:
     names = [f"attempt {n}" for n in range(1, len(dns["answered_at_attempt"]) + 1)]
     shares = [*dns["answered_at_attempt_percent"], dns["unanswered_percent"]]
     counts = [*dns["answered_at_attempt"], dns["unanswered"]]
-    figure, axes = style.new_figure(height=1.3 + 0.36 * len(shares))
+    figure, axes = style.new_figure(height=1.6 + 0.36 * len(shares))
     colors = [BLUE] * len(names) + [VERMILION]
     axes.barh(range(len(shares)), shares, 0.62, color=colors)
     low, high = dns["first_attempt_interval_percent"]
@@ -37,6 +37,7 @@ def attempts(run: Run) -> Figure:
         color=INK,
         capsize=4,
         linewidth=1.4,
+        label="95 % interval of the first attempt's share",
     )
     for at, (share, count) in enumerate(zip(shares, counts, strict=True)):
         axes.annotate(
@@ -54,4 +55,5 @@ def attempts(run: Run) -> Figure:
     axes.set_xticks(range(0, 101, 20))
     axes.set_title("DNS queries by the attempt that was answered")
     axes.set_xlabel("share of the measured queries (%)")
+    style.below(figure)
     return figure

@@ -1,4 +1,7 @@
-"""First-attempt success of DNS queries, with intervals, beside published values."""
+"""First-attempt success of DNS queries, or another share of them, with intervals.
+
+Published values stand beside them, where there are any.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class Bar:
 
     label: str
     percent: float
-    """Queries answered at their first attempt."""
+    """Queries answered at their first attempt, or what the title says."""
     low: float
     """Lower end of the interval, in percent."""
     high: float
@@ -29,7 +32,11 @@ class Bar:
 
 
 @style.styled
-def first_attempt(bars: Sequence[Bar], ours: str = "narrows, with 95 % interval") -> Figure:
+def first_attempt(
+    bars: Sequence[Bar],
+    ours: str = "narrows, with 95 % interval",
+    title: str = "DNS queries answered at the first attempt",
+) -> Figure:
     """A bar for each case, from zero, with its interval; the published value beside it, if any."""
     height = 1.2 + (0.62 if any(bar.published is not None for bar in bars) else 0.44) * len(bars)
     figure, axes = style.new_figure(height=max(1.9, height))
@@ -52,7 +59,7 @@ def first_attempt(bars: Sequence[Bar], ours: str = "narrows, with 95 % interval"
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0.0, 112.0)
     axes.set_xticks(range(0, 101, 20))
-    axes.set_title("DNS queries answered at the first attempt")
+    axes.set_title(title)
     axes.set_xlabel("share of the measured queries (%)")
     style.below(figure)
     return figure

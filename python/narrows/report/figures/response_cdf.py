@@ -63,7 +63,7 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
             )
     axes.set_title("DNS response time, from the first attempt to the answer")
     axes.set_xlabel("response time, logarithmic")
-    axes.set_ylabel("queries answered\nwithin it (%)")
+    axes.set_ylabel("queries answered\nwithin this time (%)")
     if len(curves) > 1:
         style.below(figure, 3)
     return figure

@@ -84,7 +84,7 @@ BURSTS = Record(
             "burst-cdf",
             title="Burst completion time, until all of it is acknowledged",
             x="completion time (s)",
-            y="bursts completed\nwithin it (%)",
+            y="bursts completed\nwithin this time (%)",
             caption=(
                 "From handing a burst to TCP until all of it is acknowledged. A curve ends below "
                 "100 % where bursts were unfinished at the end. Each group has its own."

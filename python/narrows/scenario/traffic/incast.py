@@ -118,7 +118,7 @@ ROUNDS = Record(
             "incast-cdf",
             title="Time of a round, until the last server's block is there",
             x="time of a round (ms)",
-            y="rounds over\nwithin it (%)",
+            y="rounds over\nwithin this time (%)",
             caption=(
                 "From asking all servers until the last block is there. Steps at 200 ms and more "
                 "are retransmission time-outs: the port's buffer lost a block's tail. The curve "

@@ -124,7 +124,7 @@ PAGES = Record(
             "page-cdf",
             title="Page load time, until the last object is there",
             x="load time (s)",
-            y="pages loaded\nwithin it (%)",
+            y="pages loaded\nwithin this time (%)",
             caption=(
                 "From the start of a load, without connections, until the last object is there. "
                 "The curve ends below 100 % where loads failed or were unfinished at the end."

@@ -132,7 +132,7 @@ PINGS = Record(
             "ping-cdf",
             title="How many probes were answered within a time",
             x="round-trip time (ms)",
-            y="probes answered\nwithin it (%)",
+            y="probes answered\nwithin this time (%)",
             caption=(
                 "The left end is the path's own time, and what lies to the right of it is waiting. "
                 "The curve ends below 100 % where probes or answers were lost."

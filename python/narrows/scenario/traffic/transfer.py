@@ -142,7 +142,7 @@ RECORDS = Record(
             "transfer-cdf",
             title="Time of a zone transfer, until the last message is there",
             x="time of a transfer (s)",
-            y="transfers over\nwithin it (%)",
+            y="transfers over\nwithin this time (%)",
             caption=(
                 "From opening the connection until the secondary has the whole zone. The curve "
                 "ends below 100 % where transfers failed, or were not over at the run's end."

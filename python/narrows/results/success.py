@@ -1,0 +1,45 @@
+"""Which share of DNS queries says how well a run did: first attempts, or answers within a second.
+
+Over UDP, an answer at the first attempt means that no packet was lost. Elsewhere attempts say
+something else: a truncated reply makes a second attempt over TCP although nothing was lost, and
+over a connection an attempt goes on however often TCP sends a segment again. So attempts compare
+neither transports nor runs with truncation; answers within a second and response times do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["FIRST_ATTEMPT", "WITHIN_1S", "attempts_mislead", "counted"]
+
+FIRST_ATTEMPT = "dns.first_attempt_percent"
+WITHIN_1S = "dns.within_1s_percent"
+
+Summaries = Sequence[Mapping[str, Any]]
+
+
+def attempts_mislead(summaries: Summaries) -> bool:
+    """Whether replies were truncated, or queries went over more than one transport."""
+    asked = [dns for summary in summaries if (dns := summary.get("dns"))]
+    transports = {name for dns in asked for name in dns.get("transports") or ()}
+    return len(transports) > 1 or any(dns.get("truncated_percent") for dns in asked)
+
+
+def counted(summaries: Summaries, key: str) -> tuple[int, int] | None:
+    """Successes and queries of all runs together, by the key of one of the two shares.
+
+    None for another key, and where the share is not of all queries: answers within a second leave
+    out the last second of a run that left queries open.
+    """
+    asked = [summary.get("dns") for summary in summaries]
+    if not all(dns and dns["queries"] for dns in asked):
+        return None
+    total = sum(dns["queries"] for dns in asked if dns)
+    if key == FIRST_ATTEMPT:
+        return sum(sum(dns["answered_at_attempt"][:1]) for dns in asked if dns), total
+    if key == WITHIN_1S and not any(dns["unfinished"] for dns in asked if dns):
+        shares = [(dns.get("within_1s_percent"), dns["queries"]) for dns in asked if dns]
+        counts = [round(share * of / 100.0) for share, of in shares if share is not None]
+        return (sum(counts), total) if len(counts) == len(shares) else None
+    return None
