@@ -10,7 +10,7 @@ import pytest
 
 from narrows.captures import CaptureError, read_captures
 from narrows.cli import main
-from narrows.ratio import Rules, analyse
+from narrows.ratio import RatioError, Rules, analyse
 from narrows.results import Measurement
 from tests.captures.tshark import NEEDS_TSHARK, agrees, look
 
@@ -124,6 +124,85 @@ def test_a_capture_cut_in_the_middle_keeps_what_was_read(tmp_path: Path) -> None
     assert measurement.exchanges.height > 0
     reasons = dict(measurement.skipped.select("reason", "first").iter_rows())
     assert "ends within a packet" in reasons["the file is damaged from there on"]
+
+
+def snapped(name: str, length: int, folder: Path) -> Path:
+    """A capture in the format pcap as it is with a snap length."""
+    data = (DATA / name).read_bytes()
+    cut, at = bytearray(data[:24]), 24
+    while at < len(data):
+        kept = int.from_bytes(data[at + 8 : at + 12], "little")
+        now = min(kept, length)
+        cut += data[at : at + 8] + now.to_bytes(4, "little") + data[at + 12 : at + 16 + now]
+        at += 16 + kept
+    (folder / "snapped.pcap").write_bytes(cut)
+    return folder / "snapped.pcap"
+
+
+IP, UDP, TCP, LENGTH, HEADER = 20, 8, 32, 2, 12
+"""Bytes of each, TCP's with its time stamps (RFC 791, 768, 7323, 1035)."""
+
+
+@pytest.mark.parametrize("question", range(5))
+def test_names_and_types_that_the_capture_cut_off_are_null(tmp_path: Path, question: int) -> None:
+    # A question about the root has 5 bytes: its name one, its type and its class two each.
+    name = "old-two-soa-nanoseconds.pcap"
+    cut = read_captures([snapped(name, IP + TCP + LENGTH + HEADER + question, tmp_path)])
+    tcp, whole = (part.exchanges.filter(transport="tcp") for part in (cut, read(name)))
+    assert whole["qtype"].to_list() == ["SOA"] * 3
+    assert tcp["qname"].null_count() == tcp["qtype"].null_count() == 3
+    same = ("outcome", "rcode", "total_ms", "reply_bytes", "segment_bytes", "prefix", "answers")
+    assert tcp.select(same).equals(whole.select(same))
+    # Three queries and three replies, whose messages have packets of their own: two bytes more.
+    (remark,) = cut.findings["remarks"]
+    assert "name and type the capture cut off" in remark["what"]
+    assert remark["records"] == (6 if question + LENGTH < 5 else 3)
+    # Over UDP the question is whole.
+    assert cut.exchanges.filter(transport="udp")["qtype"].to_list() == ["SOA"] * 3
+    with pytest.raises(RatioError) as error:
+        analyse([cut])
+    assert "tcp: 3 for a type that is not known" in str(error.value)
+    assert "udp: 3 no TCP answer for the same type" in str(error.value)
+    assert "tcpdump -s 0" in str(error.value)
+    assert "within" not in str(error.value)
+
+
+def test_a_header_that_the_capture_cut_off_is_known_as_far_as_it_goes(tmp_path: Path) -> None:
+    name, before = "old-two-soa-nanoseconds.pcap", IP + TCP + LENGTH
+    whole = read(name).exchanges.filter(transport="tcp")
+    for known in range(HEADER):
+        cut = read_captures([snapped(name, before + known, tmp_path)])
+        tcp = cut.exchanges.filter(transport="tcp")
+        what = [remark["what"] for remark in cut.findings["remarks"]]
+        if known < 2:
+            # Nothing tells to which query a reply belongs. Replies have two bytes more.
+            assert tcp["outcome"].to_list() == ["no-query-seen"] * 3
+            assert "a TCP message whose header the capture cut off" in what
+            continue
+        # RFC 1035, section 4.1.1: number, flags, code, and counts of questions and answers.
+        assert tcp["total_ms"].to_list() == whole["total_ms"].to_list()
+        of_reply = known + LENGTH
+        assert tcp["truncated"].null_count() == (0 if of_reply > 2 else 3)
+        assert tcp["rcode"].null_count() == (0 if of_reply > 3 else 3)
+        assert tcp["answers"].null_count() == (0 if of_reply > 7 else 3)
+        assert tcp["qtype"].null_count() == 3
+    # Without its length, no message begins. A SYN without its options is one all the same.
+    cut = read_captures([snapped(name, before - 1, tmp_path)])
+    assert cut.connections.select("syn_ms", "ack_ms").equals(
+        read(name).connections.select("syn_ms", "ack_ms")
+    )
+    assert cut.exchanges.filter(transport="tcp").height == 0
+    assert "TCP bytes that belong to no message" in [r["what"] for r in cut.findings["remarks"]]
+
+
+def test_what_the_capture_cut_off_is_counted_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = snapped("old-two-soa-nanoseconds.pcap", IP + UDP + HEADER, tmp_path)
+    assert main(["import", "capture", str(file), "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr()
+    assert "name and type the capture cut off" in said.out
+    assert "note: the capture cut 6 messages" in said.err and "tcpdump -s 0" in said.err
 
 
 def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:

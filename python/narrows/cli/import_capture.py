@@ -67,4 +67,14 @@ def command(
             "note: watched near the server, where an exchange takes no round trip; "
             "connections.ack_ms holds the clients' round trips"
         )
+    cut = sum(
+        remark["records"]
+        for remark in measurement.findings["remarks"]
+        if remark["what"].endswith("the capture cut off")
+    )
+    if cut and not quiet:
+        say(
+            f"note: the capture cut {cut} messages before the end of their question; their names "
+            "and types are null; hint: tcpdump -s 0 keeps whole packets"
+        )
     return code

@@ -13,7 +13,7 @@ import polars as pl
 
 from narrows.errors import NarrowsError
 from narrows.ratio.failures import Failures, failures_of
-from narrows.ratio.pairs import PAPER, Dropped, Pairs, Rules, pair_up, questions
+from narrows.ratio.pairs import NO_TYPE, PAPER, Dropped, Pairs, Rules, pair_up, questions
 from narrows.ratio.peaks import Peaks, peaks_of
 from narrows.ratio.regression import Line, line_through
 from narrows.ratio.resampling import Interval, of_medians
@@ -245,9 +245,25 @@ def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> li
                 f"{source} was captured near the server, where times hold no round trip: its "
                 "ratios mean nothing; connections.ack_ms holds the clients' round trips"
             )
+        untold = _untold(part)
+        if part.source == "capture" and untold:
+            said.append(
+                f"{untold} answers of {source} lack the type that was asked for, so they can "
+                f"be in no pair if others have it; hint: {WHOLE_PACKETS}"
+            )
         if not part.complete:
             said.append(f"{source} is partial: {part.stopped}")
     return said
+
+
+WHOLE_PACKETS = "a capture that cuts packets loses names and types; tcpdump -s 0 keeps them"
+"""What helps where types are not known."""
+
+
+def _untold(part: Measurement) -> int:
+    """Answers over UDP or TCP that do not tell what was asked."""
+    rows = part.exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]), outcome="answered")
+    return rows["qtype"].null_count()
 
 
 _NEEDED = (
@@ -334,4 +350,7 @@ def _no_pairs(exchanges: pl.DataFrame, pairs: Pairs) -> str:
             )
     reasons = sorted(pairs.dropped, key=lambda part: -part.exchanges)[:3]
     said = "; ".join(f"{part.transport}: {part.exchanges} {part.reason}" for part in reasons)
-    return f"no UDP answer pairs with a TCP answer ({said}); hint: --window says how far apart"
+    hint = "--window says how far apart"
+    if any(part.reason == NO_TYPE for part in pairs.dropped):
+        hint = WHOLE_PACKETS
+    return f"no UDP answer pairs with a TCP answer ({said}); hint: {hint}"

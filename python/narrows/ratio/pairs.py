@@ -124,16 +124,36 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
         dropped.append(Dropped(transport, reason, count))
     usable = rows.filter(why.is_null())
     udp, tcp = _matched(usable, rules)
-    left = usable.group_by("transport").len()
-    for transport in ("udp", "tcp"):
-        count = int(left.filter(transport=transport)["len"].sum()) - len(udp)
-        if count:
-            other = "TCP" if transport == "udp" else "UDP"
-            reason = f"no {other} answer to pair with"
-            if math.isfinite(rules.window_s):
-                reason = f"no {other} answer within {rules.window_s:g} s"
-            dropped.append(Dropped(transport, reason, count))
+    left = usable.filter(~pl.col("row").is_in(np.concatenate([udp, tcp])))
+    dropped += _unpaired(usable, left, rules)
     return Pairs(_table(rows, udp, tcp), rules, tuple(dropped))
+
+
+NO_TYPE = "for a type that is not known"
+"""Why an answer without its question is in no pair."""
+
+
+def _unpaired(usable: pl.DataFrame, left: pl.DataFrame, rules: Rules) -> list[Dropped]:
+    """Why the rest of the usable rows is in no pair."""
+    near = f"within {rules.window_s:g} s" if math.isfinite(rules.window_s) else "to pair with"
+    place = ["transport", "vantage", "target", "server", "family"]
+    swapped = pl.col("transport").replace({"udp": "tcp", "tcp": "udp"})
+    others = usable.select(swapped, *place[1:], "question")
+    found = []
+    for transport, other in (("udp", "TCP"), ("tcp", "UDP")):
+        rest = left.filter(transport=transport)
+        answered = rest.join(others, on=place, how="semi", nulls_equal=True)
+        alike = rest.join(others, on=[*place, "question"], how="semi", nulls_equal=True)
+        apart = answered.join(alike, on="row", how="anti")
+        unknown = apart.filter(question="").height
+        for reason, count in (
+            (f"no {other} answer {near}", rest.height - apart.height),
+            (NO_TYPE, unknown),
+            (f"no {other} answer for the same type", apart.height - unknown),
+        ):
+            if count:
+                found.append(Dropped(transport, reason, count))
+    return found
 
 
 def questions(exchanges: pl.DataFrame) -> pl.Series:

@@ -181,16 +181,26 @@ impl Connection {
         remarks: &mut Skipped,
     ) {
         for message in whole.drain(..) {
-            match Brief::read(&message.head) {
-                Some(brief) if from_client && !brief.reply() => {
-                    self.query(&message, brief, rows);
-                }
-                Some(brief) if !from_client && brief.reply() => {
-                    self.reply(&message, brief, rows);
-                }
-                _ => remarks.add(ODD, u64::from(self.row.number), || {
-                    format!("of {} bytes, on connection {}", message.length, self.row.number)
-                }),
+            let number = self.row.number;
+            let told = || format!("of {} bytes, on connection {number}", message.length);
+            let (header, known) = message.header();
+            let Some(brief) = header.as_deref().and_then(Brief::read) else {
+                let kind = if message.snapped { HEADLESS } else { ODD };
+                remarks.add(kind, u64::from(number), told);
+                continue;
+            };
+            // Without its flags, its direction says what it is.
+            if known > FLAGS && brief.reply() == from_client {
+                remarks.add(ODD, u64::from(number), told);
+                continue;
+            }
+            if message.snapped && is_cut(brief, known) {
+                remarks.add(NO_QUESTION, u64::from(number), told);
+            }
+            if from_client {
+                self.query(&message, brief, rows);
+            } else {
+                self.reply(&message, brief, known, rows);
             }
         }
     }
@@ -216,7 +226,14 @@ impl Connection {
         }
     }
 
-    fn reply(&mut self, message: &Message, brief: Brief<'_>, rows: &mut CaptureChunk) {
+    /// A reply; the first `known` bytes of its header were captured.
+    fn reply(
+        &mut self,
+        message: &Message,
+        brief: Brief<'_>,
+        known: usize,
+        rows: &mut CaptureChunk,
+    ) {
         let place = self.queries.iter().position(|query| query.id == brief.id());
         let query = place.and_then(|place| self.queries.remove(place));
         let mut row = match query {
@@ -241,10 +258,10 @@ impl Connection {
             }
         };
         let (rcode, site) = brief.rcode_and_site();
-        row.rcode = Some(rcode);
+        row.rcode = (known > RCODE).then_some(rcode);
         row.site = site.unwrap_or_default();
-        row.truncated = Some(brief.truncated());
-        row.answers = Some(brief.answers());
+        row.truncated = (known > FLAGS).then(|| brief.truncated());
+        row.answers = (known > ANSWERS).then(|| brief.answers());
         row.reply_bytes = Some(message.length as u32);
         if !message.gaps {
             row.segments = Some(message.segments);
@@ -344,6 +361,12 @@ impl Connection {
     }
 }
 
+/// Whether the capture cut a message before the end of its question, where the first `known` bytes
+/// of its header were captured.
+pub(super) fn is_cut(brief: Brief<'_>, known: usize) -> bool {
+    known <= QUESTIONS || (brief.questions() > 0 && brief.question(&mut String::new()).is_none())
+}
+
 /// Name and type of a message's question; empty where there is none.
 pub(super) fn question(brief: Brief<'_>) -> (String, Option<u16>) {
     let mut name = String::with_capacity(USUAL_NAME);
@@ -355,5 +378,12 @@ pub(super) fn question(brief: Brief<'_>) -> (String, Option<u16>) {
 const MAX_QUERIES: usize = 4_096;
 /// Most names fit into so many bytes.
 const USUAL_NAME: usize = 32;
+/// Where the last byte of each field stands in a header (RFC 1035, section 4.1.1).
+const FLAGS: usize = 2;
+const RCODE: usize = 3;
+const QUESTIONS: usize = 5;
+const ANSWERS: usize = 7;
+pub(super) const NO_QUESTION: &str = "a DNS message whose name and type the capture cut off";
+const HEADLESS: &str = "a TCP message whose header the capture cut off";
 const ODD: &str = "a TCP message that is no DNS query or reply";
 const UNFRAMED: &str = "TCP bytes that belong to no message";

@@ -43,10 +43,19 @@ type Key = (IpAddr, IpAddr, u32, u8);
 
 #[derive(Debug, Default)]
 struct Pieces {
-    /// Offset and bytes, in the order of arrival.
-    parts: Vec<(usize, Vec<u8>)>,
+    /// In the order of arrival.
+    parts: Vec<Piece>,
     /// Known once the last fragment has come.
     whole: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    offset: usize,
+    /// How long it was on the wire.
+    length: usize,
+    /// As much of it as was captured.
+    bytes: Vec<u8>,
 }
 
 impl Fragments {
@@ -138,7 +147,8 @@ impl Fragments {
         Err(NoDatagram::Malformed)
     }
 
-    /// Takes a fragment. What was cut by the capture counts as zeros.
+    /// Takes a fragment. The payload of the whole datagram ends at the first byte that the capture
+    /// cut off.
     fn piece<'a>(
         &mut self,
         key: Key,
@@ -166,32 +176,33 @@ impl Fragments {
             self.dropped += 1;
             return Err(NoDatagram::Malformed);
         }
-        let mut part = payload.to_vec();
-        part.resize(length, 0);
-        self.bytes += part.len() + PIECE_BYTES;
-        pieces.parts.push((offset, part));
+        let piece = Piece { offset, length, bytes: payload.to_vec() };
+        self.bytes += piece.bytes.len() + PIECE_BYTES;
+        pieces.parts.push(piece);
         if !more {
             pieces.whole = Some(end);
         }
         let Some(whole) = pieces.whole else { return Err(NoDatagram::Fragment) };
-        pieces.parts.sort_by_key(|(offset, _)| *offset);
+        pieces.parts.sort_by_key(|piece| piece.offset);
         let mut reached = 0;
-        for (offset, part) in &pieces.parts {
-            if *offset > reached {
+        for piece in &pieces.parts {
+            if piece.offset > reached {
                 return Err(NoDatagram::Fragment);
             }
-            reached = reached.max(offset + part.len());
+            reached = reached.max(piece.offset + piece.length);
         }
         if reached < whole {
             return Err(NoDatagram::Fragment);
         }
         let pieces = self.close(&key).unwrap_or_default();
-        let mut payload = vec![0; whole];
-        for (offset, part) in pieces.parts {
-            let end = (offset + part.len()).min(whole);
-            if offset < end {
-                payload[offset..end].copy_from_slice(&part[..end - offset]);
+        let mut payload = Vec::with_capacity(whole);
+        for Piece { offset, bytes, .. } in pieces.parts {
+            let end = (offset + bytes.len()).min(whole);
+            if offset > payload.len() || offset >= end {
+                continue;
             }
+            payload.resize(payload.len().max(end), 0);
+            payload[offset..end].copy_from_slice(&bytes[..end - offset]);
         }
         let (source, destination, _, protocol) = key;
         Ok(Datagram { source, destination, protocol, payload: payload.into(), length: whole })
@@ -199,7 +210,8 @@ impl Fragments {
 
     fn close(&mut self, key: &Key) -> Option<Pieces> {
         let pieces = self.open.remove(key)?;
-        self.bytes -= pieces.parts.iter().map(|(_, part)| part.len() + PIECE_BYTES).sum::<usize>();
+        self.bytes -=
+            pieces.parts.iter().map(|piece| piece.bytes.len() + PIECE_BYTES).sum::<usize>();
         // Closed ones would otherwise pile up in the order.
         if self.order.len() > 4 * MAX_OPEN {
             self.order.retain(|key| self.open.contains_key(key));

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 use narrows_wire::brief::Brief;
+use narrows_wire::dns::HEADER_BYTES;
 
-use super::connection::Connection;
+use super::connection::{Connection, NO_QUESTION, is_cut};
 use super::datagrams::PendingQueries;
 use super::file::{FileError, Packets};
 use super::ip::{Datagram, Fragments, NoDatagram};
@@ -221,9 +222,18 @@ impl Parts<'_> {
         if !to_server && !from_server {
             return self.other(udp.source, udp.destination);
         }
+        let snapped = udp.payload.len() < udp.length;
         let Some(brief) = Brief::read(udp.payload) else {
-            return self.skip(NO_MESSAGE, "shorter than a DNS header");
+            if snapped && udp.length >= HEADER_BYTES {
+                self.skip(CUT, "the capture cut its DNS header off");
+            } else {
+                self.skip(NO_MESSAGE, "shorter than a DNS header");
+            }
+            return;
         };
+        if snapped && is_cut(brief, HEADER_BYTES) {
+            self.remarks.add(NO_QUESTION, self.number, || format!("of {} bytes", udp.length));
+        }
         let (source, destination) = ((source, udp.source), (destination, udp.destination));
         let (waiting, rows) = (&mut *self.waiting, &mut *self.rows);
         // Some resolvers ask from port 53: the message itself says which way it goes.

@@ -22,7 +22,7 @@ pub(super) const ACK: u8 = 16;
 
 impl<'a> Tcp<'a> {
     /// Reads a segment of `length` bytes on the wire (RFC 9293, section 3.1); `None` where it makes
-    /// no sense or ends within its header.
+    /// no sense or ends before its options. A capture may have cut those.
     pub(super) fn read(bytes: &'a [u8], length: usize) -> Option<Self> {
         let header: &[u8; 20] = bytes.first_chunk()?;
         let header_bytes = usize::from(header[12] >> 4) * 4;
@@ -30,7 +30,7 @@ impl<'a> Tcp<'a> {
         if header_bytes < 20 {
             return None;
         }
-        let options = bytes.get(20..header_bytes)?;
+        let options = &bytes[20..header_bytes.min(bytes.len())];
         Some(Self {
             source: u16::from_be_bytes([header[0], header[1]]),
             destination: u16::from_be_bytes([header[2], header[3]]),
@@ -38,7 +38,7 @@ impl<'a> Tcp<'a> {
             ack: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
             flags: header[13],
             mss: if header[13] & SYN != 0 { mss(options) } else { None },
-            payload: &bytes[header_bytes..],
+            payload: bytes.get(header_bytes..).unwrap_or_default(),
             length,
         })
     }

@@ -5,7 +5,13 @@
 //!
 //! Captures miss segments, begin in the middle and hold junk. Where the other side acknowledges
 //! bytes that the capture does not have, they count as there and unknown: within a message the
-//! framing goes on, elsewhere it is lost until a segment begins with what looks like a message.
+//! framing goes on, elsewhere it is lost until a segment begins with what looks like a message. The
+//! same holds for bytes that a snap length cut off. What is known of a message ends at the first
+//! unknown byte.
+
+use std::borrow::Cow;
+
+use narrows_wire::dns::HEADER_BYTES;
 
 use super::rows::Sizes;
 
@@ -25,7 +31,7 @@ pub(super) struct Segment<'a> {
 pub(super) struct Message {
     pub(super) first_ns: i64,
     pub(super) last_ns: i64,
-    /// Its first bytes, up to [`KEPT`].
+    /// Its first bytes, up to [`KEPT`] and to the first unknown one.
     pub(super) head: Vec<u8>,
     /// Its length, without the two bytes before it.
     pub(super) length: usize,
@@ -35,8 +41,10 @@ pub(super) struct Message {
     pub(super) sizes: Sizes,
     /// The segment in which each byte of the length came, and the first of the message itself.
     places: [u64; 3],
-    /// Whether the capture lacks some of its bytes.
+    /// Whether the capture lacks a packet with some of its bytes.
     pub(super) gaps: bool,
+    /// Whether the capture cut off some of its bytes that would be in `head`.
+    pub(super) snapped: bool,
     got: usize,
     prefix: [u8; 2],
     counted: u64,
@@ -52,6 +60,22 @@ impl Message {
             (false, true, false) => "alone",
             (false, true, true) => "joined",
         }
+    }
+
+    /// The message as far as it is known, with zeros for what is unknown of its header, and how many
+    /// of the header's bytes are known; `None` where not even its number is.
+    pub(super) fn header(&self) -> (Option<Cow<'_, [u8]>>, usize) {
+        let known = self.head.len().min(HEADER_BYTES);
+        let header = match known {
+            HEADER_BYTES => Some(Cow::Borrowed(self.head.as_slice())),
+            2.. => {
+                let mut padded = self.head.clone();
+                padded.resize(HEADER_BYTES, 0);
+                Some(Cow::Owned(padded))
+            }
+            _ => None,
+        };
+        (header, known)
     }
 
     /// Whether any byte has come.
@@ -222,6 +246,13 @@ impl Stream {
             self.message = Message::default();
         }
         while length > 0 {
+            if self.message.got < 2 && payload.is_empty() {
+                // The capture cut the length off, so nothing says where the message ends.
+                self.unframed += (self.message.got + length) as u64;
+                self.lost = true;
+                self.message = Message::default();
+                return;
+            }
             let taken = self.feed(payload, length, segment.time_ns, segment.length);
             payload = payload.get(taken..).unwrap_or_default();
             length -= taken;
@@ -255,7 +286,6 @@ impl Stream {
         }
         message.last_ns = time_ns;
         if message.got < 2 {
-            // What the capture cut off is unknown, and so is where the message ends.
             message.prefix[message.got] = payload.first().copied().unwrap_or(0);
             message.places[message.got] = serial;
             message.got += 1;
@@ -265,12 +295,12 @@ impl Stream {
             message.places[2] = serial;
         }
         let taken = length.min(2 + message.declared() - message.got);
-        let room = KEPT.saturating_sub(message.head.len());
-        // Bytes that the capture cut off count as zeros.
-        let kept = taken.min(room);
-        let there = kept.min(payload.len());
-        message.head.extend_from_slice(&payload[..there]);
-        message.head.resize(message.head.len() + kept - there, 0);
+        if message.head.len() == message.got - 2 {
+            let kept = taken.min(KEPT.saturating_sub(message.head.len()));
+            let there = kept.min(payload.len());
+            message.head.extend_from_slice(&payload[..there]);
+            message.snapped |= there < kept;
+        }
         message.got += taken;
         taken
     }
@@ -279,8 +309,6 @@ impl Stream {
     fn skip(&mut self, gap: usize) {
         let message = &mut self.message;
         if message.got >= 2 && gap <= 2 + message.declared() - message.got {
-            let kept = gap.min(KEPT.saturating_sub(message.head.len()));
-            message.head.resize(message.head.len() + kept, 0);
             message.got += gap;
             message.gaps = true;
             if message.got == 2 + message.declared() {
@@ -388,6 +416,39 @@ mod tests {
         let (mut whole, mut stream) = messages(&[(1000, &QUERY), (1100, &QUERY)]);
         stream.acknowledged(1119, false, &mut whole);
         assert_eq!(whole.len(), 2);
+    }
+
+    #[test]
+    fn what_is_known_of_a_message_ends_where_the_capture_cut_it() {
+        let cut = |kept: usize| {
+            let mut stream = Stream::default();
+            stream.starts_at(1000);
+            let mut whole = Vec::new();
+            let segment = |seq, payload| Segment { time_ns: 0, seq, payload, length: QUERY.len() };
+            stream.push(segment(1000, &QUERY[..kept]), false, &mut whole);
+            stream.push(segment(1019, &QUERY), false, &mut whole);
+            (whole, stream.unframed)
+        };
+        for kept in 2..QUERY.len() {
+            let (whole, unframed) = cut(kept);
+            assert_eq!((whole.len(), unframed), (2, 0), "{kept}");
+            assert_eq!(whole[0].head, QUERY[2..kept]);
+            assert_eq!((whole[0].length, whole[0].cut(), whole[0].snapped), (17, "joined", true));
+            assert_eq!((whole[1].head.as_slice(), whole[1].snapped), (&QUERY[2..], false));
+        }
+        // Without its length, a message has no end: the next segment begins one.
+        for kept in 0..2 {
+            let (whole, unframed) = cut(kept);
+            assert_eq!((whole.len(), unframed), (1, 19), "{kept}");
+            assert_eq!(whole[0].head, QUERY[2..]);
+        }
+    }
+
+    #[test]
+    fn what_comes_behind_a_gap_is_no_part_of_what_is_known() {
+        let (mut whole, mut stream) = messages(&[(1000, &QUERY[..4]), (1010, &QUERY[10..])]);
+        stream.acknowledged(1019, false, &mut whole);
+        assert_eq!((whole.len(), whole[0].head.as_slice()), (1, &QUERY[2..4]));
     }
 
     #[test]
