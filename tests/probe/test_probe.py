@@ -175,6 +175,31 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert not (tmp_path / "run").exists()
 
 
+def test_who_looks_for_the_port_is_told_where_it_stands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["probe", "127.0.0.1", "--port", "5353"]) == 2
+    error = capsys.readouterr().err
+    assert "no such option: --port; hint: " in error and "SERVER:PORT" in error
+    assert "--out" not in error
+
+
+def test_replies_are_counted_as_such_and_their_codes_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(query: bytes) -> bytes:
+        message = bytearray(plain(query))
+        message[3] = message[3] & 0xF0 | 5
+        return bytes(message)
+
+    with server(refused) as port:
+        words = ["probe", f"127.0.0.1:{port}", "--count", "3", "--interval", "0s"]
+        assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    header, row, *_ = capsys.readouterr().out.splitlines()
+    assert "replies" in header and "answered" not in header
+    assert "3 REFUSED" in row
+
+
 def test_nobody_there_is_a_result_and_no_success(tmp_path: Path) -> None:
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as taken:
         taken.bind(("127.0.0.1", 0))

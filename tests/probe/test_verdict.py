@@ -88,6 +88,37 @@ def test_a_busy_machine_is_no_full_server() -> None:
     )
 
 
+def test_too_few_rounds_say_how_many_would_tell() -> None:
+    """As seen on loopback beside a full NSD: three rounds, none answered over TCP."""
+    never = unanswered("timeout", "query", connect=0.1)
+    few = judge([udp(0.12)] * 3, [never] * 3)
+    # Three of three against none of three: a chance of 1 in 20 (Fisher).
+    assert few.name == "unanswered"
+    (note,) = few.notes
+    assert note.startswith("3 of 3 answers over TCP come late or never, and 0 of 3 over UDP")
+    assert note.endswith("hint: --count 10 tells if it goes on like this")
+    assert name_of([never] * 10, [udp(0.12)] * 10) == "slots-full"
+    # Two of ten against none: 3 of 15 have a chance of 0.11, 4 of 20 one of 0.053, and 5 of 23 one
+    # of 0.025 (Fisher); the count of late ones is rounded.
+    rows = [tcp(connect=0.1, first=0.15)] * 8 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
+    (note,) = judge([udp(0.12)] * 10, rows).notes
+    assert note.endswith("hint: --count 23 tells if it goes on like this")
+    # Where UDP is late as often, more rounds tell nothing.
+    busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
+    (note,) = judge(busy, rows).notes
+    assert "hint" not in note
+
+
+def test_a_note_does_not_count_answers_of_nothing() -> None:
+    rows = [tcp(connect=0.1, first=0.15)] * 18 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
+    notes = judge([], rows).notes
+    assert not any("of 0" in note for note in notes)
+    assert any(
+        note.startswith("2 of 20 answers over TCP come late; UDP was not asked") for note in notes
+    )
+    assert not any("does not answer over UDP" in note for note in notes)
+
+
 def test_a_full_server_shows_at_any_distance() -> None:
     near = tcp(connect=0.1, first=0.15)
     late = [tcp(connect=0.1, first=wait) for wait in (30.0, 90.0, 140.0, 250.0)]

@@ -201,7 +201,7 @@ impl Client {
     }
 
     fn finish(&mut self, connection: Kept) {
-        self.finished.push(connection.close());
+        self.finished.push(connection.close(self.watch.as_ref()));
     }
 
     /// Returns a number that is hard to guess, as RFC 5452 demands.
@@ -247,9 +247,9 @@ impl Kept {
         }
     }
 
-    fn close(self) -> ConnectionFacts {
+    fn close(self, watch: Option<&Watch>) -> ConnectionFacts {
         match self {
-            Self::Tcp(made) => made.close(),
+            Self::Tcp(made) => made.close(watch),
             Self::Quic(made) => made.close(),
         }
     }

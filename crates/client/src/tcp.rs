@@ -112,7 +112,7 @@ impl Connection {
         if server.transport == Transport::Tls
             && let Err(failed) = made.make_secure(server, until)
         {
-            let facts = made.close();
+            let facts = made.close(watch);
             return Err(unopened(failed, Stage::Secure, facts));
         }
         Ok(made)
@@ -287,8 +287,12 @@ impl Connection {
 
     /// Closes the connection and returns what is known about it. The server closed first if its FIN
     /// is there.
-    pub(crate) fn close(mut self) -> ConnectionFacts {
+    pub(crate) fn close(mut self, watch: Option<&Watch>) -> ConnectionFacts {
         let info = TcpInfo::of(&self.socket);
+        if let Some(watch) = watch {
+            // A FIN may have arrived since the last answer.
+            watch.take(self.port, &mut self.seen);
+        }
         if self.facts.closer.is_none() {
             let open = self.is_open();
             self.facts.closer = Some(if open { Closer::Client } else { Closer::Server });

@@ -1,7 +1,8 @@
 """The Typer application and its entry point.
 
 A command is a module beside this file with a function `command`, whose docstring is its help, and
-`EXAMPLES`. It is imported when it is called, so that `narrows --help` takes no time; so what a
+`EXAMPLES`. It may have `ELSEWHERE`: options that people look for, and what to say instead. It is
+imported when it is called, so that `narrows --help` takes no time; so what a
 module needs beyond its options it imports in `command`.
 """
 
@@ -207,5 +208,11 @@ def _misused(error: Exception) -> Exit:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "narrows"
     message = " ".join(str(describe()).split()).rstrip(".")
-    say(f"error: {message[:1].lower()}{message[1:]}; hint: see {command} --help")
+    hint = f"see {command} --help"
+    option, name = getattr(error, "option_name", None), command.removeprefix("narrows ")
+    elsewhere = getattr(_module(name), "ELSEWHERE", {}) if name in COMMANDS else {}
+    if option in elsewhere:
+        # The options whose names are alike would lead astray.
+        message, hint = f"no such option: {option}", elsewhere[option]
+    say(f"error: {message[:1].lower()}{message[1:]}; hint: {hint}")
     return Exit.BAD_INPUT

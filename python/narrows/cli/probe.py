@@ -25,6 +25,8 @@ Exit codes: 0 asked, whatever the answers; 1 nothing was answered; 2 bad input; 
 probe that ended early leaves a folder whose run.json says "status": "partial".
 """
 
+ELSEWHERE = {"--port": "the port stands behind the server: SERVER:PORT, such as 192.0.2.53:5353"}
+
 
 def command(
     servers: Annotated[

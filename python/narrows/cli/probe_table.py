@@ -6,6 +6,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, Group
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from narrows.probe.whole_ratio import whole_ratio
+from narrows.results.verdict_groups import group_verdicts
 
 if TYPE_CHECKING:
     from narrows.probe import Plan, Progress
@@ -33,9 +35,10 @@ Key = tuple[str, str, str]
 class _Board:
     """Rows by server, vantage point and transport."""
 
-    def __init__(self, several_vantages: bool) -> None:
+    def __init__(self, several_vantages: bool, *, reuse: bool) -> None:
         self.rows: dict[Key, list[Mapping[str, Any]]] = {}
         self.several = several_vantages
+        self.reuse = reuse
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.rows.setdefault((row["target"], row["vantage"], row["transport"]), []).append(row)
@@ -47,7 +50,7 @@ class _Board:
         if self.several:
             table.add_column("from")
         table.add_column("over")
-        for title in ("asked", "answered", "connect", "query", "whole", "ratio"):
+        for title in ("asked", "replies", "connect", "query", "whole", "ratio"):
             table.add_column(title, justify="right")
         table.add_column("bytes by segment")
         table.add_column("else")
@@ -73,14 +76,14 @@ class _Board:
             _text(whole),
             "-" if ratio is None else f"{ratio:.2f}",
             " + ".join(str(size) for size in usual) or "-",
-            _others(rows),
+            _others(rows, reuse=self.reuse),
         ]
 
 
 @contextmanager
 def live(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """A table that changes with each answer, if stderr is a terminal and `quiet` is not set."""
-    board = _Board(len(plan.sources) > 1)
+    board = _Board(len(plan.sources) > 1, reuse=plan.reuse)
     console = Console(stderr=True)
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
@@ -98,20 +101,24 @@ def live(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 def print_measurement(measurement: Measurement, file: TextIO) -> None:
     """The table of medians, and below it each verdict with its notes."""
-    board = _Board(measurement.exchanges["vantage"].n_unique() > 1)
+    several = measurement.exchanges["vantage"].n_unique() > 1
+    board = _Board(several, reuse=bool(measurement.settings.get("reuse")))
     for row in measurement.exchanges.iter_rows(named=True):
         board.add(row)
     width = None if file.isatty() else 160
     console = Console(file=file, width=width, highlight=False)
     console.print(board.table())
     console.print(LEGEND, style="dim", soft_wrap=True)
-    for verdict in measurement.findings.get("verdicts", []):
-        where = f" from {verdict['vantage']}" if board.several else ""
+    for vantages, verdict in group_verdicts(measurement.findings.get("verdicts", [])):
+        where = f" from {vantages}" if board.several else ""
         over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"
         line = f"\n{verdict['target']}{where}{over}: {verdict['sentence']}"
         console.print(Text(line), soft_wrap=True)
         for note in verdict["notes"]:
             console.print(Text(f"  {note}"), soft_wrap=True)
+    for kept in measurement.findings.get("kept", []):
+        over = f" over {kept['transport'].upper()}"
+        console.print(Text(f"\n{kept['target']}{over}: {kept['sentence']}"), soft_wrap=True)
 
 
 def _median(rows: list[Mapping[str, Any]], column: str) -> float | None:
@@ -123,8 +130,13 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _others(rows: list[Mapping[str, Any]]) -> str:
+def _others(rows: list[Mapping[str, Any]], *, reuse: bool) -> str:
     names = [row["outcome"] for row in rows if row["outcome"] != "answered"]
     names += ["truncated" for row in rows if row["truncated"]]
     names += [row["rcode"] for row in rows if row["rcode"] not in (None, "NOERROR")]
+    if reuse:
+        # Each new connection but the first of its vantage point.
+        numbers = [row["connection"] for row in rows if row["connection"] is not None]
+        again = [new for old, new in pairwise(numbers) if old != new]
+        names += ["connected again"] * len(again)
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "-"

@@ -17,6 +17,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.probe.errors import ProbeError
+from narrows.probe.kept import kept_connections
 from narrows.probe.plan import Plan, Target
 from narrows.probe.verdict import verdicts
 from narrows.results import Measurement
@@ -96,8 +97,15 @@ def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Mea
         wall={"started": started.isoformat(timespec="seconds")},
         host=_host(),
     )
-    found = [verdict.document() for verdict in verdicts(measurement.exchanges)]
-    return replace(measurement, findings={"verdicts": found})
+    findings: dict[str, Any] = {
+        "verdicts": [verdict.document() for verdict in verdicts(measurement.exchanges)]
+    }
+    if plan.reuse:
+        kept = kept_connections(
+            measurement.exchanges, measurement.connections, exact=measurement.settings["watched"]
+        )
+        findings["kept"] = [part.document() for part in kept]
+    return replace(measurement, findings=findings)
 
 
 HERE = "here"

@@ -39,6 +39,13 @@ ACCIDENT = 0.05
 """What happens more rarely than this by chance is no accident."""
 
 
+ENOUGH = 10
+"""Rounds that a probe asks by default."""
+
+MOST_ROUNDS = 100
+"""Rounds beyond which nobody asks only to decide between two verdicts."""
+
+
 class Evidence:
     """Figures of one server's exchanges."""
 
@@ -130,15 +137,31 @@ class Evidence:
 
     def answers_late(self) -> bool:
         """Whether answers over TCP come late, and those over UDP do not."""
+        return self._would_be_late(1)
+
+    def _would_be_late(self, times: float) -> bool:
+        """The same, had so many times as many queries been asked and gone alike."""
+        late, every = round(times * self.late), round(times * len(self.waits))
+        udp_late, asked = round(times * self.udp_late), round(times * len(self.udp))
         # One late answer may be anybody's: a busy machine's, too.
-        every, asked = len(self.waits), len(self.udp)
-        if self.late < 2 or self.late < SOME * every:
+        if late < 2 or late < SOME * every:
             return False
-        if asked and self.late * asked <= 3 * self.udp_late * every:
+        if asked and late * asked <= 3 * udp_late * every:
             return False
         near = self.round_trip is not None and self.round_trip < NEAR_MS
-        chance = _chance(self.late, every, self.udp_late, asked) if near and asked else 0.0
+        chance = _chance(late, every, udp_late, asked) if near and asked else 0.0
         return chance < ACCIDENT
+
+    def rounds_that_tell(self) -> int | None:
+        """Rounds after which `answers_late` would say so if all goes on alike; None: no number.
+
+        A round has a query over TCP. Fewer than `ENOUGH` are not worth asking for.
+        """
+        asked = len(self.tcp)
+        for rounds in range(max(ENOUGH, asked + 1), MOST_ROUNDS + 1):
+            if self._would_be_late(rounds / asked):
+                return rounds
+        return None
 
     def slow_everywhere(self) -> bool:
         """Whether UDP's answers wait too: a slow server, or a resolver that has to ask others."""

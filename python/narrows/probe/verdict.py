@@ -313,16 +313,28 @@ class _Reading(Evidence):
             kinds = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
             found.append(f"{failed} of {len(self.tcp)} queries over TCP failed: {kinds}")
         if self.late > 1 and not self.answers_late() and not self.slow_everywhere():
-            found.append(
-                f"{self.late} of {len(self.waits)} answers over TCP come late, and "
-                f"{self.udp_late} of {len(self.udp)} over UDP: too few more to tell a full server "
-                "from a busy machine or a path that loses packets"
-            )
+            found.append(self._undecided())
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
             hint = "; hint: --name with a name that it serves" if "REFUSED" in bad else ""
             found.append(f"answers say {', '.join(bad)}{hint}")
         return tuple(found)
+
+    def _undecided(self) -> str:
+        """Late answers that tell too little, and what would tell more."""
+        never = " or never" if ended(self.tcp, "timeout", stage="query") else ""
+        seen = f"{self.late} of {len(self.waits)} answers over TCP come late{never}"
+        causes = "a full server from a busy machine or a path that loses packets"
+        if not self.udp:
+            return (
+                f"{seen}; UDP was not asked, which would tell {causes}; hint: --transport udp,tcp"
+            )
+        rounds = self.rounds_that_tell()
+        hint = "" if rounds is None else f"; hint: --count {rounds} tells if it goes on like this"
+        return (
+            f"{seen}, and {self.udp_late} of {len(self.udp)} over UDP: too few more to tell "
+            f"{causes}{hint}"
+        )
 
     def _number(self) -> str:
         return "" if self.ratio is None else f"{self.ratio:.1f}: "

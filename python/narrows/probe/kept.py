@@ -1,0 +1,113 @@
+"""What became of connections that a probe kept from round to round.
+
+A server may close a connection that idles, and sooner if it has many (RFC 7766, section 6.2.3). The
+client then has to connect again, and the query takes a round trip more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+__all__ = ["Kept", "kept_connections"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The kept connections to one server over one transport."""
+
+    target: str
+    transport: str
+    connections: int
+    """All that answered a query."""
+    closed: int
+    """Those that the server closed while they idled."""
+    again: int
+    """Queries that went over a new connection for that reason."""
+    queries: int
+    """All queries."""
+    idle_s: tuple[float, float, float] | None
+    """How long the closed ones had idled: shortest, median, longest. None: none was closed."""
+    exact: bool
+    """Whether the times are those of the FIN. Otherwise they end when the probe noticed it."""
+
+    @property
+    def sentence(self) -> str:
+        """What became of them, in words."""
+        if self.idle_s is None:
+            return f"the server closed none of {self.connections} kept connections"
+        low, middle, high = (f"{seconds:.2g} s" for seconds in self.idle_s)
+        when = low if low == high else f"{low} to {high}, median {middle}"
+        at_most = "" if self.exact else "at most "
+        return (
+            f"the server closed {self.closed} of {self.connections} kept connections, after they "
+            f"had idled for {at_most}{when}; {self.again} of {self.queries} queries had to connect "
+            "again"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            **asdict(self),
+            "idle_s": None if self.idle_s is None else list(self.idle_s),
+            "sentence": self.sentence,
+        }
+
+
+def kept_connections(
+    exchanges: pl.DataFrame, connections: pl.DataFrame, *, exact: bool
+) -> list[Kept]:
+    """What became of them, by server and transport.
+
+    Args:
+        exchanges: The table of a probe that kept connections.
+        connections: Its other table.
+        exact: Whether the probe saw the segments that closed connections.
+    """
+    over = exchanges.filter(pl.col("connection").is_not_null())
+    last = (
+        over.filter(outcome="answered")
+        .group_by("connection")
+        .agg(answered_s=(pl.col("started_s") + pl.col("total_ms") / 1e3).max())
+    )
+    # A query that fails ends its connection too, whoever closed it.
+    failed = over.filter(pl.col("outcome") != "answered").select("connection")
+    found = []
+    rows = connections.join(last, on="connection", how="inner", maintain_order="left")
+    for (target, transport), part in rows.group_by("target", "transport", maintain_order=True):
+        closed = part.filter(closed_by="server").join(failed, on="connection", how="anti")
+        idle = (closed["ended_s"] - closed["answered_s"]).drop_nulls().clip(0.0).to_list()
+        asked = over.filter(target=target, transport=transport)
+        found.append(
+            Kept(
+                target=str(target),
+                transport=str(transport),
+                connections=part.height,
+                closed=closed.height,
+                again=_opened_again(asked, closed),
+                queries=asked.height,
+                idle_s=_range(idle),
+                exact=exact and transport != "quic",
+            )
+        )
+    return found
+
+
+def _opened_again(asked: pl.DataFrame, closed: pl.DataFrame) -> int:
+    """Queries on new connections that followed on one that was closed."""
+    ended = set(closed["connection"])
+    count = 0
+    for _, rows in asked.sort("started_s").group_by("vantage", maintain_order=True):
+        numbers = rows["connection"].to_list()
+        count += sum(1 for old, new in pairwise(numbers) if old != new and old in ended)
+    return count
+
+
+def _range(idle: list[float]) -> tuple[float, float, float] | None:
+    if not idle:
+        return None
+    values = pl.Series(idle)
+    return min(idle), float(values.median() or 0.0), max(idle)  # type: ignore[arg-type]
