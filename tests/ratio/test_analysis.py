@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,7 @@ from narrows.ratio.analysis import Group
 from narrows.ratio.comparison import compare_ratios
 from narrows.ratio.folder import load, save
 from narrows.ratio.report import write_ratio_report
-from narrows.ratio.words import say_group
+from narrows.ratio.words import say_failures, say_group
 from narrows.results import Measurement, RunFolderError
 from tests.ratio.conftest import saved
 
@@ -63,6 +64,66 @@ def test_days_and_servers_make_groups(samples: dict[str, Measurement]) -> None:
     assert len(analysis.by_server) == 1
     # A change between days: a line through both has slope 3, and means nothing.
     assert any("tells nothing of several peaks" in said for said in say_group(analysis.whole))
+
+
+def test_several_measurements_of_a_server_are_judged_apart(
+    samples: dict[str, Measurement], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = saved({name: samples[name] for name in ("before", "after")}, tmp_path)
+    assert main(["ratio", *map(str, runs.values()), "--no-report"]) == 0
+    printed = capsys.readouterr().out
+    analysis = analyse([Measurement.load(run) for run in runs.values()])
+    parts = analysis.by_source("192.0.2.53")
+    for run, part in zip(runs.values(), parts, strict=True):
+        alone = analyse([Measurement.load(run)])
+        assert part.source == str(run)
+        assert part.peaks == alone.whole.peaks
+        # What a measurement says alone, it says here, and nothing is said of the mixture.
+        for sentence in say_group(alone.whole):
+            assert sentence.split(": ", 1)[-1] in " ".join(printed.split())
+    assert sum(part.peaks.count for part in parts) == analysis.whole.peaks.count
+    mixed = [sentence for sentence in say_group(analysis.whole)[1:] if "round trips" in sentence]
+    alone = [sentence for part in parts for sentence in say_group(part)]
+    assert mixed and not set(mixed) & set(alone)
+    assert not any(sentence in printed for sentence in mixed)
+    assert "of the server as a whole pool 2 measurements, which may differ" in printed
+    assert analyse([samples["before"]]).by_source("192.0.2.53") == []
+
+
+def test_transports_that_were_measured_apart_are_one_measurement(
+    samples: dict[str, Measurement],
+) -> None:
+    apart = [
+        replace(
+            samples["after"],
+            tables={
+                **samples["after"].tables,
+                "exchanges": samples["after"].exchanges.filter(transport=transport),
+            },
+        )
+        for transport in ("udp", "tcp")
+    ]
+    analysis = analyse(apart)
+    assert analysis.table.height == analyse([samples["after"]]).table.height
+    assert analysis.by_source("192.0.2.53") == []
+
+
+def test_an_interval_says_what_it_counts(samples: dict[str, Measurement]) -> None:
+    analysis = analyse([samples["before"], samples["after"]])
+    udp = next(part for part in analysis.failures if part.transport == "udp")
+    assert (udp.failed, udp.trials) == (0, 14)
+    assert "the interval counts 14 vantage points" in say_failures(udp)
+
+
+def test_a_sample_without_codes_says_so(samples: dict[str, Measurement]) -> None:
+    (variant,) = (
+        part for part in analyse([samples["after"]]).variants if part.rule.startswith("NOERROR")
+    )
+    if samples["after"].exchanges["rcode"].null_count() < samples["after"].exchanges.height:
+        pytest.fail("the sample has codes")
+    assert (variant.rule, variant.count) == ("NOERROR only (no reply's code is known)", 0)
+    with pytest.raises(RatioError, match="168 whose code is not known"):
+        analyse([samples["after"]], Rules(noerror_only=True))
 
 
 def test_no_failure_is_no_certainty(samples: dict[str, Measurement]) -> None:

@@ -19,6 +19,7 @@ from narrows.ratio.regression import Line, line_through
 from narrows.ratio.resampling import Interval, of_medians
 from narrows.ratio.servers import server_name
 from narrows.results import Measurement
+from narrows.results.verdict_groups import group_verdicts
 
 __all__ = ["Group", "RatioAnalysis", "RatioError", "Variant", "analyse"]
 
@@ -35,17 +36,20 @@ class RatioError(NarrowsError):
 
 @dataclass(frozen=True)
 class Group:
-    """The pairs of one server on one day, or over all days."""
+    """The pairs of one server: all of them, or those of a day or a measurement."""
 
     server: str
     day: dt.date | None
     """None: all days."""
     table: pl.DataFrame = field(repr=False)
+    source: str | None = None
+    """The measurement; None: all measurements."""
 
     @property
     def label(self) -> str:
-        """Server and day."""
-        return self.server if self.day is None else f"{self.server}, {self.day}"
+        """Server, and its day or measurement."""
+        parts = [self.server, *([self.source] if self.source else [])]
+        return ", ".join(parts if self.day is None else [*parts, str(self.day)])
 
     @cached_property
     def ratios(self) -> Floats:
@@ -167,6 +171,19 @@ class RatioAnalysis:
             if (name, day) in parts
         ]
 
+    def by_source(self, server: str) -> list[Group]:
+        """A group for each measurement of a server if it was measured more than once; else none.
+
+        A pair belongs to the measurement of its TCP query: UDP may have been measured apart.
+        """
+        # An analysis of an earlier version does not know its measurements.
+        table = self.table.filter(name=server)
+        known = table["source"].unique().to_list() if "source" in table.columns else []
+        found = [source for source in self.sources if source in known]
+        if len(found) < 2:
+            return []
+        return [Group(server, None, table.filter(source=source), source) for source in found]
+
     def __repr__(self) -> str:
         return (
             f"<RatioAnalysis: {self.table.height} pairs, {len(self.servers)} servers, "
@@ -192,7 +209,13 @@ def analyse(
     Raises:
         RatioError: No query pairs with another; the message says why.
     """
-    exchanges = pl.concat([part.exchanges.select(_NEEDED) for part in measurements])
+    sources = _labels(measurements)
+    exchanges = pl.concat(
+        [
+            part.exchanges.select(*_NEEDED, source=pl.lit(source))
+            for part, source in zip(measurements, sources, strict=True)
+        ]
+    )
     exchanges = exchanges.with_columns(name=_names(exchanges), question=questions(exchanges))
     if servers:
         wanted = set(servers)
@@ -205,7 +228,6 @@ def analyse(
     pairs = pair_up(exchanges, rules)
     if not pairs.count:
         raise RatioError(_no_pairs(exchanges, pairs))
-    sources = tuple(str(part.folder or f"unsaved ({part.source})") for part in measurements)
     skipped: dict[str, int] = {}
     for part in measurements:
         for reason, count in part.skipped.select("reason", "records").iter_rows():
@@ -226,15 +248,31 @@ def analyse(
     )
 
 
+def _labels(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    """The folder of each measurement; numbered where two have no folder, or the same one."""
+    found: list[str] = []
+    for part in measurements:
+        name = str(part.folder or f"unsaved ({part.source})")
+        again = sum(1 for other in found if other == name or other.startswith(f"{name} #"))
+        found.append(f"{name} #{again + 1}" if again else name)
+    return tuple(found)
+
+
 def _verdicts(measurements: Sequence[Measurement], targets: set[str]) -> list[str]:
     """What the measurements found on their own, by server and vantage point."""
-    return [
-        f"{found['target']} from {found['vantage']} over {found['transport'].upper()}: "
-        f"{'; '.join([found['sentence'], *found['notes']])}."
-        for part in measurements
-        for found in part.findings.get("verdicts", ())
-        if found["target"] in targets
-    ]
+    said = []
+    for part in measurements:
+        for where, found in group_verdicts(part.findings.get("verdicts", ())):
+            if found["target"] in targets:
+                words = "; ".join([found["sentence"], *found["notes"]])
+                over = found["transport"].upper()
+                said.append(f"{found['target']} from {where} over {over}: {words}.")
+        said += [
+            f"{found['target']} over {found['transport'].upper()}: {found['sentence']}."
+            for found in part.findings.get("kept", ())
+            if found["target"] in targets
+        ]
+    return said
 
 
 def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> list[str]:
@@ -325,12 +363,13 @@ def _places(measurements: Sequence[Measurement]) -> pl.DataFrame:
 
 def _variants(exchanges: pl.DataFrame, rules: Rules) -> list[Variant]:
     found = []
+    known = exchanges["rcode"].null_count() < exchanges.height
     for name, varied in rules.varied().items():
         ratios = pair_up(exchanges, varied).table["ratio"].to_numpy()
         some = len(ratios) > 0
         found.append(
             Variant(
-                name,
+                name if known or not varied.noerror_only else f"{name} (no reply's code is known)",
                 len(ratios),
                 float(np.median(ratios)) if some else None,
                 float(((ratios >= 1.8) & (ratios <= 2.2)).mean()) if some else None,

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
+from narrows.ratio.density import SMOOTHED
 from narrows.ratio.figures import failures_figure, ratio_cdf, ridges_figure
 from narrows.ratio.resampling import Interval, percentile_interval, weights
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
@@ -118,7 +119,7 @@ class RatioComparison:
                 "density",
                 ridges_figure(groups),
                 f"Densities of the ratio in {' and '.join(self.labels)}",
-                "Two round trips give 2; the length in a segment of its own gives 3.",
+                f"Two round trips give 2; the length in a segment of its own gives 3. {SMOOTHED}",
             ),
             Shown("ratio", ratio_cdf(groups), "Distributions of the ratio", ""),
         ]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 __all__ = [
     "BIN",
+    "SMOOTHED",
     "TOP",
     "Density",
     "density",
@@ -36,6 +37,12 @@ BIN = 0.01
 
 TOP = 10.0
 """Where figures end. A note gives the share beyond."""
+
+SMOOTHED = (
+    "A density is smoothed, which can move a peak towards its longer tail; the mode that narrows "
+    "ratio prints is not smoothed."
+)
+"""What the caption of a density says."""
 
 _GRID = 4096
 _STEP = TOP / _GRID

@@ -36,6 +36,8 @@ class Failures:
     """Failed queries by outcome, the most frequent first."""
     left_out: dict[str, int]
     """Queries that do not count, by outcome."""
+    trials: int | None = None
+    """Vantage points, if each counts as one trial in the interval."""
 
     @property
     def share(self) -> float:
@@ -57,6 +59,7 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
         failed = counted["outcome"] != "answered"
         total, count = counted.height, int(failed.sum())
         interval: Interval | None = None
+        trials: int | None = None
         if total:
             _, vantage = np.unique(counted["vantage"].to_numpy(), return_inverse=True)
             vantages = int(vantage.max()) + 1
@@ -64,8 +67,9 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
                 interval = wilson(count, total)
             elif count in (0, total):
                 # Nothing to draw from: each vantage point counts as one trial.
-                few = vantages < FEW
-                interval = None if few else wilson(vantages if count else 0, vantages)
+                if vantages >= FEW:
+                    trials = vantages
+                    interval = wilson(vantages if count else 0, vantages)
             else:
                 interval = of_shares(failed.to_numpy(), vantage.astype(np.int64))
         found.append(
@@ -77,6 +81,7 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
                 interval=interval,
                 kinds=_counts(counted.filter(failed)),
                 left_out=_counts(part.filter(pl.col("outcome").is_in(NOT_THE_SERVERS))),
+                trials=trials,
             )
         )
     return found

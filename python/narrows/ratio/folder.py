@@ -42,6 +42,7 @@ def document(analysis: RatioAnalysis) -> dict[str, Any]:
             for group in [
                 *analysis.by_server,
                 *(analysis.by_server_and_day if len(analysis.days) > 1 else []),
+                *(part for server in analysis.servers for part in analysis.by_source(server)),
                 *([analysis.whole] if len(analysis.servers) > 1 else []),
             ]
         ],
@@ -120,6 +121,7 @@ def _group(group: Group) -> dict[str, Any]:
     return {
         "server": group.server,
         "day": None if group.day is None else str(group.day),
+        "source": group.source,
         "pairs": peaks.count,
         "vantages": peaks.vantages,
         "quantiles": {f"p{100 * share:g}": value for share, value in peaks.quantiles.items()},

@@ -70,10 +70,10 @@ class Dropped:
 class Pairs:
     """Pairs as a table, and what is in none.
 
-    The table's columns: `vantage`, `target`, `name`, `server`, `family`, `started_s` (the UDP
-    query's), `apart_s`, `udp_ms`, `tcp_ms`, `connect_ms` and `query_ms` of TCP (null where
-    unknown), `site`, `firmware`, `ratio` (TCP / UDP), `excess_ms` (TCP - 2 UDP) and
-    `excess_round_trips` (the same divided by UDP).
+    The table's columns: `source` (the measurement of the TCP query, if known), `vantage`, `target`,
+    `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`, `tcp_ms`,
+    `connect_ms` and `query_ms` of TCP (null where unknown), `site`, `firmware`, `ratio` (TCP /
+    UDP), `excess_ms` (TCP - 2 UDP) and `excess_round_trips` (the same divided by UDP).
     """
 
     table: pl.DataFrame
@@ -112,6 +112,8 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
         rows = rows.with_columns(question=questions(rows))
     if "name" not in rows.columns:
         rows = rows.with_columns(name="target")
+    if "source" not in rows.columns:
+        rows = rows.with_columns(source=pl.lit(None, dtype=pl.String))
     why = _unusable(rows, rules)
     for transport, reason, count in (
         rows.select("transport", reason=why)
@@ -191,7 +193,9 @@ def _unusable(rows: pl.DataFrame, rules: Rules) -> pl.Series:
         .then(pl.lit("without a time above zero"))
         .when(pl.col("reused").fill_null(value=False))
         .then(pl.lit("on a connection that had carried a query"))
-        .when(pl.lit(rules.noerror_only) & (pl.col("rcode").fill_null("") != "NOERROR"))
+        .when(pl.lit(rules.noerror_only) & pl.col("rcode").is_null())
+        .then(pl.lit("whose code is not known"))
+        .when(pl.lit(rules.noerror_only) & (pl.col("rcode") != "NOERROR"))
         .then(pl.lit("with another code than NOERROR"))
         .alias("why")
     ).to_series()
@@ -300,6 +304,7 @@ def _table(rows: pl.DataFrame, udp: Rows, tcp: Rows) -> pl.DataFrame:
         "vantage", "target", "name", "server", "family", "started_s", udp_ms="total_ms"
     )[udp]
     second = rows.select(
+        "source",
         tcp_ms="total_ms",
         connect_ms=pl.col("connect_ms").cast(pl.Float64),
         query_ms=pl.col("query_ms").cast(pl.Float64),

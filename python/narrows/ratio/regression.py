@@ -1,9 +1,9 @@
 """TCP's time as a line over UDP's, vantage point by vantage point.
 
 The slope counts round trips and the intercept is what does not depend on the distance. A server
-that writes once has 2 and next to nothing, one that writes the length by itself has 3, and one that
-lets TCP wait for 20 ms has 2 and 20 ms. A ratio mixes the two: those 20 ms give 12 at 2 ms of round
-trip and 2.07 at 300 ms.
+that writes once has 2 and next to nothing, one that writes the length in a segment of its own has
+3, and one that lets TCP wait for 20 ms has 2 and 20 ms. A ratio mixes the two: those 20 ms give 12
+at 2 ms of round trip and 2.07 at 300 ms.
 
 The line is Theil's and Sen's (Sen 1968): the median of the slopes between all pairs of points, so
 that a third of them may be anywhere.
@@ -68,7 +68,10 @@ def say_line(line: Line) -> str:
     whole = round(line.slope)
     fixed = line.intercept_ms
     trips = {2: "two round trips: the server writes the reply at once"}
-    trips[3] = "three round trips: the server writes the length by itself and waits for an ACK"
+    trips[3] = (
+        "three round trips: the server writes the length in a segment of its own and waits for an "
+        "ACK"
+    )
     if not is_pattern(line):
         if line.slope < 1.88:
             return (

@@ -9,6 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from narrows.ratio.analysis import Group, RatioAnalysis
+from narrows.ratio.density import SMOOTHED
 from narrows.ratio.figures import (
     excess_figure,
     failures_figure,
@@ -24,7 +25,7 @@ from narrows.ratio.figures import (
 )
 from narrows.ratio.figures.world import placed
 from narrows.ratio.folder import save
-from narrows.ratio.words import HEADER, peaks_row, say_failures, say_group
+from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
 
 __all__ = ["write_ratio_report"]
@@ -89,14 +90,20 @@ def _write_page(
         drawn = Shown(f"{prefix}map", map_figure(points, group.label), alt, "")
         write_figures([drawn], folder / "figures")
     failures = [part for part in analysis.failures if pages or part.server in {group.server, title}]
-    groups = [*servers, *(days if len(days) > 1 else []), *([group] if pages else [])]
+    measured = [part for server in servers for part in analysis.by_source(server.server)]
+    groups = [
+        *servers,
+        *(measured if name != "report" or not pages else []),
+        *(days if len(days) > 1 else []),
+        *([group] if pages else []),
+    ]
     text = render(
         "ratio.html",
         title=title,
         sources=analysis.sources if name == "report" else (),
         header=HEADER,
         rows=[(peaks_row(part), pages.get(part.server, "")) for part in groups],
-        sentences=[sentence for part in servers for sentence in say_group(part)],
+        sentences=[sentence for part in servers for sentence in say_server(analysis, part)],
         failures=[say_failures(part) for part in failures],
         map=world,
         placed=points.height,
@@ -130,7 +137,7 @@ def _figures(
             ridges_figure(labelled),
             f"Densities of the ratio for {len(servers)} servers",
             "Two round trips give 2: one for the connection, one for the query. A server that "
-            "sends the length in a segment of its own takes a third.",
+            f"sends the length in a segment of its own takes a third. {SMOOTHED}",
         )
         add(
             "histogram-all",
@@ -138,12 +145,20 @@ def _figures(
             f"Histograms of the ratio for {len(servers)} servers",
             "Each server in percent of its own pairs; bins of 0.01.",
         )
+    measured = analysis.by_source(group.server) if len(servers) == 1 else []
+    if measured:
+        add(
+            "density-by-measurement",
+            ridges_figure({str(part.source): part for part in measured}),
+            f"Densities of the ratio in {len(measured)} measurements",
+            f"A density for each measurement. {SMOOTHED}",
+        )
     if len(days) > 1:
         add(
             "density-by-day",
             ridges_figure({str(part.day): part for part in days}),
             f"Densities of the ratio on {len(days)} days",
-            "What a change at the server did.",
+            f"What a change at the server did. {SMOOTHED}",
         )
     add(
         "histogram",

@@ -10,7 +10,7 @@ from narrows.ratio.regression import is_pattern, say_line
 from narrows.ratio.resampling import Interval
 from narrows.results import TextTable
 
-__all__ = ["HEADER", "peaks_row", "say_failures", "say_group", "summary_text"]
+__all__ = ["HEADER", "peaks_row", "say_failures", "say_group", "say_server", "summary_text"]
 
 HEADER = (
     "",
@@ -69,11 +69,11 @@ def say_group(group: Group) -> list[str]:
     line = group.line
     if len(tall) > 1 and line is not None and is_pattern(line):
         said.append(
-            "Over the distance, a line through medians tells nothing of several peaks: look at the "
-            "days and the vantage points apart."
+            "A line through medians tells nothing of several peaks: look at the days and the "
+            "vantage points apart."
         )
     elif line is not None:
-        said.append(f"Over the distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
+        said.append(f"At every distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
     return said
 
 
@@ -111,8 +111,31 @@ def say_failures(part: Failures) -> str:
     detail = f": {kinds}" if kinds else ""
     return (
         f"{where}: {part.failed} of {part.asked} unanswered "
-        f"({100 * part.share:.2f} %{_percent(part.interval)}){detail}{tail}."
+        f"({100 * part.share:.2f} %{_percent(part.interval)}{_trials(part)}){detail}{tail}."
     )
+
+
+def _trials(part: Failures) -> str:
+    if part.trials is None:
+        return ""
+    return (
+        f"; queries of a vantage point are not independent, so the interval counts {part.trials} "
+        "vantage points"
+    )
+
+
+def say_server(analysis: RatioAnalysis, group: Group) -> list[str]:
+    """What a server's ratios say: of each of its measurements, if there are several."""
+    parts = analysis.by_source(group.server)
+    if not parts:
+        return say_group(group)
+    said = [sentence for part in parts for sentence in say_group(part)]
+    return [
+        *said,
+        f"{group.server}: the row, the figures and the failures of the server as a whole pool "
+        f"{len(parts)} measurements, which may differ; hint: narrows compare sets two side by "
+        "side.",
+    ]
 
 
 def summary_text(analysis: RatioAnalysis) -> TextTable:
@@ -120,12 +143,15 @@ def summary_text(analysis: RatioAnalysis) -> TextTable:
     groups: Sequence[Group] = analysis.by_server
     rows = [peaks_row(group) for group in groups]
     sections = [("", rows)]
+    measured = [part for group in groups for part in analysis.by_source(group.server)]
+    if measured:
+        sections.append(("by measurement", [peaks_row(group) for group in measured]))
     if len(analysis.days) > 1:
         sections.append(("by day", [peaks_row(group) for group in analysis.by_server_and_day]))
     if len(groups) > 1:
         sections.append(("together", [peaks_row(analysis.whole)]))
     notes = [f"warning: {warning}" for warning in analysis.warnings]
-    notes += [sentence for group in groups[:13] for sentence in say_group(group)]
+    notes += [sentence for group in groups[:13] for sentence in say_server(analysis, group)]
     notes += analysis.verdicts[:26]
     notes += [say_failures(part) for part in analysis.failures[:26]]
     return TextTable("", HEADER, sections, notes)
