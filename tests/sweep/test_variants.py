@@ -11,7 +11,9 @@ import pytest
 from narrows import Run, Scenario, Sweep, run, sweep
 from narrows.results import RunFolderError
 from narrows.results.compare_sweeps import compare_sweeps
+from narrows.scenario.reading import read
 from narrows.sweeps import SweepError, axes_of, parse_variants, read_plan
+from narrows.sweeps.plan import combined
 from narrows.sweeps.variants import variant_axis
 from tests.sweep.test_sweep import narrows
 
@@ -58,6 +60,58 @@ def test_the_command_line_a_plan_and_python_say_the_same(tmp_path: Path) -> None
         axis = variant_axis(given)
         assert (axis.key, axis.values) == ("variant", ("fifo", "red"))
         assert [axis.settings(place) for place in (0, 1)] == [{}, WHOLE]
+
+
+BRACES = """
+[set]
+"dns.stubs.connections" = { reuse = false }
+dns.stubs.answers = {}
+[vary]
+traffic = { connections = [1, 4] }
+[variants.new]
+"dns.stubs.connections" = { reuse = false }   # { not = "this" }
+dns.stubs.tcp = { profile = "ns-2", mss = 600 }
+dns.stubs.messages = [{ query = "40 B{", reply = '''1 kB''' }]
+[variants."inline"]
+dns.stubs.connections.reuse = false
+[variants.headed.dns.stubs.connections]
+inline = true
+"""
+
+
+def test_a_table_in_braces_is_one_value_wherever_it_is_given(tmp_path: Path) -> None:
+    # TOML 1.0, "Inline Table": braces define a whole table, dotted keys and headers add to one.
+    path = tmp_path / "plan.toml"
+    path.write_text(BRACES, encoding="utf-8")
+    plan = read_plan(path)
+    reuse = {"dns.stubs.connections": {"reuse": False}}
+    messages = [{"query": "40 B{", "reply": "1 kB"}]
+    assert plan.set == {**reuse, "dns.stubs.answers": {}}
+    assert plan.vary == {"traffic.connections": [1, 4]}
+    assert plan.variants == {
+        "new": {
+            **reuse,
+            "dns.stubs.tcp": {"profile": "ns-2", "mss": 600},
+            "dns.stubs.messages": messages,
+        },
+        "inline": {"dns.stubs.connections.reuse": False},
+        "headed": {"dns.stubs.connections.inline": True},
+    }
+    told = parse_variants(["new:dns.stubs.connections={reuse=false}"])
+    assert variant_axis(told).settings(0) == reuse
+
+
+def test_a_plan_s_braces_replace_what_the_scenario_has(tmp_path: Path) -> None:
+    scenario = Path(__file__).parents[2] / "scenarios" / "dns-over-tcp.toml"
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        '[variants.new]\n"dns.resolver.connections" = { reuse = false }\n', encoding="utf-8"
+    )
+    base = read(scenario)
+    axis = variant_axis(read_plan(path).variants)
+    found = combined(base, [axis], [0], "").resolved()["dns"][0]["connections"]
+    # The scenario's own `shared = true` is gone, as with --set dns.resolver.connections=...
+    assert (found["reuse"], found["shared"]) == (False, False)
 
 
 def test_a_name_that_comes_again_adds_keys() -> None:

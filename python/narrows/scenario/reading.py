@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import ScenarioError
 
-__all__ = ["MOST_BYTES", "parse", "read", "value_of"]
+__all__ = ["MOST_BYTES", "InlineTable", "parse", "read", "value_of", "with_inline_tables"]
 
 MOST_BYTES = 1 << 20
 """Longest scenario file."""
@@ -20,7 +21,17 @@ _MOST_KEY_PARTS = 32
 _KEY_TOKEN = re.compile(
     r"""(?P<part>[A-Za-z0-9_-]++|"(?:[^"\\]|\\.)*+"|'[^']*+')|(?P<dot>\.)|(?P<space>[ \t]++)|."""
 )
+_BRACE = re.compile(
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*"""
+    r"""|(?P<brace>\{)[ \t]*(?P<empty>\})?""",
+    re.DOTALL,
+)
+"""An opening brace, or a string or comment, where braces open nothing."""
 _AT_LINE = re.compile(r"^(?P<message>.*) \(at (?P<place>line \d+, column \d+|end of document)\)$")
+
+
+class InlineTable(dict[str, Any]):
+    """A table in braces: one value, where dotted keys and headers give single keys."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -29,6 +40,51 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises:
         ScenarioError: It cannot be read, or it is no TOML.
     """
+    return parse(_text_of(path), str(path))
+
+
+def with_inline_tables(path: str | Path) -> dict[str, Any]:
+    """The same, with tables in braces as `InlineTable`.
+
+    Raises:
+        ScenarioError: It cannot be read, or it is no TOML.
+    """
+    text = _text_of(path)
+    known = set(_keys(parse(text, str(path))))
+    # tomllib does not tell tables in braces from others, so each gets a key that says it.
+    mark = "inline"
+    while mark in known:
+        mark += "-"
+
+    def marked(found: re.Match[str]) -> str:
+        if not found["brace"]:
+            return found[0]
+        return f"{{{mark} = 0}}" if found["empty"] else f"{{{mark} = 0, "
+
+    values = _unmarked(tomllib.loads(_BRACE.sub(marked, text)), mark)
+    assert isinstance(values, dict)
+    return values
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+
+
+def _unmarked(value: Any, mark: str) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(inner, mark) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _unmarked(each, mark) for key, each in value.items() if key != mark}
+    return InlineTable(inner) if mark in value else inner
+
+
+def _text_of(path: str | Path) -> str:
     file = str(path)
     try:
         mode = Path(path).stat().st_mode
@@ -57,7 +113,7 @@ def read(path: str | Path) -> dict[str, Any]:
                 file, f"line {line}", "is not UTF-8", "save the file as UTF-8"
             ) from None
         text = " " * len(content)
-    return parse(text, file)
+    return text
 
 
 def parse(text: str, file: str) -> dict[str, Any]:

@@ -17,6 +17,9 @@ A plan file is TOML:
     [variants.short]                    # several keys at once: see variants.py
     traffic.connections = 5
     duration = "10 s"
+
+A table in braces replaces what the scenario has there, on the command line too; `a.b = 1`, and
+`b = 1` below a header, change one key of a table.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from narrows.errors import ScenarioError
 from narrows.results.sweep_run import VARIANT, Axis, canonical
 from narrows.scenario.faults import nearest
 from narrows.scenario.overrides import plain
-from narrows.scenario.reading import read, value_of
+from narrows.scenario.reading import InlineTable, value_of, with_inline_tables
 from narrows.sweeps.errors import SweepError
 
 __all__ = ["SweepPlanFile", "axes_of", "parse_vary", "read_plan", "seeds_of", "split_values"]
@@ -87,7 +90,7 @@ def read_plan(path: Path) -> SweepPlanFile:
         ScenarioError: It cannot be read, is no TOML, or says what no plan does.
     """
     file = str(path)
-    values = read(path)
+    values = with_inline_tables(path)
     for key in values:
         if key not in _PLAN_KEYS:
             raise ScenarioError(file, key, "is no key of a plan", nearest(key, _PLAN_KEYS))
@@ -205,17 +208,18 @@ def split_values(text: str) -> list[str]:
 
 def _as_text(value: Any) -> Any:
     """A text that TOML has read already, as the TOML text that it was; other values as they are."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else plain(value)
 
 
 def _leaves(table: Mapping[str, Any], file: str, name: str) -> list[tuple[str, Any]]:
     """Values by dotted key: TOML reads `a.b = 1` as a table in a table.
 
-    In a plan's `set`, a table with braces cannot be told from a dotted key, and means the same.
+    A table in braces is one value, as it is on the command line; in `vary`, values are lists.
     """
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
-        if isinstance(value, dict) and value and (name == "vary" or "kind" not in value):
+        whole = isinstance(value, InlineTable) or (isinstance(value, dict) and "kind" in value)
+        if isinstance(value, dict) and value and (name == "vary" or not whole):
             found += [(f"{key}.{inner}", v) for inner, v in _leaves(value, file, name)]
         else:
             found.append((key, value))
