@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from narrows import Scenario, dns_profiles, run
+from narrows.cli.schedules import schedules
 from narrows.errors import ScenarioError
 from tests.scenario.dns_plans import TEXT, S, plan
+
+
+def remarks(*lines: str) -> list[str]:
+    """What `narrows check` says to take care of."""
+    scenario = Scenario.parse(TEXT + "\n".join(lines))
+    return [line for line in schedules(scenario) if line.startswith("take care")]
 
 
 def test_without_limits_nothing_is_truncated_and_udp_asks_alone() -> None:
@@ -246,25 +253,21 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('transport = "tcp"\nedns_size = "1232 B"', "dns[0].edns_size: is for UDP"),
-        ('transport = "tcp"\ntcp_if_silent = true', "dns[0].tcp_if_silent: is for UDP"),
-        ('transport = "tcp"\nnew_port = true', "dns[0].new_port: is for UDP"),
         ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
-        (
-            "tcp_if_truncated = false\nconnections = { reuse = true }",
-            "dns[0].connections: are of no use without TCP",
-        ),
+        ('transport = "tls"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
         (
             'transport = "tcp"\nconnections = { idle_timeout = "5 s" }',
-            "dns[0].connections.idle_timeout: needs connections that are used again",
+            "dns[0].connections.idle_timeout: needs connections that are used again; hint: set "
+            "connections.reuse to true, or leave it out",
+        ),
+        (
+            "connections = { pipelining = true, queries = 5, shared = true }",
+            "dns[0].connections.queries: needs connections that are used again, and so do "
+            "pipelining, shared; hint: set connections.reuse to true, or leave them out",
         ),
         (
             'profile = "bind"\nconnections = { pipelining = true }',
             "dns[0].connections.pipelining: needs connections that are used again",
-        ),
-        (
-            'transport = "tcp"\nconnections = { udp_between = true }',
-            'dns[0].connections.udp_between: asks over UDP, but transport is "tcp"',
         ),
         ("tcp = { skip_handshake = true }", "dns[0].tcp.skip_handshake: is for bulk traffic"),
         (
@@ -340,13 +343,114 @@ def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
     assert run(Scenario.parse(TEXT + text)).summary["dns"]["unanswered"] == 0
 
 
-def test_a_retry_schedule_may_stand_beside_any_transport() -> None:
+TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
+OF_UDP = 'new_port = true\ntcp_if_truncated = true\ntcp_if_silent = true\nretry = "unbound"'
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS[1:])
+def test_keys_of_udp_have_no_effect_over_other_transports(transport: str) -> None:
     # So that one file can be swept over transports.
-    for transport in ("tcp", "tls"):
-        text = f'transport = "{transport}"'
-        without, _, _ = plan(text)
-        beside, _, _ = plan(text, 'retry = "glibc"')
-        assert without == beside
+    text = f'transport = "{transport}"'
+    without, _, _ = plan(text)
+    beside, _, _ = plan(text, OF_UDP, "connections = { udp_between = true }")
+    assert without == beside
+    (line,) = remarks(text, OF_UDP, "connections = { udp_between = true }")
+    assert line == (
+        "take care: stubs: retry, tcp_if_truncated, tcp_if_silent, new_port, "
+        "connections.udp_between have no effect because it never asks over UDP"
+    )
+    # RFC 6891, 6.1.2: the OPT record is in the query whatever carries it.
+    (line,) = remarks(text, 'edns_size = "1232 B"')
+    assert "edns_size only adds its record to queries" in line
+    with_record, _, _ = plan("query_size = '70 B'", text, 'edns_size = "1232 B"')
+    assert with_record["sizes"]["drawn"]["query"]["constant"] == 70 - 28 + 11
+
+
+EVERYTHING = """
+edns_size = "1232 B"
+tcp = { profile = "linux-6" }
+connections = { reuse = true, pipelining = false, fast_open = true, writes = "apart", \
+tls = { resume = true, early_data = true } }
+quic = { congestion = "cubic" }
+answers = { nagle = true, writes = "apart", fast_open = true, half_query_timeout = "1 s", \
+syncookies = "always", synack_retries = 3, max_syn_backlog = 9, tls = { early_data = true } }
+""".replace("\\\n", "")
+
+
+def test_one_file_can_be_swept_over_transports() -> None:
+    for profile in ("unbound", "bind", "glibc", "systemd-resolved"):
+        for transport in TRANSPORTS:
+            keys = f'{EVERYTHING}profile = "{profile}"\n{OF_UDP}\ntransport = "{transport}"\n'
+            found = run(Scenario.parse(TEXT + keys))
+            assert set(found.attempts["transport"]) == {transport}
+            assert found.summary["dns"]["unanswered"] == 0
+
+
+def test_keys_of_tcp_have_no_effect_over_quic() -> None:
+    quic = 'transport = "quic"\nconnections = { reuse = true, pipelining = false, %s }\n'
+    of_tcp = (
+        'tcp = { profile = "linux-6", mss = 600, ecn = true }\n'
+        'answers = { nagle = true, writes = "apart", fast_open = true, on_query = "reset", '
+        'half_query_timeout = "10 ms", syncookies = "always", synack_retries = 1 }'
+    )
+    without = run(Scenario.parse(TEXT + quic.replace(", %s", "")))
+    beside = run(Scenario.parse(TEXT + quic.replace("%s", 'writes = "apart"') + of_tcp))
+    assert without.attempts.equals(beside.attempts)
+    said = "\n".join(remarks(quic.replace("%s", 'writes = "apart"'), of_tcp))
+    for key in ("tcp", "connections.writes", "answers.nagle", "answers.on_query"):
+        assert key in said
+    assert "connections.pipelining has no effect over QUIC, where each query has a stream" in said
+
+
+def test_connections_have_no_effect_where_there_are_none() -> None:
+    use = 'connections = { reuse = true, connect_timeout = "1 s" }'
+    assert plan(use)[0]["tcp"] is None
+    (line,) = remarks(use)
+    assert line == "take care: stubs: connections has no effect where it asks over UDP alone"
+    (line,) = remarks("connections = { tls = { resume = true } }", 'transport = "tcp"')
+    assert line == "take care: stubs: connections.tls has no effect without TLS"
+    (line,) = remarks("quic = { ecn = true }")
+    assert line == "take care: stubs: quic has no effect without QUIC"
+
+
+def test_one_key_turns_kept_connections_off() -> None:
+    # A variant of a sweep sets connections.reuse alone.
+    kept = 'idle_timeout = "5 s", queries = 7, pipelining = true, shared = true'
+    text = f'transport = "tls"\nconnections = {{ reuse = false, {kept} }}'
+    client, _, _ = plan(text)
+    assert client["tcp"]["reuse"] == "never"
+    (line,) = remarks(text)
+    assert line == (
+        "take care: stubs: connections.idle_timeout, connections.queries, connections.pipelining, "
+        "connections.shared have no effect while connections.reuse is false"
+    )
+
+
+@pytest.mark.parametrize("transport", ["tls", "https", "quic"])
+def test_a_client_that_was_not_captured_over_tls_keeps_its_habits_over_tcp(transport: str) -> None:
+    text = f'transport = "{transport}"'
+    client, _, tcp = plan(text, 'profile = "unbound"')
+    plain, _, _ = plan(text)
+    # docs/dns-clients.md, unbound: connect and answer 3 s, idle 60 s, 200 queries, pipelined; its
+    # ten refused connections are five without Fast Open.
+    of_client = client["tcp"]
+    assert (of_client["connect_timeout"], of_client["answer_timeout"]) == (3 * S, 3 * S)
+    kept = of_client["reuse"]["kept"]
+    assert (kept["idle_timeout"], kept["queries"], kept["pipelined"]) == (60 * S, 200, True)
+    assert of_client["attempts"] == dict.fromkeys(("refused", "closed", "reset", "silent"), 5)
+    assert not tcp[of_client["tcp"]]["fast_open"] and not tcp[of_client["tcp"]]["nagle"]
+    assert of_client["tls"] == plain["tcp"]["tls"]
+    (line,) = remarks(text, 'profile = "unbound"')
+    assert f"unbound was not captured over {transport.upper()}: handshakes, padding" in line
+    assert not remarks(text, 'profile = "kdig"')
+
+
+def test_a_client_without_timer_is_no_schedule() -> None:
+    with pytest.raises(ScenarioError, match=r"dns\[0\]\.retry"):
+        plan('retry = "dnsmasq"')
+    # docs/dns-clients.md, unbound: timeouts_s.
+    client, _, _ = plan('retry = "unbound"')
+    assert client["udp"]["timeouts"][:3] == [376 * 10**9, 376 * 10**9, 752 * 10**9]
 
 
 def test_a_stateless_server_answers_without_a_connection() -> None:

@@ -11,8 +11,20 @@ pub struct Schedule(Vec<Duration>);
 
 impl Schedule {
     /// The names of all schedules.
-    pub const NAMES: [&'static str; 6] =
-        ["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"];
+    pub const NAMES: [&'static str; 12] = [
+        "windows",
+        "windows-7",
+        "windows-10",
+        "bind",
+        "dig",
+        "glibc",
+        "kdig",
+        "knot-resolver",
+        "musl",
+        "pdns-recursor",
+        "systemd-resolved",
+        "unbound",
+    ];
 
     /// Returns a schedule by its name, or `None` if there is no such schedule.
     #[must_use]
@@ -21,9 +33,14 @@ impl Schedule {
             "windows" => &[1.0, 2.0, 2.0, 4.0, 8.0],
             "windows-7" => &[1.0, 1.0, 2.0, 4.0, 4.0],
             "windows-10" => &[1.0, 1.0, 2.0, 4.0, 2.0],
+            "bind" => &[0.8, 0.8, 0.8, 1.6, 3.2, 2.8],
+            "dig" | "kdig" => &[5.0, 5.0, 5.0],
             "glibc" => &[5.0, 5.0],
-            "dig" => &[5.0, 5.0, 5.0],
+            "knot-resolver" => &[0.4, 0.8],
+            "musl" => &[2.5, 2.5],
+            "pdns-recursor" => &[1.5],
             "systemd-resolved" => &[5.0, 5.25, 5.25, 5.25, 5.25, 5.25],
+            "unbound" => &[0.376, 0.376, 0.752, 0.752, 1.504, 1.504, 3.008, 3.008, 6.016],
             _ => return None,
         };
         Some(Self(seconds.iter().map(|seconds| Duration::from_secs_f64(*seconds)).collect()))

@@ -1,13 +1,14 @@
-"""When the clients of a scenario ask again over UDP: what `narrows check` and `narrows run` say.
+"""What `narrows check` and `narrows run` say about a scenario's DNS clients.
 
-That decides how many answers come within a second, and who gives no `retry` and no `profile` gets
-Windows' schedule.
+When they ask again over UDP decides how many answers come within a second, and who gives no `retry`
+and no `profile` gets Windows' schedule. Keys of transports that they do not use have no effect.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows.scenario.dns_unused import unused
 from narrows.scenario.quantities import span_text
 
 if TYPE_CHECKING:
@@ -17,13 +18,16 @@ __all__ = ["schedules"]
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """A line for each DNS group that asks over UDP."""
-    return [
+    """A line for each DNS group that asks over UDP, and for what has no effect in a group."""
+    lines = [
         f"{group.name}: over UDP it waits {', '.join(map(span_text, group.timeouts))} "
         f"({_source(group.retry, group.profile)})"
         for group in scenario.dns
         if group.transport == "udp"
     ]
+    for group in scenario.dns:
+        lines += [f"take care: {group.name}: {line}" for line in unused(group)]
+    return lines
 
 
 def _source(retry: object, profile: str | None) -> str:

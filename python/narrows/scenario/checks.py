@@ -335,7 +335,8 @@ def _shared_servers_exist(scenario: Tables) -> None:
                 key,
             )
         use = dns.connections.tls
-        if use is not None and use.early_data and not other.takes_early_data:
+        early = dns.encrypts and use is not None and use.early_data
+        if early and not other.takes_early_data:
             raise refuse(
                 "needs a server whose sessions allow it",
                 f"set answers.tls.early_data of {dns.shares_server} to true, or leave it out",

@@ -2,7 +2,9 @@
 
 Each worker waits for its answer before it asks again (a closed loop), or queries arrive by
 themselves (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile` takes the keys
-that are left out from a real client, and `answers.profile` from a real server.
+that are left out from a real client, and `answers.profile` from a real server. Keys of a transport
+that a group does not use have no effect, so that one file can be swept over transports;
+`narrows check` names them (narrows.scenario.dns_unused).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from narrows import _core, dns_profiles
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
-from narrows.scenario.dns_connections import ClientName, ConnectionUse
+from narrows.scenario.dns_connections import ClientName, ConnectionUse, captured
 from narrows.scenario.dns_messages import (
     OPT_BYTES,
     Asking,
@@ -25,7 +27,7 @@ from narrows.scenario.dns_messages import (
     messages_plan,
     shortest,
 )
-from narrows.scenario.dns_quic import Quic, client_handshake
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.quantities import (
     DnsReplySize,
@@ -37,7 +39,7 @@ from narrows.scenario.quantities import (
     Span,
     refuse,
 )
-from narrows.scenario.retry import SCHEDULES
+from narrows.scenario.retry import SCHEDULES, ScheduleName
 from narrows.scenario.tcp import Switch, Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -51,19 +53,6 @@ QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 _S = 10**12
 _BELOW_DNS = 20 + 8
-
-
-OF_TCP_ALONE = (
-    "fast_open",
-    "half_query_timeout",
-    "max_syn_backlog",
-    "nagle",
-    "on_query",
-    "synack_retries",
-    "syncookies",
-    "writes",
-)
-"""Keys of `answers` that a server which is asked over QUIC makes no use of."""
 
 
 class Dns(Group):
@@ -94,28 +83,33 @@ class Dns(Group):
     """Queries arrive by themselves, such as `{ per_second = 100 }`, instead of workers that wait
     for an answer before they ask again."""
     retry: (
-        Literal["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"]
-        | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
+        ScheduleName | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
     such as `["1 s", "3 s"]`. The profile's, or `"windows"`. Of no effect where the client never
-    asks over UDP, so that one file can be swept over transports."""
+    asks over UDP."""
     transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
     """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2 over TLS
     (RFC 8484), or QUIC (RFC 9250)."""
     profile: ClientName | None = None
-    """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md)."""
+    """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md). Where
+    it was not captured over TLS, HTTPS or QUIC, its habits over TCP hold there, and handshakes,
+    padding and Fast Open are as without a profile (docs/dns-tls.md)."""
     edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
     """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B: the server
-    truncates longer ones. The profile's, or no limit."""
+    truncates longer ones. The profile's, or no limit. Where the client never asks over UDP, it
+    only adds its record to queries."""
     tcp_if_truncated: Switch | None = None
     """After a truncated reply it asks over TCP; otherwise that reply is the answer. The profile's;
-    else true where something limits the length of a reply."""
+    else true where something limits the length of a reply. Of no effect where the client never asks
+    over UDP."""
     tcp_if_silent: Switch | None = None
-    """After the last time-out over UDP it asks over TCP. The profile's, or false."""
+    """After the last time-out over UDP it asks over TCP. The profile's, or false. Of no effect
+    where the client never asks over UDP."""
     new_port: Switch | None = None
     """Each attempt over UDP comes from a port of its own, and so is a flow of its own where queues
-    tell flows apart; otherwise all those of a worker from one. The profile's, or false."""
+    tell flows apart; otherwise all those of a worker from one. The profile's, or false. Of no
+    effect where the client never asks over UDP."""
     gives_up: PositiveSpan | None = None
     """A query without an answer after this time is given up, whatever its attempts. The profile's,
     if it has such a limit for UDP and TCP together, or never."""
@@ -124,8 +118,8 @@ class Dns(Group):
     tcp: Tcp = Tcp()
     """TCP settings of both ends."""
     quic: Quic | None = None
-    """How both ends speak QUIC; a server does where it speaks TLS. Only with `transport = "quic"`,
-    or `answers.tls`."""
+    """How both ends speak QUIC; a server does where it speaks TLS. Of no effect without
+    `transport = "quic"` and `answers.tls`."""
     answers: Answers = Answers()
     """How the server answers."""
     shares_server: Name | None = None
@@ -172,34 +166,18 @@ class Dns(Group):
     @model_validator(mode="after")
     def _transports_are_possible(self) -> Dns:
         known = self._known()
-        # `retry` says who the client is, and may stand beside any transport: so one file can be
-        # swept over transports. The other keys say what it does over UDP.
-        for key in ("edns_size", "tcp_if_truncated", "tcp_if_silent", "new_port"):
-            if self.transport != "udp" and getattr(self, key) is not None:
-                raise refuse(
-                    f'is for UDP, but transport is "{self.transport}"',
-                    "leave one of them out",
-                    key,
-                )
-        if known is not None and self.transport == "tcp" and not known.fallback_on_truncation:
+        if known is not None and self.transport != "udp" and not known.fallback_on_truncation:
             raise refuse(
                 f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
             )
         self._tls_is_possible(known)
-        self._quic_is_possible()
-        if not self.uses_tcp and self.connections != ConnectionUse():
+        if self.transport == "quic" and self.shares_server is None and not self.speaks_quic:
             raise refuse(
-                "are of no use without TCP",
-                'set transport = "tcp" or tcp_if_truncated = true',
-                "connections",
+                f"how {self.answers.profile} speaks QUIC is not known",
+                "leave the profile out",
+                "answers.profile",
             )
         self.connections.check(known)
-        if self.transport != "udp" and self.connections.udp_between:
-            raise refuse(
-                f'asks over UDP, but transport is "{self.transport}"',
-                "leave one of them out",
-                "connections.udp_between",
-            )
         if self.tcp.skip_handshake:
             raise refuse("is for bulk traffic", "leave it out", "tcp.skip_handshake")
         if self.messages is not None and {"query_size", "reply_size"} & self.model_fields_set:
@@ -216,22 +194,6 @@ class Dns(Group):
 
     def _tls_is_possible(self, known: dns_profiles.Client | None) -> None:
         use, over_quic = self.connections.tls, self.transport == "quic"
-        if not self.encrypts:
-            if use is not None:
-                raise refuse("is of no use without TLS", 'set transport = "tls"', "connections.tls")
-        elif known is not None and self._known_tls is None:
-            what, names = ("QUIC", '"kdig"') if over_quic else ("TLS", '"dig" or "kdig"')
-            raise refuse(
-                f"how {self.profile} speaks {what} is not known",
-                f"leave the profile out, or name {names}",
-                "profile",
-            )
-        elif self.transport == "https" and not self._knows_https(known):
-            raise refuse(
-                f"how {self.profile} speaks HTTPS is not known",
-                'leave the profile out, or name "kdig"',
-                "profile",
-            )
         if self.speaks_tls and self.answers.stateless:
             raise refuse("has no TLS", "leave one of them out", "answers.stateless")
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
@@ -248,7 +210,7 @@ class Dns(Group):
             )
         if self.encrypts and self.shares_server is None and not self.answers.tcp:
             raise refuse("is what TLS needs", "leave it out", "answers.tcp")
-        if use is None or not use.early_data:
+        if not self.encrypts or use is None or not use.early_data:
             return
         if not use.resumes(self._known_tls):
             raise refuse(
@@ -262,43 +224,6 @@ class Dns(Group):
                 "set answers.tls.early_data to true, or leave it out",
                 "connections.tls.early_data",
             )
-
-    def _quic_is_possible(self) -> None:
-        if self.quic is not None and not self.speaks_tls:
-            raise refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
-        if self.transport != "quic":
-            return
-        use = self.connections
-        for key, given, why in (
-            ("tcp", self.tcp != Tcp(), 'is for TCP, but transport is "quic"'),
-            ("connections.fast_open", use.fast_open, 'is for TCP, but transport is "quic"'),
-            (
-                "connections.pipelining",
-                use.pipelining is False,
-                "contradicts QUIC, where each query has a stream",
-            ),
-            ("connections.writes", use.writes == "apart", 'is for TCP, but transport is "quic"'),
-        ):
-            if given:
-                raise refuse(why, "leave it out", key)
-        for key in OF_TCP_ALONE:
-            if getattr(self.answers, key) != Answers.model_fields[key].default:
-                raise refuse(
-                    'is for TCP, but transport is "quic"',
-                    "leave it out, or give it to a group that asks over TCP and share its server",
-                    f"answers.{key}",
-                )
-        if self.shares_server is None and not self.speaks_quic:
-            raise refuse(
-                f"how {self.answers.profile} speaks QUIC is not known",
-                "leave the profile out",
-                "answers.profile",
-            )
-
-    @staticmethod
-    def _knows_https(known: dns_profiles.Client | None) -> bool:
-        tls = known.tls if known else None
-        return tls is None or tls.https_preface_bytes is not None
 
     @property
     def encrypts(self) -> bool:
@@ -329,12 +254,7 @@ class Dns(Group):
     @property
     def _known_tls(self) -> dns_profiles.ClientTls | None:
         """How the profile's client begins an encrypted connection; None: not known."""
-        known = self._known()
-        if known is None:
-            return None
-        if self.transport != "quic":
-            return known.tls
-        return None if known.quic is None else client_handshake(known.quic)
+        return captured(self._known(), self.transport)
 
     def _known(self) -> dns_profiles.Client | None:
         return None if self.profile is None else dns_profiles.client(self.profile)
@@ -486,8 +406,8 @@ class Dns(Group):
             gives_up = round(known.overall_limit_s * _S)
         tcp = None
         if self.uses_tcp:
-            fast_open = self.connections.uses_fast_open(known)
-            ends = planner.tcp_settings(self._client_tcp(known), fast_open=fast_open)
+            fast_open = self.connections.uses_fast_open(known, self.transport)
+            ends = planner.tcp_settings(self._client_tcp, fast_open=fast_open)
             tcp = self.connections.plan(known, ends, self.transport, self.quic or Quic())
         client = self.application(
             "dns-client",
@@ -538,11 +458,12 @@ class Dns(Group):
             of_server = of_server.model_copy(update={"mss": mss})
         return planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
 
-    def _client_tcp(self, known: dns_profiles.Client | None) -> Tcp:
+    @property
+    def _client_tcp(self) -> Tcp:
         """TCP settings of the client's end; with TLS most programs turn Nagle's algorithm off."""
         if not self.encrypts or self.tcp.nagle is not None:
             return self.tcp
-        nagle = bool(known and known.tls and known.tls.nagle)
+        nagle = bool(self._known_tls and self._known_tls.nagle)
         return self.tcp.model_copy(update={"nagle": nagle})
 
     def _server_position(self, planner: Planner) -> int:

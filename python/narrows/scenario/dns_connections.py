@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from narrows import dns_profiles
+from narrows.dns_profiles import ClientTls
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, client_handshake
 from narrows.scenario.dns_tls import TlsUse
 from narrows.scenario.quantities import Count, PositiveSpan, Span, refuse, span_of
 from narrows.scenario.tcp import Switch
 
-__all__ = ["ClientName", "ConnectionUse", "Tries"]
+__all__ = ["OF_KEPT", "ClientName", "ConnectionUse", "Tries", "captured"]
 
 # A profile is a file (narrows.dns_profiles), and needs no line here.
 if TYPE_CHECKING:
@@ -22,6 +23,21 @@ else:
     ClientName = Literal[tuple(dns_profiles.clients())]
 
 Few = Annotated[int, Field(strict=True, ge=1, le=255)]
+
+OF_KEPT = ("idle_timeout", "queries", "pipelining", "shared")
+"""Keys that are about connections on which more than one query is asked."""
+
+
+def captured(profile: dns_profiles.Client | None, transport: str) -> ClientTls | None:
+    """How a profile's client begins an encrypted connection; None: that was not captured."""
+    if profile is None:
+        return None
+    if transport == "quic":
+        return None if profile.quic is None else client_handshake(profile.quic)
+    tls = profile.tls
+    if transport == "https" and tls is not None and tls.https_preface_bytes is None:
+        return None
+    return tls
 
 
 class Tries(Table):
@@ -42,7 +58,8 @@ class ConnectionUse(Table):
 
     reuse: Switch | None = None
     """Later queries use a connection that is open; otherwise each query has its own, which the
-    client closes when it has the reply. The profile's, or false."""
+    client closes when it has the reply. The profile's, or false. With `reuse = false`,
+    `idle_timeout`, `queries`, `pipelining` and `shared` have no effect."""
     idle_timeout: Span | None = None
     """The client closes a connection without queries after this time; the profile's, or never."""
     queries: Count | None = None
@@ -60,35 +77,41 @@ class ConnectionUse(Table):
     """Connections that a query is worth: a number, or one for each kind of failure,
     `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. The profile's, or 1."""
     udp_between: Switch | None = None
-    """After a failed connection it asks over UDP again before the next. The profile's, or false."""
+    """After a failed connection it asks over UDP again before the next. The profile's, or false. Of
+    no effect where the client never asks over UDP."""
     writes: Literal["together", "apart"] = "together"
     """Length and query leave in one write, or in two."""
     fast_open: Switch | None = None
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
-    one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
+    one carries its first query, where `answers.fast_open` lets it. The profile's for UDP and TCP,
+    or false; of no effect over QUIC."""
     tls: TlsUse | None = None
     """How they speak TLS, where that is the transport, below HTTPS, or in QUIC."""
 
-    def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
+    def uses_fast_open(self, profile: dns_profiles.Client | None, transport: str) -> bool:
         """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
         if self.fast_open is not None:
-            return self.fast_open
-        return profile is not None and profile.fast_open
+            return self.fast_open and transport != "quic"
+        # No client was seen to use it with TLS.
+        return profile is not None and profile.fast_open and transport in ("udp", "tcp")
 
     def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
         return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
 
     def check(self, profile: dns_profiles.Client | None) -> None:
         """Refuses keys that contradict each other; `profile` gives those that are left out."""
-        if self._is_kept(profile):
+        # One key is enough to turn kept connections off, such as in a variant of a sweep.
+        if self.reuse is False or self._is_kept(profile):
             return
-        for key in ("idle_timeout", "queries", "pipelining", "shared"):
-            if getattr(self, key):
-                raise refuse(
-                    "needs connections that are used again",
-                    "set connections.reuse to true, or leave it out",
-                    f"connections.{key}",
-                )
+        given = [key for key in OF_KEPT if getattr(self, key)]
+        if given:
+            first, *more = given
+            also = f", and so do {', '.join(more)}" if more else ""
+            raise refuse(
+                f"needs connections that are used again{also}",
+                f"set connections.reuse to true, or leave {'them' if more else 'it'} out",
+                f"connections.{first}",
+            )
 
     def plan(
         self, profile: dns_profiles.Client | None, tcp: int, transport: str, quic: Quic
@@ -123,10 +146,7 @@ class ConnectionUse(Table):
         tls = None
         if transport in ("tls", "https", "quic"):
             over_quic = profile.quic if profile and transport == "quic" else None
-            known = profile.tls if profile else None
-            if over_quic is not None:
-                known = client_handshake(over_quic)
-            tls = (self.tls or TlsUse()).plan(known, transport)
+            tls = (self.tls or TlsUse()).plan(captured(profile, transport), transport)
             tls["quic"] = quic.plan(over_quic) if transport == "quic" else None
         connect: int | None = self.connect_timeout
         answer: int | None = self.answer_timeout
@@ -140,14 +160,15 @@ class ConnectionUse(Table):
             "reuse": reuse,
             "connect_timeout": connect,
             "answer_timeout": answer,
-            "attempts": self._attempts(profile),
+            "attempts": self._attempts(profile, transport),
             "udp_between": bool(between) and transport == "udp",
-            "refused_together": self._refused_together(profile),
-            "length_apart": self.writes == "apart",
+            "refused_together": self._refused_together(profile, transport),
+            # A stream of QUIC has no segments of its own.
+            "length_apart": self.writes == "apart" and transport != "quic",
             "tls": tls,
         }
 
-    def _attempts(self, profile: dns_profiles.Client | None) -> dict[str, int]:
+    def _attempts(self, profile: dns_profiles.Client | None, transport: str) -> dict[str, int]:
         if isinstance(self.tries, int):
             return dict.fromkeys(("refused", "closed", "reset", "silent"), self.tries)
         if self.tries is not None:
@@ -155,7 +176,7 @@ class ConnectionUse(Table):
         if profile is None:
             return dict.fromkeys(("refused", "closed", "reset", "silent"), 1)
         refused = profile.tcp_attempts_refused
-        if not self.uses_fast_open(profile):
+        if not self.uses_fast_open(profile, transport):
             refused //= profile.tcp_refused_together
         return {
             "refused": max(1, refused),
@@ -164,8 +185,8 @@ class ConnectionUse(Table):
             "silent": max(1, profile.tcp_attempts_silent),
         }
 
-    def _refused_together(self, profile: dns_profiles.Client | None) -> int:
+    def _refused_together(self, profile: dns_profiles.Client | None, transport: str) -> int:
         # The second one of two is there because the first had used Fast Open.
-        if profile is None or not self.uses_fast_open(profile):
+        if profile is None or not self.uses_fast_open(profile, transport):
             return 1
         return profile.tcp_refused_together

@@ -5,11 +5,11 @@ The schedules hold for one configured server; what a resolver does with several 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from narrows import dns_profiles
 
-__all__ = ["SCHEDULES", "Schedule"]
+__all__ = ["SCHEDULES", "Schedule", "ScheduleName"]
 
 
 class Schedule(NamedTuple):
@@ -39,9 +39,13 @@ SCHEDULES: dict[str, Schedule] = {
         "Microsoft, DNS client resolution timeouts (KB 2834226): queries at 0, 1, 2, 4 and 8 s, "
         "the end at 10 s",
     ),
-    "glibc": _measured("glibc"),
-    "dig": _measured("dig"),
-    # After these six over UDP it turns to TCP, as the profile of the same name does.
-    "systemd-resolved": _measured("systemd-resolved"),
+    # A forwarder has no timer of its own. What follows the last attempt, such as the turn to TCP
+    # of Knot Resolver and systemd-resolved, is for the profile of the same name.
+    **{name: _measured(name) for name in dns_profiles.clients() if name != "dnsmasq"},
 }
 """Schedules by the name that the key `retry` gives."""
+
+if TYPE_CHECKING:
+    ScheduleName = str
+else:
+    ScheduleName = Literal[tuple(SCHEDULES)]
