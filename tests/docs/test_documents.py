@@ -184,7 +184,8 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("document", "least"), [("README.md", 5), ("docs/guide.md", 10), ("docs/sweeps.md", 14)]
+    ("document", "least"),
+    [("README.md", 5), ("docs/guide.md", 10), ("docs/sweeps.md", 14), ("docs/dns-tls.md", 1)],
 )
 def test_what_a_document_shows_works(
     document: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from narrows import Scenario, run
+from narrows import Run, Scenario, run
 from narrows.sweeps.axes import parse_vary
 
 ROOT = Path(__file__).parents[2]
@@ -171,3 +171,29 @@ def test_arp_lets_dns_through_red_that_marks_everything_else() -> None:
             assert found["neighbours"]["without_address_s"] > 1
     assert first["known"] == 0
     assert 39 <= first["arp"] <= 52
+
+
+@pytest.mark.parametrize("transport", ["udp", "tls"])
+def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
+    def found(**keys: str) -> Run:
+        changes = {f"dns.resolver.{key}": value for key, value in keys.items()}
+        path = ROOT / "scenarios" / "truncation-or-tls.toml"
+        return run(Scenario.load(path, set={"dns.resolver.transport": transport, **changes}))
+
+    kept = found()
+    # 31 connections share 10 Mbit/s, of which Ethernet takes 38 of 1538 bytes. A reply of 1702
+    # bytes takes two segments with 40 bytes of headers or more: 20 in a second need 0.285 Mbit/s.
+    share = 10e6 * 1500 / 1538 / 31
+    over_it = kept.attempts.filter(pl.col("transport") != "udp")
+    carried = over_it.get_column("bytes_received").sum() * 8 / 55
+    assert 0.5 * share < carried < 1.1 * share
+    replies = over_it.filter(pl.col("fate").is_in(["answered", "late"]))
+    assert (replies["fate"] == "late").mean() > 0.2  # type: ignore[operator]
+    assert any("% of the replies over kept connections came after" in f for f in kept.flags)
+    # What waits is not the connection: it is never silent for longer than it takes to give up.
+    came = over_it.get_column("received_s").drop_nulls().sort()
+    assert came.diff().max() < 1.9  # type: ignore[operator]
+    several = found(**{"connections.pipelining": "false"})
+    assert several.summary["dns"]["within_1s_percent"] > 80
+    assert kept.summary["dns"]["within_1s_percent"] < 60
+    assert not several.flags

@@ -27,6 +27,7 @@ from narrows.records.numbers import Floats, floats, mean, percent, percentile, r
 from narrows.results.extras import summaries
 from narrows.results.frozen import standstills
 from narrows.results.intervals import wilson
+from narrows.results.late import late_replies
 from narrows.results.schema import TABLES
 
 __all__ = ["CONFIDENCE", "dns_phase", "summarise"]
@@ -65,7 +66,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             for link, part in links.items()
         },
         "flows": _flows(tables["flows"], end_s),
-        "flags": standstills(tables["queues"]),
+        "flags": [*standstills(tables["queues"]), *late_replies(queries, tables["attempts"])],
         **(summaries(tables, end_s) if tables.keys() - TABLES.keys() else {}),
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()

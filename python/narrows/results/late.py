@@ -1,0 +1,39 @@
+"""Replies over kept connections that come too late.
+
+Replies on one connection leave in order, and the connection's share of a full link is that of one
+download. If the replies need more, they queue at the server, and the client gives up on one query
+after another while the connection still carries their replies.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+__all__ = ["late_replies"]
+
+_FEWEST = 20
+_SHARE = 0.05
+
+
+def late_replies(queries: pl.DataFrame, attempts: pl.DataFrame) -> list[str]:
+    """A sentence for each DNS group with many late replies over connections used again.
+
+    Args:
+        queries: As in `queries.parquet`.
+        attempts: As in `attempts.parquet`.
+    """
+    replies = attempts.filter(pl.col("reused") & pl.col("fate").is_in(("answered", "late")))
+    if not (replies.get_column("fate") == "late").any():
+        return []
+    found = []
+    of_groups = replies.join(queries.select("query", "group"), on="query")
+    for (group,), own in of_groups.group_by(("group",), maintain_order=True):
+        share = (own.get_column("fate") == "late").sum() / own.height
+        if own.height >= _FEWEST and share > _SHARE:
+            found.append(
+                f"{group}: {100 * share:.0f} % of the replies over kept connections came after the "
+                "client had given up; replies wait there for those before them, and a connection "
+                "gets no more of a full link than a download does; hint: more connections "
+                "(connections.pipelining = false)"
+            )
+    return found
