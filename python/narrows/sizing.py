@@ -11,6 +11,7 @@ gives, and does not say why.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from narrows.errors import NarrowsError
@@ -26,6 +27,10 @@ RING_PACKET = 1406.25
 
 _PROBABILITY = 0.1
 _MOST = 2**32 - 1
+_MOST_APART = math.ceil(_PROBABILITY * 2**31) - 1
+"""Bytes between RED's thresholds: beyond, tc(8) computes no probability for each byte of them."""
+_TC_RATES = (8, 8 * _MOST)
+"""Bits per second that tc(8) takes as RED's bandwidth: 32 bits of bytes, and not none."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,18 @@ class Sizes:
         )
 
     def tc(self, interface: str) -> tuple[str, str]:
-        """The commands that put RED, or the FIFO, at an interface (tc-red(8), tc-bfifo(8))."""
+        """The commands that put RED, or the FIFO, at an interface (tc-red(8), tc-bfifo(8)).
+
+        RED's bandwidth only says how fast its average falls while the queue is empty. tc takes it
+        up to 34 Gbit/s; of a faster link, the command says that much.
+        """
+        # A whole number: a quantity shows with its own unit, which tc does not know.
+        bandwidth = int(min(max(self.rate, _TC_RATES[0]), _TC_RATES[1]))
         replace = f"tc qdisc replace dev {interface} root"
         return (
             f"{replace} red limit {self.limit} min {self.min} max {self.max} "
             f"avpkt {AVERAGE_PACKET} burst {self.burst} probability {_PROBABILITY} "
-            f"bandwidth {self.rate}bit",
+            f"bandwidth {bandwidth}bit",
             f"{replace} bfifo limit {self.fifo}",
         )
 
@@ -100,6 +111,12 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
             f"{rate_text(rate)} with a ring of {ring} packets; "
             f"hint: {' or '.join(remedies)}"
         )
-    # tc-red(8): (min + min + max) / (3 * avpkt).
-    burst = max(1, (2 * low + high) // (3 * AVERAGE_PACKET))
+    if high - low > _MOST_APART:
+        raise NarrowsError(
+            f"--max-delay {span_text(max_delay)}: puts RED's thresholds {bytes_text(high - low)} "
+            f"apart at {rate_text(rate)}, and tc takes {bytes_text(_MOST_APART)}; "
+            "hint: a shorter delay"
+        )
+    # tc-red(8): (min + min + max) / (3 * avpkt), and tc refuses less than min / avpkt.
+    burst = max(-(-low // AVERAGE_PACKET), (2 * low + high) // (3 * AVERAGE_PACKET))
     return Sizes(rate, max_delay, ring, limit, low, high, burst, high)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
 import tomllib
 
 import pytest
 
 from narrows import Scenario
+from narrows.scenario.amounts import DataRate, Duration
+from narrows.sizing import size
 
 from .conftest import SMALL, Narrows
 
@@ -34,6 +40,54 @@ def test_what_it_prints_goes_into_a_scenario(narrows: Narrows) -> None:
     assert {key: resolved[key] for key in queue} == queue
 
 
+TC = shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin")
+LINKS = [
+    ("10mbit", "300ms", 80, 10_000_000),
+    ("20 Mbit/s", "40 ms", 0, 20_000_000),
+    ("1.544 Mbit/s", "300 ms", 0, 1_544_000),
+    ("1 kbit/s", "30 s", 0, 1_000),
+    ("100 Gbit/s", "10 ms", 0, None),
+    ("1 bit/s", "30000 s", 0, None),
+]
+
+
+@pytest.mark.parametrize(("rate", "delay", "ring", "bits"), LINKS)
+def test_tc_rates_have_a_unit_of_tc(rate: str, delay: str, ring: int, bits: int | None) -> None:
+    red, _ = size(DataRate(rate), Duration(delay), ring).tc("eth0")
+    # tc(8), PARAMETERS, RATES: "bit or a bare number: bits per second", with k, m, g, t before it.
+    found = re.search(r" bandwidth ([0-9]+)([kmgt]?)bit$", red)
+    assert found is not None, red
+    if bits is not None:
+        assert int(found[1]) * 1000 ** " kmgt".index(found[2] or " ") == bits
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or TC is None or shutil.which("unshare") is None,
+    reason="needs root, tc and unshare (apt-get install iproute2 util-linux)",
+)
+@pytest.mark.parametrize(("rate", "delay", "ring", "bits"), LINKS)
+def test_tc_accepts_what_it_prints(rate: str, delay: str, ring: int, bits: int | None) -> None:
+    del bits
+    for command in size(DataRate(rate), Duration(delay), ring).tc("lo"):
+        done = subprocess.run(
+            ["unshare", "--net", str(TC), *command.split()[1:]],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        # A kernel without RED answers last, when tc has understood every word.
+        unknown = "Error: Specified qdisc kind is unknown.\n"
+        understood = " red " in command and done.stderr.endswith(unknown)
+        assert done.returncode == 0 or understood, (command, done.stderr)
+
+
+def test_the_command_prints_what_tc_accepts(narrows: Narrows) -> None:
+    printed = narrows("size", "--rate", "20 Mbit/s", "--max-delay", "40 ms").stdout
+    assert size(DataRate("20 Mbit/s"), Duration("40 ms")).tc("eth0")[0] in printed
+    assert " bandwidth 20000000bit\n" in printed
+
+
 @pytest.mark.parametrize(
     ("rate", "delay", "ring", "named"),
     [
@@ -46,6 +100,8 @@ def test_what_it_prints_goes_into_a_scenario(narrows: Narrows) -> None:
         ("1 kbit/s", "1 ms", "65536", "hint: a shorter ring or a higher rate"),
         ("1 bit/s", "1 ms", "65536", "hint: a shorter ring or a higher rate"),
         ("1 bit/s", "1 ms", "0", "hint: at least 22400.001 s"),
+        # tc computes no probability for thresholds 2.125 GB apart.
+        ("34 Gbit/s", "1 s", "0", "tc takes 214748364 B; hint: a shorter delay"),
         ("100 Tbit/s", "240 h", "0", "makes 10800000000000000000 B at"),
         ("101 Tbit/s", "1 ms", "0", 'hint: at most "100000 Gbit/s"'),
         ("10mbit", "241 h", "0", 'hint: at most "864000 s"'),
