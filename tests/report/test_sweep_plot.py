@@ -13,7 +13,7 @@ from narrows.report import SweepPlot, plot_sweep
 from narrows.results import Axis, Sweep, SweepRun
 from narrows.results.intervals import within
 from narrows.results.student import t_half_width
-from narrows.results.sweep_means import figure_named, figures_of, points
+from narrows.results.sweep_means import figure_named, figures_of, figures_table, points
 from narrows.results.sweep_text import sweep_text
 
 QUEUES: tuple[dict[str, Any], ...] = ({"kind": "pfifo", "limit": 9}, {"kind": "red", "limit": 9})
@@ -137,13 +137,58 @@ def test_axes_that_span_decades_are_logarithmic() -> None:
 
 def test_quantities_share_a_unit_and_names_their_places() -> None:
     axes = figure(plot_sweep(made((RATES, KINDS)), "loss_percent", "rate", ["queue"])).axes[0]
-    assert axes.get_xlabel() == "links.wan.rate (kbit/s)"
+    assert axes.get_xlabel() == "rate of wan (kbit/s)"
     assert axes.get_ylabel() == "packets dropped (%)"
     assert sorted(axes.get_xticks()) == [500.0, 1000.0, 2000.0]
     assert axes.get_legend_handles_labels()[1] == ["pfifo", "red"]
     axes = figure(plot_sweep(made((RATES, KINDS)), "loss_percent", "queue", ["rate"])).axes[0]
     assert axes.get_xlabel() == "queue (kind)"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["pfifo", "red"]
+
+
+@pytest.mark.parametrize("axis", [LIMITS, KINDS])
+@pytest.mark.parametrize("y_scale", ["linear", "log"])
+def test_the_axes_hold_all_dots(axis: Axis, y_scale: str) -> None:
+    # Goodputs of four queues, of which single seeds lie far below the others.
+    sweep = made((axis,), seeds=tuple(range(1, 11)))
+    goodputs = [18.98, 18.97, 18.99, 18.96, 18.98, 18.2, 18.97, 18.99, 18.98, 18.6]
+    runs = tuple(
+        replace(run, summary=summary(1.0, goodputs[at % 10] - 0.01 * (at // 10)))
+        for at, run in enumerate(sweep.runs)
+    )
+    plot = plot_sweep(
+        replace(sweep, runs=runs), "flows.goodput_mbit_per_s", axis.key, y_scale=y_scale
+    )
+    drawn = figure(plot)
+    drawn.draw_without_rendering()
+    axes = drawn.axes[0]
+    for line in axes.lines:
+        if line.get_label() == "_seeds":
+            shown = line.get_transform().transform(line.get_xydata())
+            for x, y in shown:
+                assert axes.bbox.y0 < y < axes.bbox.y1
+                assert axes.bbox.x0 < x < axes.bbox.x1
+
+
+def test_a_legend_that_fits_is_one_row() -> None:
+    four = Axis("variant", ("pfifo", "codel", "fq-codel", "pie"))
+    drawn = figure(plot_sweep(made((LIMITS, four)), "loss_percent", "limit", ["variant"]))
+    drawn.draw_without_rendering()
+    rows = {round(text.get_window_extent().y0) for text in drawn.legends[0].get_texts()}
+    assert len({row // 6 for row in rows}) == 1, rows
+
+
+def test_axes_and_titles_say_what_they_show() -> None:
+    connections = Axis("traffic.connections", (1, 4))
+    plot = plot_sweep(
+        made((connections, LIMITS)), "flows.goodput_mbit_per_s", "connections", ["limit"]
+    )
+    axes = figure(plot).axes[0]
+    assert axes.get_xlabel() == "connections of the traffic"
+    assert axes.get_ylabel() == "goodput (Mbit/s)"
+    assert axes.get_title(loc="left") == "TCP (bulk, once, on-off and ftp): goodput"
+    axes = figure(plot_sweep(made((LIMITS,)), "loss_percent", "limit")).axes[0]
+    assert axes.get_xlabel() == "limit of the queue (packets)"
 
 
 def test_a_single_seed_has_no_interval() -> None:
@@ -167,7 +212,14 @@ def test_a_single_seed_has_no_interval() -> None:
         ("loss_percent", "limit", {"where": {"rate": "3 Mbit/s"}}, "rate=3 Mbit/s was not run"),
         ("loss_percent", "limit", {"by": ["limit"]}, "a key is there twice"),
         ("loss_percent", "limit", {"by": ["rate"], "x_scale": "log2"}, "one of auto, linear, log"),
-        ("nothing_at_all", "limit", {}, "hint: one of queues"),
+        ("nothing_at_all", "limit", {}, "hint: one of queues.*all"),
+        (
+            "queues.wan.forward.run.loss_per_s",
+            "limit",
+            {},
+            'did you mean "queues.wan.forward.run.loss_percent"',
+        ),
+        ("mbit", "limit", {}, 'did you mean "flows.goodput_mbit_per_s" or "flows.groups.a.good'),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(
@@ -175,6 +227,19 @@ def test_what_cannot_be_drawn_is_refused(
 ) -> None:
     with pytest.raises(NarrowsError, match=message):
         plot_sweep(made((LIMITS, RATES)), metric, against, **options)
+
+
+def test_a_key_is_named_once_in_a_hint() -> None:
+    variants = Axis("variant", ("red", "fifo"), {"red": {"queue.kind": "red"}, "fifo": {}})
+    with pytest.raises(NarrowsError, match=r"zzz was not varied; hint: one of variant$"):
+        plot_sweep(made((variants,)), "loss_percent", "zzz")
+
+
+def test_all_figures_are_listed() -> None:
+    lines = str(figures_table(made((LIMITS,)))).splitlines()
+    assert [line.split()[0] for line in lines[4:]] == list(figures_of(made((LIMITS,))))
+    assert lines[4].split("  ")[1:] != []
+    assert "queue wan.forward, whole run: packets dropped" in lines[4]
 
 
 def test_where_fixes_a_key() -> None:

@@ -118,7 +118,7 @@ def test_groups_of_connections_are_shown_where_there_are_several() -> None:
     groups = {name: {"goodput_mbit_per_s": value} for name, value in goodput.items()}
     found = metrics({"flows": {"goodput_mbit_per_s": 4.0, "groups": groups}})
     assert [(metric.key, metric.section, metric.value) for metric in found] == [
-        ("flows.goodput_mbit_per_s", "TCP", 4.0),
+        ("flows.goodput_mbit_per_s", "TCP (bulk, once, on-off and ftp)", 4.0),
         ("flows.groups.near.goodput_mbit_per_s", "TCP group near", 3.0),
         ("flows.groups.far.goodput_mbit_per_s", "TCP group far", 1.0),
     ]

@@ -120,6 +120,9 @@ CASES = [
     ("traffic/0", {**FTP, "servers": ..., "clients": ...}, "traffic[0]: needs sender and receiver, or pairs"),
     # Wrong units and kinds of values.
     ("links/0/rate", "10 ms", "links[0].rate: \"10 ms\" has the unknown unit \"ms\"; use one of bit/s"),
+    ("links/0/rate", "20Mbps", "links[0].rate: \"20Mbps\" has the unit \"Mbps\", which is bytes to tc(8) and bits to others; use Mbit/s"),
+    ("links/0/rate", "20 mbps", "links[0].rate: \"20 mbps\" has the unit \"mbps\", which is bytes to tc(8) and bits to others; use Mbit/s"),
+    ("links/0/rate", "5kbps", "links[0].rate: \"5kbps\" has the unit \"kbps\", which is bytes to tc(8) and bits to others; use kbit/s"),
     ("links/0/delay", "10 Mbit/s", "links[0].delay: \"10 Mbit/s\" has the unknown unit"),
     ("links/0/delay", 50, "links[0].delay: is a number without a unit; hint: write it as text with a unit, such as \"50 ms\""),
     ("links/0/delay", 0.5, "links[0].delay: is a number without a unit"),
@@ -133,6 +136,7 @@ CASES = [
     ("links/0/queue/burst", 1.5, "links[0].queue.burst: is not a whole number"),
     ("links/0/queue/ecn", "yes", "links[0].queue.ecn: is not true or false"),
     ("links/0/queue", 3, "links[0].queue: is not a table"),
+    ("links/0/queue", "fq-codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
     ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
     ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"?"),
     ("links", {}, "links: is not an array"),

@@ -268,12 +268,28 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
         (["--seeds", "5-3"], "ends before it begins"),
         (["--seeds", "1-99999999999999"], "more than 100000 seeds"),
         (["--plan", "missing.toml"], "does not exist"),
+        (["--vary", "queue=codel,pie"], "hint: write a table: '{ kind = \"codel\" }'"),
+        (["--set", "queue=fqcodel"], 'hint: did you mean "fq-codel"'),
         (["--metric", "flows.goodputt"], "did you mean"),
     ):
         done = narrows("sweep", str(small_file), *arguments, "--workers", "1", "-q", cwd=tmp_path)
         assert done.returncode == 2, done.stderr
         assert done.stderr.count("\n") == 1
         assert message in done.stderr
+
+
+def test_options_add_to_a_plan(small_file: Path, tmp_path: Path) -> None:
+    # The documentation: "To add values, give the key again."
+    plan = "[vary]\ntraffic.connections = [1, 4]\n"
+    (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
+    done = narrows(
+        "sweep", str(small_file), "--plan", "plan.toml", "--vary", "traffic.connections=4,8",
+        "--vary", "queue.limit=20 kB,30 kB", "--out", "s", "--workers", "1", "-q", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    settings = {tuple(run.settings.values()) for run in Sweep.load(tmp_path / "s").runs}
+    assert settings == {(n, limit) for n in (1, 4, 8) for limit in ("20 kB", "30 kB")}
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_there_is(

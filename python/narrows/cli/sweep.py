@@ -89,7 +89,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with tables vary, variants and set, and seeds; options add to it.",
+            help="A TOML file with tables vary, variants and set, and seeds. --vary and --variant "
+            "add to it; what --set, --seeds and a variant of the same name say replaces its own.",
             show_default=False,
         ),
     ] = None,
@@ -119,7 +120,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What to print of each combination; may be repeated.",
+            help='What to print of each combination; may be repeated; "?" lists all figures.',
             show_default=False,
         ),
     ] = None,
@@ -127,10 +128,12 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
+    from narrows.results.sweep_means import ALL, figures_table
     from narrows.results.sweep_text import sweep_text
     from narrows.sweeps import (
         Progress,
         default_folder,
+        joined,
         parse_variants,
         parse_vary,
         read_plan,
@@ -142,7 +145,7 @@ def command(
     chosen: int | list[int] = 1
     if plan is not None:
         told = read_plan(plan)
-        values = {**told.vary, **values}
+        values = joined(told.vary, values)
         variants = {**told.variants, **variants}
         fixed = {**told.set, **fixed}
         chosen = 1 if told.seeds is None else told.seeds
@@ -174,7 +177,11 @@ def command(
         if json_output:
             print(json.dumps(found.document(), indent=2, allow_nan=False))
         else:
-            sweep_text(found, metric or ()).print(sys.stdout)
+            asked = [name for name in metric or () if name != ALL]
+            if asked or not metric:
+                sweep_text(found, asked).print(sys.stdout)
+            if ALL in (metric or ()):
+                figures_table(found).print(sys.stdout)
     finally:
         for run in found.failures[:SHOWN_FAILURES]:
             what = run.message or f"stopped early: {run.stopped}"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import sweeps
-from narrows.cli.failure import say
+from narrows.cli.failure import UserError, say
 from narrows.cli.options import Json, Quiet, key_values
 
 EXAMPLES = """\
@@ -39,12 +39,20 @@ def command(
     ],
     metric: Annotated[
         str,
-        typer.Option(metavar="NAME", help="A column of the table, or its end.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help='A column of the table, or its end; "?" lists all.',
+            show_default=False,
+        ),
     ],
     against: Annotated[
-        str,
-        typer.Option(metavar="KEY", help="The horizontal axis: a varied key.", show_default=False),
-    ],
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="The horizontal axis: a varied key. Needed for a figure.",
+            show_default=False,
+        ),
+    ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,7 +85,13 @@ def command(
     """Draw a figure of a sweep against a key: means over the seeds with 95 % intervals."""
     from narrows.report import plot_sweep
     from narrows.results import Sweep
+    from narrows.results.sweep_means import ALL, figures_table
 
+    if metric == ALL:
+        figures_table(Sweep.load(folder)).print(sys.stdout)
+        return
+    if against is None:
+        raise UserError("missing option '--against'; hint: see narrows sweep plot --help")
     fixed = key_values("--where", where)
     plot = plot_sweep(
         Sweep.load(folder),

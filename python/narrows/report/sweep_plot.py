@@ -15,7 +15,7 @@ from narrows.report.page import Shown, html_of, write_figures
 from narrows.results import Axis, Sweep
 from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
-from narrows.results.setting_names import are_kinds, axis_named, value_names
+from narrows.results.setting_names import are_kinds, axis_named, key_words, value_names
 from narrows.results.sweep_means import Figure, Point, figure_named, points
 from narrows.results.sweep_run import canonical, setting_text
 from narrows.results.sweep_text import range_text
@@ -218,25 +218,28 @@ _SCALES: dict[str, list[tuple[str, float]]] = {
 
 def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
     """The horizontal axis, and where each value is on it: numbers, quantities, or names."""
-    values = axis.values
+    values, words = axis.values, key_words(axis.key)
     if all(type(value) in (int, float) for value in values):
-        numbers, label = [float(value) for value in values], axis.key
+        numbers, label = [float(value) for value in values], words
+        if axis.key.endswith(".limit"):
+            # A queue's limit in bytes has its unit.
+            label += " (packets)"
     else:
         found = [base_value(value) if isinstance(value, str) else None for value in values]
         kinds = {quantity[0] for quantity in found if quantity}
         if None in found or len(kinds) != 1:
             names = value_names(axis)
             places = {text: float(place) for text, place in axis.places.items()}
-            label = axis.key
-            if all(isinstance(value, Mapping) for value in values):
-                label = f"{axis.key} (kind)" if are_kinds(axis) else axis.key
+            label = words
+            if all(isinstance(value, Mapping) for value in values) and are_kinds(axis):
+                label += " (kind)"
             shown = Ticks(label, list(places.values()), [names[text] for text in places])
             return shown, places
         bases = [float(quantity[1]) for quantity in found if quantity]
         units = _SCALES[kinds.pop()]
         least = min((base for base in bases if base > 0.0), default=1.0)
         unit, scale = next((entry for entry in units if least >= entry[1]), units[-1])
-        numbers, label = [base / scale for base in bases], f"{axis.key} ({unit})"
+        numbers, label = [base / scale for base in bases], f"{words} ({unit})"
     places = dict(zip(axis.places, numbers, strict=True))
     return Ticks(label, numbers, None), places
 

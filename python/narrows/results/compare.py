@@ -36,6 +36,7 @@ from narrows.results.emphasis import leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
 from narrows.results.intervals import newcombe, paired, welch
 from narrows.results.left_out import left_out
+from narrows.results.metric_names import nearest_metrics
 from narrows.results.metrics import Metric, metrics
 from narrows.results.run import Run
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, attempts_mislead, counted
@@ -160,8 +161,8 @@ class Comparison:
         """
         for key in keys:
             if not any(_is_named(row, key) for row in self.rows):
-                known = ", ".join(row.key for row in self.rows[:6])
-                raise NarrowsError(f"metric {key[:100]}: there is none; hint: one of {known}, ...")
+                hint = nearest_metrics(key, [row.key for row in self.rows])
+                raise NarrowsError(f"metric {key[:100]}: there is none; hint: {hint}")
         rows = tuple(row for row in self.rows if any(_is_named(row, key) for key in keys))
         return replace(self, rows=rows)
 

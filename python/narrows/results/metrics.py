@@ -64,11 +64,11 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
             prefix, section = f"links.{link}.{phase}", f"link {link}, {words}"
             yield from _section(phases.get(phase), prefix, section, _LINK)
     flows = summary.get("flows")
-    yield from _section(flows, "flows", "TCP", _FLOWS)
+    yield from _section(flows, "flows", "TCP (bulk, once, on-off and ftp)", _FLOWS)
     groups = (flows or {}).get("groups") or {}
     if len(groups) > 1:
         for group, figures in groups.items():
-            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _GROUP)
+            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _FLOWS)
     # The registry of kinds is asked where there is something of theirs.
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
@@ -166,19 +166,12 @@ _LINK: _Known = {
     "lost_per_s": ("lost on the wire", "1/s", 1),
 }
 _FLOWS: _Known = {
-    "flows": ("bulk, once, on-off and ftp connections", "", 1),
-    "ecn_flows": ("of these, with ECN", "", 1),
-    "goodput_mbit_per_s": ("goodput of these", "Mbit/s", 1),
+    "flows": ("connections", "", 1),
+    "ecn_flows": ("connections with ECN", "", 1),
+    "goodput_mbit_per_s": ("goodput", "Mbit/s", 1),
     "jain_fairness": ("Jain's fairness index", "", 1),
     "retransmitted_percent": ("segments sent again", "%", 1),
     "timeouts": ("retransmission timeouts", "", 1),
     "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
 }
-_GROUP: _Known = {
-    **_FLOWS,
-    "flows": ("connections", "", 1),
-    "ecn_flows": ("connections with ECN", "", 1),
-    "goodput_mbit_per_s": ("goodput", "Mbit/s", 1),
-}
-
 _OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

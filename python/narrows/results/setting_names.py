@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from narrows.errors import NarrowsError
@@ -9,7 +10,7 @@ from narrows.results.group_names import short_keys
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 
-__all__ = ["are_kinds", "axis_named", "combination_names", "value_names"]
+__all__ = ["are_kinds", "axis_named", "combination_names", "key_words", "value_names"]
 
 
 def axis_named(sweep: Sweep, key: str) -> Axis:
@@ -28,9 +29,33 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
     if len(ending) == 1:
         return ending[0]
     ends = [known.rpartition(".")[2] for known in sweep.keys]
-    hint = nearest(key, [*sweep.keys, *ends]) or "nothing was"
+    hint = nearest(key, list(dict.fromkeys([*sweep.keys, *ends]))) or "nothing was"
     where = str(sweep.folder) if sweep.folder else sweep.name
     raise NarrowsError(f"{where}: {key[:100]} was not varied; hint: {hint}")
+
+
+def key_words(key: str) -> str:
+    """A key in words, for the axis of a figure.
+
+    Examples:
+        >>> key_words("traffic.connections"), key_words("links.wan.forward.delay")
+        ('connections of the traffic', 'delay of wan, forward')
+        >>> key_words("queue.limit"), key_words("traffic.web.tcp.ecn"), key_words("duration")
+        ('limit of the queue', 'tcp.ecn of web', 'duration')
+    """
+    parents: list[str] = re.findall(r"[^.\[\]]+", key)
+    section = parents.pop(0)
+    if not parents:
+        return section
+    words = [parents.pop().replace("_", " ")]
+    # A table of settings belongs to its key.
+    while parents and parents[-1] in ("queue", "tcp", "retry"):
+        words.insert(0, parents.pop())
+    owner = ", ".join(parents) or f"the {_SECTIONS.get(section, section)}"
+    return f"{'.'.join(words)} of {owner}"
+
+
+_SECTIONS = {"links": "link", "dns": "DNS"}
 
 
 def are_kinds(axis: Axis) -> bool:

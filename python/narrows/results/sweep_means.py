@@ -9,7 +9,6 @@ single ones say more. Runs that failed or ended early do not count.
 
 from __future__ import annotations
 
-import difflib
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,26 @@ from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.intervals import within
+from narrows.results.metric_names import PARTS, nearest_metrics
 from narrows.results.metrics import metrics
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_table import figures
+from narrows.results.text import TextTable
 
-__all__ = ["Figure", "Point", "figure_named", "figures_of", "is_seedless", "points"]
+__all__ = [
+    "ALL",
+    "Figure",
+    "Point",
+    "figure_named",
+    "figures_of",
+    "figures_table",
+    "is_seedless",
+    "points",
+]
+
+ALL = "?"
+"""Asked for instead of a figure: a list of all."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
         return known[ending[0]]
     if ending:
         # What is of the whole run and of all groups is meant before what is of parts.
-        whole = [key for key in ending if not _PARTS.intersection(key.split("."))]
+        whole = [key for key in ending if not PARTS.intersection(key.split("."))]
         if len(whole) == 1:
             return known[whole[0]]
         raise NarrowsError(
@@ -96,13 +109,26 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
         )
     if not known:
         raise NarrowsError(f"{where}: no run is complete, so there are no figures")
-    tails = {key.rpartition(".")[2]: key for key in reversed(list(known))}
-    close = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.5)
-    close = close or [
-        tails[tail] for tail in difflib.get_close_matches(name[:100], list(tails), n=1, cutoff=0.5)
-    ]
-    hint = f'did you mean "{close[0]}"?' if close else f"one of {', '.join(list(known)[:6])}, ..."
-    raise NarrowsError(f"{where}: metric {name[:100]}: there is none; hint: {hint}")
+    raise NarrowsError(
+        f"{where}: metric {name[:100]}: there is none; hint: {nearest_metrics(name, list(known))}; "
+        f'--metric "{ALL}" lists all'
+    )
+
+
+def figures_table(sweep: Sweep) -> TextTable:
+    """All figures of a sweep, for people: paths, words, units.
+
+    Raises:
+        NarrowsError: No run is complete.
+    """
+    known = figures_of(sweep)
+    if not known:
+        raise NarrowsError(
+            f"{sweep.folder or sweep.name}: no run is complete: there are no figures"
+        )
+    # Of a figure without words, the name is the path again.
+    rows = [(f.key, f.name if f.name not in f.key else "", f.unit) for f in known.values()]
+    return TextTable(f"{sweep.name}: figures", ("figure", "in words", "unit"), [("", rows)])
 
 
 def points(sweep: Sweep, figure: Figure) -> list[Point]:
@@ -149,8 +175,6 @@ def _value(run: SweepRun, figure: Figure) -> float | None:
     raw = figures(run.summary).get(figure.key)
     return None if raw is None else raw * figure.scale
 
-
-_PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
 
 _UNITS = {
     "mbit_per_s": "Mbit/s",

@@ -214,6 +214,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
         return "is no known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
+    if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
+        kinds = _kinds(model, detail)
+        hint = f"write a table: '{{ kind = \"{given}\" }}'"
+        return _PLAIN[kind][0], hint if given in kinds else nearest(given, kinds), ""
     if kind in _PLAIN:
         return *_PLAIN[kind], ""
     if kind in _BOUNDS:

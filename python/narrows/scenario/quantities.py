@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
-from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
 __all__ = [
@@ -109,12 +108,12 @@ def base_value(text: str) -> tuple[str, int] | None:
         (('rate', 2000000), ('size', 1000), None)
     """
     for kind, parse in (
-        ("span", _core.parse_span),
-        ("rate", _core.parse_rate),
-        ("size", _core.parse_bytes),
+        ("span", Duration),
+        ("rate", DataRate),
+        ("size", DataSize),
     ):
         try:
-            return kind, parse(text)
+            return kind, int(parse(text))
         except ValueError:
             pass
     return None

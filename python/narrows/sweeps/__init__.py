@@ -14,7 +14,7 @@ The package is called sweeps, so that `narrows.sweep` is the function.
 
 from __future__ import annotations
 
-from narrows.sweeps.axes import SweepPlanFile, axes_of, parse_vary, read_plan
+from narrows.sweeps.axes import SweepPlanFile, axes_of, joined, parse_vary, read_plan
 from narrows.sweeps.conduct import Progress, default_folder, sweep
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.variants import parse_variants
@@ -25,6 +25,7 @@ __all__ = [
     "SweepPlanFile",
     "axes_of",
     "default_folder",
+    "joined",
     "parse_variants",
     "parse_vary",
     "read_plan",

@@ -37,7 +37,15 @@ from narrows.scenario.overrides import plain
 from narrows.scenario.reading import InlineTable, value_of, with_inline_tables
 from narrows.sweeps.errors import SweepError
 
-__all__ = ["SweepPlanFile", "axes_of", "parse_vary", "read_plan", "seeds_of", "split_values"]
+__all__ = [
+    "SweepPlanFile",
+    "axes_of",
+    "joined",
+    "parse_vary",
+    "read_plan",
+    "seeds_of",
+    "split_values",
+]
 
 MOST_RUNS = 100_000
 """Runs of a sweep. More would take days to check and to read; several sweeps can share them."""
@@ -81,6 +89,28 @@ def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
             raise SweepError(f"--vary {key}", "has an empty value", "write KEY=VALUE,VALUE")
         found.setdefault(key, []).extend(parts)
     return found
+
+
+def joined(
+    plan: Mapping[str, Sequence[Any]], more: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """A plan's values by key, and those that are added; a value that the plan has stays one.
+
+    Examples:
+        >>> joined({"traffic.connections": ["1", "4"]}, {"traffic.connections": ["4", "8"]})
+        {'traffic.connections': ['1', '4', '8']}
+    """
+    found = {key: list(values) for key, values in plan.items()}
+    for key, values in more.items():
+        known = {canonical(_value(value)) for value in found.get(key, [])}
+        found.setdefault(key, []).extend(
+            value for value in values if canonical(_value(value)) not in known
+        )
+    return found
+
+
+def _value(value: Any) -> Any:
+    return value_of(value) if isinstance(value, str) else plain(value)
 
 
 def read_plan(path: Path) -> SweepPlanFile:
@@ -139,7 +169,7 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
         for value in given:
             if len(values) >= MOST_RUNS:
                 raise SweepError(key, f"has more than {MOST_RUNS:,} values", "give fewer")
-            values.append(value_of(value) if isinstance(value, str) else plain(value))
+            values.append(_value(value))
         if not values:
             raise SweepError(key, "has no values", f"such as {key}=1,2")
         axis = Axis(key, tuple(values))

@@ -22,6 +22,10 @@ DECADES = 30.0
 """Largest by smallest value from which on an axis is logarithmic by itself."""
 
 _MARKERS = ("o", "s", "^", "D", "v")
+_MOST_COLUMNS = 6
+"""Of the legend, where they fit."""
+_MARGIN = 0.08
+"""Of the axis: what is left free below the least value and above the largest."""
 _CLOSEST = 0.055
 """Of the axis: ticks that stand closer would run into each other."""
 
@@ -100,11 +104,12 @@ def against(
         axes.set_ylim(min(y_range[0], *ends), max(y_range[1], *ends))
     elif _is_log(ends, y_scale):
         axes.set_yscale("log")
+        axes.set_ylim(*_around(min(ends), max(ends), log=True))
         _plain(axes.yaxis, min(ends), max(ends))
     elif min(ends) >= 0.0 and min(ends) < 0.6 * max(ends):
         style.from_zero(axes, max(ends))
     else:
-        axes.margins(y=0.12)
+        axes.set_ylim(*_around(min(ends), max(ends)))
     axes.set_title(title, pad=22.0)
     axes.annotate(
         subtitle,
@@ -118,7 +123,7 @@ def against(
     axes.set_xlabel(ticks.label)
     axes.set_ylabel(y_label)
     if names:
-        style.below(figure, 3, title=legend)
+        style.below(figure, _MOST_COLUMNS, title=legend)
     return figure
 
 
@@ -184,6 +189,15 @@ def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     elif log:
         _plain(axes.xaxis, places[0], places[-1])
+
+
+def _around(low: float, high: float, *, log: bool = False) -> tuple[float, float]:
+    """An axis that holds all values with some room; Matplotlib's own leaves out the seeds' dots."""
+    if log and low > 0.0:
+        factor = max((high / low) ** _MARGIN, 1.05)
+        return low / factor, high * factor
+    room = _MARGIN * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
 
 
 def _is_log(values: Sequence[float], scale: Scale) -> bool:

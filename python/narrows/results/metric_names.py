@@ -1,0 +1,56 @@
+"""What to say where a figure is asked for that there is not: those that may be meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+__all__ = ["PARTS", "nearest_metrics"]
+
+PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
+"""Parts of a path that say that a figure is of a part of the run."""
+
+_MOST = 6
+
+
+def nearest_metrics(name: str, known: Sequence[str]) -> str:
+    """A hint that names the figures that have all words of a wrong name, or else the nearest ones.
+
+    Figures of the whole run come before those of its parts.
+
+    Examples:
+        >>> nearest_metrics("p95", ["dns.response_median_ms", "dns.response_p95_ms"])
+        'did you mean "dns.response_p95_ms"?'
+        >>> rates = ["queues.wan.run.drops_per_s.early", "queues.wan.run.drops_total_per_s"]
+        >>> nearest_metrics("queues.wan.run.drops_per_s", rates)
+        'did you mean "queues.wan.run.drops_total_per_s" or "queues.wan.run.drops_per_s.early"?'
+        >>> nearest_metrics("dns.respons_p95_ms", ["dns.response_p95_ms", "dns.queries"])
+        'did you mean "dns.response_p95_ms"?'
+    """
+    name = name[:100]
+    wanted = _words(name)
+    having = [key for key in known if wanted and wanted <= _words(key)]
+    having = having or [key for key in known if name and name in key]
+    if having:
+        # A figure by reason, or of a part, is meant after the sum that has a name of its own.
+        having.sort(key=lambda key: (bool(PARTS & set(key.split("."))), key.startswith(f"{name}.")))
+        return _asked(having)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if not close:
+        tails = {key.rpartition(".")[2]: key for key in reversed(list(known))}
+        near = difflib.get_close_matches(name, list(tails), n=1, cutoff=0.5)
+        close = [tails[tail] for tail in near]
+    return _asked(close) if close else f"one of {', '.join(list(known)[:_MOST])}, ..."
+
+
+def _asked(keys: Sequence[str]) -> str:
+    shown = [f'"{key}"' for key in keys[:_MOST]]
+    more = f" or {len(keys) - _MOST} more" if len(keys) > _MOST else ""
+    *others, last = shown
+    words = f"{', '.join(others)} or {last}" if others and not more else ", ".join(shown)
+    return f"did you mean {words}{more}?"
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^._]+", name))
