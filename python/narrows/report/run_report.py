@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,9 @@ def run_figures(run: Run) -> list[Shown]:
                 "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
             )
         )
-    flows = run.summary.get("flows")
-    if flows and flows["goodput_mbit_per_s"]:
-        shown.append(_goodput(run, flows))
+    groups = figures.goodput_series(run)
+    if groups:
+        shown.append(_goodput(run, list(groups)))
     return shown + extra_figures({run.name: run})
 
 
@@ -137,24 +137,35 @@ def _second_attempts(run: Run) -> str:
     )
 
 
-def _goodput(run: Run, flows: Mapping[str, Any]) -> Shown:
-    groups = flows["groups"]
-    most = max(groups, key=lambda group: groups[group]["goodput_mbit_per_s"] or 0.0)
-    goodput = value_text(groups[most]["goodput_mbit_per_s"])
-    caption = "Bytes that reached the receiving applications in each hundredth of the run."
-    if len(run.bursts):
-        caption += (
-            " Those of a burst spread evenly over the time that it took, so short peaks may be "
-            "above what the link carries. Bursts that were unfinished at the end are left out."
-        )
-    if len(run.flows) > run.bursts.get_column("flow").n_unique():
-        caption += " Those of an endless connection spread over its lifetime."
+def _goodput(run: Run, groups: Sequence[str]) -> Shown:
+    figures_of = run.summary["flows"]["groups"]
+    most = max(groups, key=lambda group: figures_of[group]["goodput_mbit_per_s"] or 0.0)
+    goodput = value_text(figures_of[most]["goodput_mbit_per_s"])
     return Shown(
         "goodput",
         figures.goodput(run),
         f"Lines over time: {most} carried {goodput} Mbit/s on average.",
-        caption,
+        "Bytes that reached the receiving applications in each hundredth of the run. Those of a "
+        "burst spread evenly over the time that it took, so short peaks may be above what the link "
+        "carries. Bursts that were unfinished at the end are left out.",
     )
+
+
+def _endless(run: Run) -> list[str]:
+    """What to look at instead of the goodput over time of connections without end."""
+    groups = figures.endless_groups(run)
+    if not groups:
+        return []
+    links = monitored_links(run)
+    instead = (
+        f"the throughput of {links[0]} shows what the link carried"
+        if links
+        else "monitor a link ([monitor] links) to see what it carries"
+    )
+    return [
+        f"{', '.join(groups)}: of endless connections only the sum over the run is known, so "
+        f"figures of goodput over time leave them out; {instead}"
+    ]
 
 
 def _queue_figures(run: Run, link: str) -> list[Shown]:
@@ -202,7 +213,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
         cards=_cards(run),
         figures=on_page,
         sections=sections,
-        notes=summary_table(run).notes,
+        notes=[*summary_table(run).notes, *_endless(run)],
         scenario=toml_text(run.scenario),
     )
 

@@ -9,7 +9,7 @@ from narrows.report.figures.backlogs import backlogs
 from narrows.report.figures.differences import Change, differences
 from narrows.report.figures.drop_rate import drop_rate, ewma
 from narrows.report.figures.first_attempt import Bar, first_attempt
-from narrows.report.figures.goodput import goodput, goodput_series
+from narrows.report.figures.goodput import endless_groups, goodput, goodput_series
 from narrows.report.figures.response_cdf import response_cdf
 from narrows.report.figures.sojourn import sojourn
 from narrows.report.figures.utilisation import utilisation
@@ -26,6 +26,7 @@ __all__ = [
     "backlogs",
     "differences",
     "drop_rate",
+    "endless_groups",
     "ewma",
     "first_attempt",
     "goodput",

@@ -1,4 +1,4 @@
-"""What the groups of TCP connections carry over time."""
+"""What the groups of TCP connections carry over time, where bursts say when."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from narrows.report import style
 from narrows.report.style import CYCLE, Floats
 from narrows.results import Run
 
-__all__ = ["goodput", "goodput_series"]
+__all__ = ["endless_groups", "goodput", "goodput_series"]
 
 _BINS = 100
 
 
 @style.styled
 def goodput(run: Run) -> Figure:
-    """Goodput of each group of TCP connections; the largest groups, where there are many."""
+    """Goodput of each group of TCP connections that bursts; of many, the largest groups."""
     figure, axes = style.new_figure(height=3.4)
     series = goodput_series(run)
     most = sorted(series, key=lambda group: -float(series[group][1].sum()))[: len(CYCLE)]
@@ -36,34 +36,31 @@ def goodput(run: Run) -> Figure:
 
 
 def goodput_series(run: Run) -> dict[str, tuple[Floats, Floats]]:
-    """For each group the ends of a hundred equal parts of the run, and its Mbit/s in each.
+    """For each group with bursts the ends of a hundred parts of the run, and its Mbit/s in each.
 
-    A burst's bytes spread evenly from its start to its end. Of a connection without bursts only the
-    sum is known, which spreads over its lifetime.
+    A burst's bytes spread evenly from its start to its end. Of a connection without bursts, which
+    sends as long as it lives, only the sum is known, and that is no course over time.
     """
-    if run.flows.is_empty() or run.end_s <= 0.0:
+    if run.bursts.is_empty() or run.end_s <= 0.0:
         return {}
     edges = np.linspace(0.0, run.end_s, _BINS + 1)
     flows = run.flows.select("flow", "group")
     columns = ("group", "start_s", "end_s", "bytes")
-    bursts = run.bursts.join(flows, on="flow").select(columns).drop_nulls("end_s")
-    whole = (
-        run.flows.join(run.bursts, on="flow", how="anti")
-        .with_columns(
-            pl.col("established_s").alias("start_s"),
-            pl.col("end_s").fill_null(run.end_s).clip(upper_bound=run.end_s),
-            pl.col("bytes_received").alias("bytes"),
-        )
-        .select(columns)
-        .drop_nulls("start_s")
-    )
-    pieces = pl.concat([bursts, whole], how="vertical_relaxed")
+    pieces = run.bursts.join(flows, on="flow").select(columns).drop_nulls("end_s")
     found = {}
-    for group in flows.get_column("group").unique(maintain_order=True):
+    for group in pieces.get_column("group").unique(maintain_order=True):
         part = pieces.filter(pl.col("group") == group)
         carried = _carried(part, edges)
         found[str(group)] = (edges, 8e-6 * np.diff(carried) / np.diff(edges))
     return found
+
+
+def endless_groups(run: Run) -> list[str]:
+    """The groups of connections whose goodput has no course over time: they have no bursts."""
+    endless = run.flows.join(run.bursts, on="flow", how="anti")
+    groups = endless.get_column("group").unique(maintain_order=True)
+    bursting = run.flows.join(run.bursts, on="flow", how="semi").get_column("group")
+    return [str(group) for group in groups.filter(~groups.is_in(bursting.unique().to_list()))]
 
 
 def _carried(pieces: pl.DataFrame, times: Floats) -> Floats:
