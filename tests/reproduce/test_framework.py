@@ -217,6 +217,18 @@ def test_the_terminal_shows_the_papers_tables() -> None:
     assert "19474" in shown
 
 
+def test_results_without_other_choices_say_so(tmp_path: Path) -> None:
+    # What the READMEs say: "without other choices, so that nothing depends".
+    for rows, told in (((), True), (PAPER.rows[:1], False)):
+        outcome = reproduce(PAPER, rows=rows, seeds=3, execute=pretend)
+        text = io.StringIO()
+        print_outcome(outcome, text)
+        assert ("so that nothing depends" in " ".join(text.getvalue().split())) is told
+        write([outcome], tmp_path / str(told))
+        html = (tmp_path / str(told) / "report.html").read_text(encoding="utf-8")
+        assert ("so that nothing depends" in html) is told
+
+
 def test_ids_are_checked() -> None:
     assert {"H", "harhalakis-2011", "H1", "H10"} <= set(ids())
     with pytest.raises(UnknownClaim, match="no reproduction has the id 'H12'; hint: one of H,"):

@@ -81,6 +81,8 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
             console.print(Text(table.note, style="dim"))
     console.print()
     console.print(_claims_table(outcome))
+    if sentence := without_rows(outcome):
+        console.print(Text(sentence))
     agreement = outcome.agreement()
     if agreement:
         console.print()
@@ -113,6 +115,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
                 "tables": outcome.paper.tables(outcome),
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "verdicts": verdict_counts(outcome),
+                "without_rows": without_rows(outcome),
                 "agreement": agreement_table(outcome.agreement(), outcome.paper.agreement_title)
                 if outcome.agreement()
                 else None,
@@ -136,6 +139,18 @@ def verdict_counts(outcome: Outcome) -> str:
     verdicts = [judged.verdict for judged in outcome.judged()]
     counts = {verdict: verdicts.count(verdict) for verdict in Verdict}
     return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
+
+
+def without_rows(outcome: Outcome) -> str:
+    """What a reader must know where no other choices were run; empty where some were."""
+    choices = len(outcome.paper.rows)
+    if outcome.rows or not choices:
+        return ""
+    return (
+        f"Without the paper's {choices} other choices (sensitivity rows), so that nothing depends: "
+        "a verdict here may be firmer than that of the full run, without --quick and "
+        "--no-sensitivity."
+    )
 
 
 def verdict_text(judged: Judged) -> str:

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from narrows.report.page import Shown
-from narrows.report.style import BLUE, MUTED, ORANGE, VERMILION, new_figure, styled
+from narrows.report.style import BLUE, MUTED, ORANGE, VERMILION, below, new_figure, styled
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 from narrows.reproduce.dana_2010.measure import BACK_OFF_S, FULL_S, LOADED_S
 
@@ -71,14 +71,14 @@ def figures(outcome: Measurements) -> list[Shown]:
     """What the runs allow."""
     shown = []
     for name, curve, label, caption in _FIGURES:
-        figure = _against_time(outcome, curve, label)
+        figure = _against_time(outcome, curve, label, caption.split(". ")[0])
         if figure is not None:
             alt = caption.split(". ")[0]
             shown.append(Shown(name, figure, alt, caption))
     return shown
 
 
-def _against_time(outcome: Measurements, curve: str, label: str) -> Figure | None:
+def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> Figure | None:
     curves = {queue: outcome.curves(queue, curve) for queue in QUEUES}
     if not any(curves.values()):
         return None
@@ -97,7 +97,8 @@ def _against_time(outcome: Measurements, curve: str, label: str) -> Figure | Non
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time, s (line: seed 1; band: all seeds)")
     axes.set_ylabel(label)
-    figure.legend(loc="outside upper left", ncols=3, fontsize=9.5)
+    axes.set_title(title)
+    below(figure, 3)
     return figure
 
 

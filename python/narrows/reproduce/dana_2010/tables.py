@@ -49,7 +49,7 @@ def _overview(outcome: Measurements) -> Table | None:
         rows,
         "Means from 100 s on, when the load begins. The load is not printed: this one was found so "
         "that Drop Tail fills at about 156 s. CPU is a model in the simulator, and measured on a "
-        "guest kernel: see README.md.",
+        "guest kernel: see this reproduction's README, narrows/reproduce/dana_2010/README.md.",
     )
 
 
