@@ -11,6 +11,7 @@ from synthetic_run import LINK, synthetic_run
 from narrows.errors import NarrowsError
 from narrows.results import Run, compare
 from narrows.results.compare import Row
+from narrows.results.compare_rows import Difference
 from narrows.results.intervals import paired, welch
 
 
@@ -117,6 +118,20 @@ def test_different_seeds_are_not_paired() -> None:
     assert {change.method for change in changes} == {"Welch's t over the seeds"}
     backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
     assert "significant with 3 and 3 runs" in backlog.sentence(1, found.groups)
+
+
+@pytest.mark.parametrize(
+    ("mean", "other", "small"),
+    [(18.98, 18.978, ", but small: both are 18.98 Mbit/s in four digits."), (18.98, 18.96, ".")],
+)
+def test_a_difference_that_no_table_shows_is_called_small(
+    mean: float, other: float, small: str
+) -> None:
+    groups = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2)]).groups
+    value = other - mean
+    change = Difference(value, value - 1e-4, value + 1e-4, "Student's t", value / mean, 10)
+    shown = Row("k", "TCP", "goodput", "Mbit/s", (mean, other), (None, change))
+    assert shown.sentence(1, groups).endswith(f"; significant with 10 paired seeds{small}")
 
 
 def test_every_figure_has_a_verdict_in_words() -> None:

@@ -166,7 +166,10 @@ class Row:
         text = f"{what}: {other} is {size} {difference.verdict} than {first}"
         if difference.of_queries:
             return f"{text} with {runs} ({interval})."
-        return f"{text} ({interval}); significant with {runs}."
+        small = ""
+        if (shown := value_text(self.values[0])) == value_text(self.values[number]):
+            small = f", but small: both are {shown}{self.unit and f' {self.unit}'} in four digits"
+        return f"{text} ({interval}); significant with {runs}{small}."
 
     def difference_text(self, number: int, groups: Sequence[Group]) -> str:
         """What there is to say of a group's difference that has no interval; empty for none."""
