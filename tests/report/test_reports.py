@@ -196,7 +196,7 @@ def test_a_comparison_begins_with_the_picture_and_the_lines_that_matter(tmp_path
     order = [
         text.index("Bars: queries answered at the first attempt"),
         text.index("<td>answered at the first attempt (%)</td>"),
-        text.index("<td>response time, 95 % within (ms)</td>"),
+        text.index("<td>response time of answered queries, 95 % within (ms)</td>"),
         text.index("<h3>Figures</h3>"),
     ]
     assert order == sorted(order)

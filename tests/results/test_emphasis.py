@@ -60,7 +60,7 @@ def both_ways() -> Run:
 
 def test_uploads_and_downloads_are_not_added_up(both_ways: Run) -> None:
     text = str(summary_table(both_ways))
-    assert "goodput of these" not in text
+    assert "TCP (bulk, once, on-off and ftp)\n" in text
     assert text.count("  goodput ") == 2
     assert "TCP group uploads" in text
 
@@ -78,8 +78,8 @@ def test_a_comparison_begins_with_bars_and_three_lines() -> None:
     start = lines.index("What matters most")
     assert [line.split("  ")[1] for line in lines[start + 1 : start + 4]] == [
         "answered at the first attempt (%)",
-        "response time, median (ms)",
-        "response time, 95 % within (ms)",
+        "response time of answered queries, median (ms)",
+        "response time of answered queries, 95 % within (ms)",
     ]
     assert f"queue {LINK}, whole run" in lines
 
@@ -130,7 +130,7 @@ def test_transports_are_compared_by_response_times(udp_and_tls: list[Run]) -> No
     ]
     words = " ".join(found.sentences)
     assert "first attempt" not in words
-    assert "response time, median: tls is" in words
+    assert "response time of answered queries, median: tls is" in words
     assert any(note.startswith("do not compare first attempts here") for note in found.notes)
 
 

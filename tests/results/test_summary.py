@@ -11,6 +11,7 @@ from synthetic_run import LINK, synthetic_run
 from narrows.results import Run, summary_table
 from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
+from narrows.results.jump import jumps
 from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
@@ -124,6 +125,31 @@ def test_groups_of_connections_are_shown_where_there_are_several() -> None:
     ]
     del groups["far"]
     assert len(metrics({"flows": {"goodput_mbit_per_s": 4.0, "groups": groups}})) == 1
+
+
+@pytest.mark.parametrize(
+    ("without_retry", "told"), [(950, True), (940, True), (960, True), (900, False), (1000, False)]
+)
+def test_a_percentile_at_the_jump_is_flagged(without_retry: int, told: bool) -> None:
+    # Two standard deviations of a binomial share of 95 % in 1000 queries are 1.38 points.
+    dns = {
+        "queries": 1250,
+        "unanswered": 250,
+        "without_retry_percent": 100.0 * without_retry / 1250,
+    }
+    found = jumps({"dns": dns})
+    assert bool(found) is told
+    if told:
+        assert f"DNS: {without_retry / 10:.1f} % of the answered queries" in found[0]
+
+
+def test_shares_of_open_queries_say_of_which_queries_they_are() -> None:
+    dns = {"first_attempt_percent": 97.59, "within_1s_percent": 97.13, "response_p95_ms": 81.3}
+    of = {m.name: m.of for m in metrics({"dns": {**dns, "unfinished": 7}})}
+    assert of["answered at the first attempt"] == "of those that ended"
+    assert "also open ones" in of["answered within a second"]
+    assert of["response time of answered queries, 95 % within"] == ""
+    assert not any(m.of for m in metrics({"dns": {**dns, "unfinished": 0}}))
 
 
 @pytest.mark.parametrize(

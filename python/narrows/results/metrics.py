@@ -52,9 +52,9 @@ def value_text(value: float | None) -> str:
 
 def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
     groups = summary.get("dns_groups") or {}
-    yield from _section(summary.get("dns"), "dns", "DNS", _DNS)
+    yield from _dns(summary.get("dns"), "dns", "DNS")
     for group, figures in groups.items():
-        yield from _section(figures, f"dns_groups.{group}", f"DNS group {group}", _DNS)
+        yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}")
     for link, phases in (summary.get("queues") or {}).items():
         for phase, words in _PHASES.items():
             prefix, section = f"queues.{link}.{phase}", f"queue {link}, {words}"
@@ -73,6 +73,19 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
             yield from _extra(summary.get(name), record)
+
+
+def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterator[Metric]:
+    """DNS's figures; of which queries a share is, where some were open at the end."""
+    for metric in _section(figures, prefix, section, _DNS):
+        of = ""
+        if figures and figures.get("unfinished"):
+            key = metric.key.rpartition(".")[2]
+            if key == "within_1s_percent":
+                of = "of all, also open ones, that began a second before the end"
+            elif key.endswith("_percent"):
+                of = "of those that ended"
+        yield replace(metric, of=of)
 
 
 def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
@@ -139,9 +152,9 @@ _DNS: _Known = {
     "within_1s_percent": ("answered within a second", "%", 1),
     "unanswered_percent": ("unanswered", "%", 1),
     "turned_away": ("arrivals that were not asked", "", 1),
-    "response_median_ms": ("response time, median", "ms", 1),
-    "response_p95_ms": ("response time, 95 % within", "ms", 1),
-    "response_p99_ms": ("response time, 99 % within", "ms", 1),
+    "response_median_ms": ("response time of answered queries, median", "ms", 1),
+    "response_p95_ms": ("response time of answered queries, 95 % within", "ms", 1),
+    "response_p99_ms": ("response time of answered queries, 99 % within", "ms", 1),
     "rtt_median_ms": ("round trip of the answered attempt, median", "ms", 1),
     "packets_per_answer": ("packets for an answer, both ways", "", 1),
     "late_answers": ("late answers", "", 1),

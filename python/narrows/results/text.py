@@ -8,6 +8,7 @@ from html import escape
 from typing import TextIO
 
 from narrows.results.emphasis import telling
+from narrows.results.jump import jumps
 from narrows.results.left_out import left_out
 from narrows.results.metrics import Metric, metrics, value_text
 from narrows.results.run import Run
@@ -78,7 +79,8 @@ def summary_table(run: Run) -> TextTable:
     if dns and dns["first_attempt_interval_percent"]:
         low, high = dns["first_attempt_interval_percent"]
         notes.append(f"first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
-    notes += [f"take care: {flag}" for flag in [*run.flags, *left_out([run.summary])]]
+    flags = [*run.flags, *left_out([run.summary]), *jumps(run.summary)]
+    notes += [f"take care: {flag}" for flag in flags]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
     title = f"{run.name}, seed {run.seed}: {run.end_s:.4g} s simulated, {run.events} events"
