@@ -70,3 +70,7 @@ def test_others_servers_are_asked_little_and_slowly() -> None:
     with pytest.raises(ProbeError, match=r"more than 10 times a second; hint: --interval 0.4s"):
         plan(["192.0.2.1", "192.0.2.1:54"], interval_s=0.1)
     assert plan(["127.0.0.1"], sources=sources, interval_s=0.0).queries == 780
+    # The hint's own interval: 28 queries in 2.8 s.
+    with pytest.raises(ProbeError, match=r"hint: --interval 2.8s or more"):
+        plan(["192.0.2.1"], sources=sources[:14], interval_s=2.79)
+    assert plan(["192.0.2.1"], sources=sources[:14], interval_s=2.8).queries == 280

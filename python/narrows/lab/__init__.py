@@ -2,7 +2,7 @@
 
 A real server, or one that behaves as servers once did, stands at one end; a probe and other clients
 stand at the other. Needs root, /dev/net/tun and iproute2; `missing` says which of these are
-missing.
+missing. docs/probe.md has an example.
 """
 
 from __future__ import annotations

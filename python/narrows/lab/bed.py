@@ -26,20 +26,35 @@ _PROTOCOLS = {"tcp": 6, "udp": 17}
 
 @dataclass(frozen=True)
 class Link:
-    """The path of one client."""
+    """The path of one client.
+
+    Attributes:
+        client: Its address, of 10.9.0.0/16.
+        rtt_ms: Its round trip in ms; half of it each way.
+        loss: Share of packets that are lost each way, from 0 to 1.
+        tcp_rtt_ms: TCP's own round trip, if TCP is answered elsewhere than UDP; None: `rtt_ms`.
+
+    Examples:
+        >>> Link("10.9.0.1", rtt_ms=40.0, loss=0.01)
+        Link(client='10.9.0.1', rtt_ms=40.0, loss=0.01, tcp_rtt_ms=None)
+    """
 
     client: str
-    """Its address, of 10.9.0.0/16."""
     rtt_ms: float
     loss: float = 0.0
-    """Share of packets that are lost, each way."""
     tcp_rtt_ms: float | None = None
-    """TCP's own round trip, where it is answered elsewhere than UDP."""
 
 
 @dataclass(frozen=True)
 class Bed:
-    """A path that stands."""
+    """A path that stands.
+
+    Attributes:
+        client: The namespace of the clients. A probe runs in `with bed.client.inside()`.
+        server: The namespace of the servers. `bed.server.running(words, log)` starts one.
+        links: The clients.
+        path: What carries the packets.
+    """
 
     client: Namespace
     server: Namespace
@@ -51,11 +66,13 @@ class Bed:
 def bed(
     links: Sequence[Link], *, servers: Sequence[str] = (SERVER,), seed: int = 1
 ) -> Iterator[Bed]:
-    """A path until the block ends.
+    """A path until the block ends. It needs root; docs/probe.md has an example.
 
     Args:
-        links: The clients, each with its distance.
-        servers: The servers' addresses.
+        links: The clients: `Link(client, rtt_ms, loss=0.0, tcp_rtt_ms=None)`, each with an address
+            of 10.9.0.0/16, its round trip in ms, the share of packets lost each way, and TCP's
+            round trip if it is another.
+        servers: The servers' addresses, of 10.8.0.0/16.
         seed: Which packets are lost.
 
     Raises:

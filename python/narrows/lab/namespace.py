@@ -55,8 +55,15 @@ class Namespace:
         )
 
     @contextlib.contextmanager
-    def running(self, words: Sequence[str], log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-        """A program inside until the block ends."""
+    def running(
+        self, words: Sequence[str], log: IO[bytes] | int = subprocess.DEVNULL
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A program inside until the block ends.
+
+        Args:
+            words: The program and its arguments.
+            log: Where its output goes; nowhere by default.
+        """
         process = self.start(words, log)
         try:
             yield process

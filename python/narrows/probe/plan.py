@@ -180,7 +180,8 @@ def _check_manners(made: Plan, *, counted: bool) -> None:
         if not counted and times * made.count > UNASKED:
             what = f"would be asked {times * made.count} times"
             raise ProbeError(address, what, f"say so with --count {made.count}, or fewer")
-        least = times * LEAST_INTERVAL_S
+        # As it is printed: 28 times 0.1 is more than 2.8 in binary.
+        least = float(f"{times * LEAST_INTERVAL_S:.6g}")
         if made.count > 1 and made.interval_s < least:
             what = f"would be asked more than {1 / LEAST_INTERVAL_S:g} times a second"
             raise ProbeError(address, what, f"--interval {least:g}s or more")
