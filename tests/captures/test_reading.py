@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import struct
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,32 @@ def test_a_header_that_the_capture_cut_off_is_known_as_far_as_it_goes(tmp_path: 
     )
     assert cut.exchanges.filter(transport="tcp").height == 0
     assert "TCP bytes that belong to no message" in [r["what"] for r in cut.findings["remarks"]]
+
+
+def fragments(message: bytes, cut: int) -> bytes:
+    """A capture of a datagram in two fragments, each cut to so many bytes (RFC 791, 768)."""
+    datagram = struct.pack("!4H", 4000, 53, 8 + len(message), 0) + message
+    capture = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+    for at, more in ((0, 0x2000), (64, 0)):
+        part = datagram[at : at + 64] if more else datagram[at:]
+        ends = bytes([10, 9, 0, 1, 10, 8, 0, 1])
+        header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(part), 7, more | at // 8, 64, 17, 0)
+        packet = header + ends + part
+        kept = packet[:cut]
+        capture += struct.pack("<IIII", 1, at, len(kept), len(packet)) + kept
+    return capture
+
+
+@pytest.mark.parametrize(("cut", "name"), [(65535, True), (150, False), (60, False)])
+def test_fragments_that_the_capture_cut_give_no_name(tmp_path: Path, cut: int, name: bool) -> None:
+    # A name of three labels with 60 octets each. The packets have 84 and 164 bytes.
+    question = b"".join(b"\x3c" + letter * 60 for letter in (b"a", b"b", b"c"))
+    question += b"\0\0\x1c\0\x01"
+    message = b"\x12\x34\0\0\0\x01\0\0\0\0\0\0" + question
+    (tmp_path / "cut").write_bytes(fragments(message, cut))
+    (row,) = read_captures([tmp_path / "cut"]).exchanges.to_dicts()
+    assert row["query_bytes"] == len(message)
+    assert (row["qtype"], row["qname"] is not None) == (("AAAA", True) if name else (None, False))
 
 
 def test_what_the_capture_cut_off_is_counted_and_said(
