@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = ["Backend", "BackendError", "Progress", "Refusal", "Runner", "nothing_refused"]
+__all__ = [
+    "Backend",
+    "BackendError",
+    "Progress",
+    "Refusal",
+    "Runner",
+    "nothing_refused",
+    "nothing_to_say",
+]
 
 Progress = Callable[[float], object]
 """Told how far a run is, from 0 to 1."""
@@ -31,6 +39,11 @@ class Refusal(NamedTuple):
     """Where it is, such as `links[0].jitter`."""
     why: str
     """A few words, such as `the kernel has no such queue`."""
+
+
+def nothing_to_say(_scenario: Scenario) -> Sequence[str]:
+    """Of a backend that does every scenario as the others do."""
+    return ()
 
 
 class Runner(Protocol):
@@ -60,6 +73,9 @@ class Backend:
     refusals: Callable[[Scenario], Sequence[Refusal]]
     """Every key of a scenario that it cannot honour. Nothing is ever ignored quietly: what a
     backend does not do it names here, and `check` refuses the run."""
+    differences: Callable[[Scenario], Sequence[str]] = nothing_to_say
+    """Sentences about what it does in another way than the simulator, for which a comparison of the
+    two is not meant. `narrows check` says them."""
 
     def check(self, scenario: Scenario) -> None:
         """Makes sure that it honours all of a scenario.

@@ -35,7 +35,8 @@ def command(
         for each in (error, *error.others):
             report(each)
         return Exit.BAD_INPUT
-    backends.get(backend).check(loaded)
+    chosen = backends.get(backend)
+    chosen.check(loaded)
     plan = loaded.plan()
     try:
         _core.check_plan(json.dumps(plan))
@@ -49,7 +50,8 @@ def command(
         "longest_s": loaded.duration / 1e12,
     }
     if json_output:
-        print(json.dumps({"file": str(scenario), "valid": True, **size}, indent=2))
+        found = {"file": str(scenario), "valid": True, **size}
+        print(json.dumps({**found, "differences": list(chosen.differences(loaded))}, indent=2))
         return Exit.DONE
     print(f"{scenario}: valid")
     for name, value in size.items():
@@ -58,4 +60,6 @@ def command(
             print(f"  {words:<18} {value:,}")
     for line in schedules(loaded):
         print(line)
+    for line in chosen.differences(loaded):
+        print(f"take care: {line}")
     return Exit.DONE

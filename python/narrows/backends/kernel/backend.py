@@ -17,6 +17,7 @@ from narrows.backends.kernel import kernels
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.slots import slot
+from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
 from narrows.backends.kernel.tables import captures, captures_missed, gaps, read_tables
 from narrows.backends.kernel.ways import Way, choose
@@ -73,6 +74,11 @@ def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
         profile: The TCP profile that the kernel has by itself.
     """
     return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
+
+
+def differences(scenario: Scenario) -> Sequence[str]:
+    """What Linux does otherwise than the simulator in a scenario."""
+    return list(small_queues(scenario.plan()))
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
@@ -136,7 +142,11 @@ def _run(
         "virtual_time": way.virtual,
         "missed_samples": missed,
         "servers": servers,
-        "flags": [*_flags(missed, lost, tables), *_no_cookies(job, done["applied"], place, plan)],
+        "flags": [
+            *_flags(missed, lost, tables),
+            *_no_cookies(job, done["applied"], place, plan),
+            *small_queues(plan),
+        ],
         "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
     }
     return Run.from_columns(
@@ -205,8 +215,9 @@ def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
 def _backend(name: str, way: str | None) -> Backend:
     runner: Callable[..., Run] = partial(run_kernel, way=way)
     if way not in kernels.names():
-        return Backend(name, runner, refusals)
-    return Backend(name, runner, partial(refusals, profile=kernels.find(way).profile))
+        return Backend(name, runner, refusals, differences)
+    profile = kernels.find(way).profile
+    return Backend(name, runner, partial(refusals, profile=profile), differences)
 
 
 BACKEND = _backend("kernel", None)
