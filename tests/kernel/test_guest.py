@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
+import tempfile
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
+from narrows.backends.kernel.slots import slot
 from narrows.cli import main
 from narrows.reproduce.harhalakis_2011 import PAPER
 from tests.kernel.scenarios import aqm, dumbbell
@@ -240,3 +244,37 @@ def test_the_processors_time_is_measured_at_the_router(guest: str) -> None:
     # A packet takes a processor of today tenths of a microsecond to some hundred of them.
     assert 1e-7 < last["cpu_s"] / packets < 1e-4
     assert result.summary["processor"]["cpu_s"] == pytest.approx(last["cpu_s"])
+
+
+def test_a_guest_computes_on_one_core(guest: str) -> None:
+    """Its programs take turns, and a turn on another core has to wake that first."""
+    seen: set[frozenset[int]] = set()
+
+    def look(_: float) -> None:
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"uml_dir={tempfile.gettempdir()}".encode() in (place / "cmdline").read_bytes():
+                    seen.add(frozenset(os.sched_getaffinity(int(place.name))))
+
+    before = os.sched_getaffinity(0)
+    result = run(dumbbell(duration="1 s", dns__stubs__start="0.1 s"), backend=guest, progress=look)
+    assert result.status == "complete"
+    assert seen
+    assert all(len(cores) == 1 for cores in seen)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_guests_at_the_same_time_have_different_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with slot(2, lambda: None) as first, slot(2, lambda: None) as second:
+        assert {first, second} == {0, 1}
+
+        def stop() -> None:
+            raise TimeoutError
+
+        with pytest.raises(TimeoutError), slot(2, stop):
+            pass
+    with slot(2, lambda: None) as again:
+        assert again == 0

@@ -115,12 +115,14 @@ def _run(
             progress(0.0)
 
     # What shares a machine's clock must not wait for another: one at a time there.
-    places = (os.cpu_count() or 1) if way.virtual else 1
-    with slot(places, waiting), workspace() as place:
+    cores = sorted(os.sched_getaffinity(0), reverse=True) if way.virtual else [None]
+    with slot(len(cores), waiting) as number, workspace() as place:
         design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
         job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
         complete(job["dns_servers"])
-        done = conduct(way, job, place, progress=progress, interrupts=interrupts)
+        done = conduct(
+            way, job, place, core=cores[number], progress=progress, interrupts=interrupts
+        )
         try:
             tables = read_tables(place.folder, plan, job, design.flows)
             missed = gaps(place.folder, job)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,21 @@ def conduct(
     job: Mapping[str, Any],
     place: Workspace,
     *,
+    core: int | None = None,
     progress: Callable[[float], object] | None,
     interrupts: Held,
 ) -> dict[str, Any]:
     """Does a job; what the agent says at the end.
 
     An interrupt ends it early: then it is `stopped` as `interrupted`.
+
+    Args:
+        way: To which kernel.
+        job: What the agent is told.
+        place: The run's folder.
+        core: Of the machine, where the guest computes; None: on all of them.
+        progress: Told how far the run is, from 0 to 1.
+        interrupts: What Ctrl-C has sent.
 
     Raises:
         BackendError: The guest does not boot, or the kernel refuses a part of the network.
@@ -62,7 +71,7 @@ def conduct(
     _look_for_room(way, job)
     try:
         (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(way)}))
-        with (folder / "console.txt").open("wb") as console:
+        with (folder / "console.txt").open("wb") as console, _on(core):
             path = f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"
             process = place.start(_command(way, job, folder), output=console, path=path)
     except OSError as error:
@@ -77,6 +86,25 @@ def conduct(
         found: dict[str, Any] = json.loads(done.read_text())
         return found
     raise BackendError(_why(folder, way))
+
+
+@contextlib.contextmanager
+def _on(core: int | None) -> Iterator[None]:
+    """What is started here computes on one core alone.
+
+    A guest is a kernel that stops and continues its programs (ptrace) all the time, and only one of
+    them computes at once. On two cores each turn wakes the other core, and the guest takes twice as
+    long.
+    """
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
