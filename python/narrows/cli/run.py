@@ -18,7 +18,7 @@ from narrows.cli.options import (
     Settings,
     settings,
 )
-from narrows.cli.run_output import print_run, with_report_loaded, write_run_report
+from narrows.cli.run_output import meanwhile_loading, print_run, write_run_report
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -83,7 +83,9 @@ def command(
                 seed=seed,
                 out=folder,
                 backend=backend,
-                progress=with_report_loaded(update) if report else update,
+                progress=meanwhile_loading(
+                    update, "narrows.report" if report else "narrows.results"
+                ),
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:

@@ -15,22 +15,22 @@ from narrows.cli.failure import UserError
 if TYPE_CHECKING:
     from narrows.results import Run
 
-__all__ = ["print_run", "with_report_loaded", "write_run_report"]
+__all__ = ["meanwhile_loading", "print_run", "write_run_report"]
 
 
-def with_report_loaded(update: Callable[[float], object]) -> Callable[[float], object]:
-    """The same progress; meanwhile what draws the report is loaded, which takes two seconds.
+def meanwhile_loading(update: Callable[[float], object], module: str) -> Callable[[float], object]:
+    """The same progress; meanwhile a module is loaded that is needed at the end.
 
-    A thread does it from the first progress on, when nothing can be refused any more and the run's
-    work is another process's or the simulator's, which does not hold Python's lock.
+    `narrows.report` takes two seconds to load. A thread does it from the first progress on, when
+    nothing can be refused any more and the run's work is another process's or the simulator's,
+    which does not hold Python's lock.
     """
     loading: list[threading.Thread] = []
 
     def also(done: float) -> None:
         if not loading:
             # No daemon: one that is ended while it loads a C library may crash the interpreter.
-            load = threading.Thread(target=importlib.import_module, args=["narrows.report"])
-            loading.append(load)
+            loading.append(threading.Thread(target=importlib.import_module, args=[module]))
             loading[0].start()
         update(done)
 
