@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,8 @@ from narrows.lab.namespace import Namespace, namespace
 from narrows.monitor import MonitorError, Watch
 from narrows.monitor.screen import Screen
 from narrows.monitor.watch import Reading
+from narrows.report import write_comparison, write_report
+from narrows.results import compare, summary_table
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin") is None,
@@ -97,7 +102,10 @@ def test_the_command_leaves_a_run(
         words = ["monitor", "v0", "--duration", "1", "--out", str(out), "--json"]
         assert main(words) == 0
         sender.join()
-    document = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    missed = document["host"]["missed_samples"]
+    assert ("no sample was missed" in told.err) == (missed == 0)
     assert document["backend"] == "monitor" and document["status"] == "complete"
     assert document["summary"]["queues"]["v0/10:"]["run"]["drops_total_per_s"] > 0
     # The whole line is 10 Gbit/s for a veth pair; the bucket lets 1 Mbit/s through.
@@ -107,11 +115,51 @@ def test_the_command_leaves_a_run(
     assert (out / "report.html").exists()
 
 
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A queue at `lo` whose counters a test gives: five packets more and one drop each time."""
+    calls = itertools.count()
+
+    def look(_self: Watch) -> dict[str, tuple[str, dict[str, int]]]:
+        n = next(calls)
+        counters = {"backlog_packets": 1, "backlog_bytes": 100, "dropped_early": 0, "marked": 0}
+        counters |= {"sent_packets": 5 * n, "sent_bytes": 500 * n}
+        return {"lo": ("netem", {**counters, "drops": n, "dropped_overflow": n})}
+
+    monkeypatch.setattr(Watch, "_look", look)
+    watch = Watch("lo", rate=20.0)
+    assert len(list(watch.readings(0.5))) == 10
+    return watch.run()
+
+
+def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> None:
+    """It has no seed or scenario to be run again, and the kernel tells no time in the queue."""
+    assert (
+        str(summary_table(watched)).splitlines()[0] == f"monitor-lo: {watched.end_s:.4g} s measured"
+    )
+    page = write_report(watched, tmp_path).read_text(encoding="utf-8")
+    text = re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)
+    for word in ("simulated", "seed", "Run it again", "byte for byte", "In the ring", "queue acts"):
+        assert word not in text, word
+    assert "s measured by narrows" in text
+    assert "<pre>narrows monitor lo --rate 20 --duration 0.5</pre>" in text
+    figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert figures == {"backlog-lo", "drops-lo", "throughput-lo"}
+    assert "busy - %" not in text
+    both = write_comparison(
+        compare([watched, replace(watched, scenario={**watched.scenario, "rate": 5.0})]),
+        tmp_path / "both",
+    )
+    assert not list((both.parent / "figures").glob("sojourn-*"))
+
+
 @needs_root
 def test_a_device_without_queue_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with namespace("monitor") as found, found.inside():
         assert main(["monitor", "lo", "--duration", "1"]) == 2
-        assert "lo has no queue; hint: " in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "lo has no queue; hint: " in said
+        assert "a queue named noqueue does not count" in said
         with pytest.raises(MonitorError, match="eth7: there is no such interface; hint: one of lo"):
             Watch("eth7")
 

@@ -124,8 +124,7 @@ def command(
         write_run_report(result, folder)
     print_run(result, json_output=json_output)
     if not quiet:
-        if watch.missed:
-            say(f"{watch.missed} samples were not taken in time: the machine is busy")
+        say(_missed(watch.missed))
         if watch.neighbours_failed:
             say(f"{watch.neighbours_failed} neighbours could not be resolved: see docs/monitor.md")
         say(f"wrote {folder}")
@@ -157,6 +156,14 @@ def _record(
     told = (lambda _line: None) if quiet else say
     record = watch(parts, node, links, lab, folder, told=told, rate=rate, wait_s=wait)
     return shared.ended(record, folder, quiet=quiet)
+
+
+def _missed(samples: int) -> str:
+    """How many samples were missed, in words."""
+    if not samples:
+        return "no sample was missed"
+    were = "1 sample was" if samples == 1 else f"{samples} samples were"
+    return f"{were} not taken in time: the machine is busy"
 
 
 def _show(watch: object, duration: float | None, *, live: bool) -> None:

@@ -84,7 +84,8 @@ class Watch:
             where = "no interface" if device is None else device
             said = "has a queue" if device is None else "has no queue"
             raise MonitorError(
-                f"{where} {said}; hint: tc qdisc show says which there are, noqueue is none"
+                f"{where} {said}; hint: tc qdisc show lists the queues; a queue named noqueue does "
+                "not count"
             )
 
     @property

@@ -127,26 +127,33 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
 def _queue_figures(
     runs: dict[str, Run], link: str, others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
-    return [
+    shown = [
         Shown(
             f"backlog-{link}",
             figures.backlogs(runs, link, others),
             f"Curves: backlog at {link} in each case.",
             "What waits in the queue, without the card's ring.",
-        ),
-        Shown(
-            f"sojourn-{link}",
-            figures.sojourn(runs, link, others),
-            f"Curves: time in queue and ring at {link} in each case.",
-            "Mean over the packets that left since the last sample.",
-        ),
+        )
+    ]
+    means = [run.summary["queues"][link]["run"]["sojourn_mean_ms"] for run in runs.values()]
+    if any(mean is not None for mean in means):
+        shown.append(
+            Shown(
+                f"sojourn-{link}",
+                figures.sojourn(runs, link, others),
+                f"Curves: time in queue and ring at {link} in each case.",
+                "Mean over the packets that left since the last sample.",
+            )
+        )
+    shown.append(
         Shown(
             f"drops-{link}",
             figures.drop_rate(runs, link, others),
             f"Curves: drops at {link} in each case.",
             "Counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n).",
-        ),
-    ]
+        )
+    )
+    return shown
 
 
 def _changes(comparison: Comparison, number: int) -> list[Change]:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from narrows.report import figures
+from narrows.report.again import again
 from narrows.report.extras import extra_figures, headlines
 from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.source import monitored_links, monitored_queues, queue_facts
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.metrics import value_text
+from narrows.results.origin import MONITOR, length
 from narrows.results.success import attempts_mislead
 from narrows.results.text import shown_metrics, summary_table
 
@@ -40,6 +42,11 @@ _STEPS_OVER_TCP = (
     "Steps at multiples of the round trip are handshakes. Those far to the right are lost packets: "
     "users wait for a timer, the client's or TCP's."
 )
+_BACKLOG = (
+    "What waits in the queue, with the levels at which the queue acts. What waits in the card's "
+    "ring, below the queue, adds delay that no queue discipline sees."
+)
+_WATCHED = "What waits in the queue, as its own counters say. They do not count the card's ring."
 _WHO_WAITS = "The delay that every packet through this link suffers."
 _DNS_WAITS = "The delay that every packet through this link suffers, DNS included."
 _WHO_WAITS_LESS = (
@@ -79,18 +86,7 @@ def run_figures(run: Run) -> list[Shown]:
         shown += _dns_figures(run, dns)
     for link in monitored_queues(run):
         shown += _queue_figures(run, link)
-    for link in monitored_links(run):
-        link_figures = run.summary["links"][link]["run"]
-        shown.append(
-            Shown(
-                f"throughput-{link}",
-                figures.utilisation({run.name: run}, link),
-                f"Curve: {link} carried {value_text(link_figures['throughput_mbit_per_s'])} Mbit/s "
-                f"and was busy {value_text(link_figures['utilisation_percent'])} % of the time.",
-                "What the link carried between samples, framing included, below what it could "
-                "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
-            )
-        )
+    shown += [_throughput(run, link) for link in monitored_links(run)]
     groups = figures.goodput_series(run)
     if groups:
         shown.append(_goodput(run, list(groups)))
@@ -137,10 +133,37 @@ def _second_attempts(run: Run) -> str:
     )
 
 
-def _goodput(run: Run, groups: Sequence[str]) -> Shown:
-    figures_of = run.summary["flows"]["groups"]
-    most = max(groups, key=lambda group: figures_of[group]["goodput_mbit_per_s"] or 0.0)
-    goodput = value_text(figures_of[most]["goodput_mbit_per_s"])
+def _throughput(run: Run, link: str) -> Shown:
+    of_link = run.summary["links"][link]["run"]
+    carried = f"{link} carried {value_text(of_link['throughput_mbit_per_s'])} Mbit/s"
+    busy = of_link["utilisation_percent"]
+    return Shown(
+        f"throughput-{link}",
+        figures.utilisation({run.name: run}, link),
+        f"Curve: {carried}{_busy_text(busy)}.",
+        "What was carried between samples, with the framing that the kernel counts."
+        if run.backend == MONITOR
+        else "What the link carried between samples, framing included, below what it could "
+        "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
+    )
+
+
+def _busy_text(percent: float | None) -> str:
+    return "" if percent is None else f" and was busy {value_text(percent)} % of the time"
+
+
+def _goodput(run: Run, flows: Mapping[str, Any]) -> Shown:
+    groups = flows["groups"]
+    most = max(groups, key=lambda group: groups[group]["goodput_mbit_per_s"] or 0.0)
+    goodput = value_text(groups[most]["goodput_mbit_per_s"])
+    caption = "Bytes that reached the receiving applications in each hundredth of the run."
+    if len(run.bursts):
+        caption += (
+            " Those of a burst spread evenly over the time that it took, so short peaks may be "
+            "above what the link carries. Bursts that were unfinished at the end are left out."
+        )
+    if len(run.flows) > run.bursts.get_column("flow").n_unique():
+        caption += " Those of an endless connection spread over its lifetime."
     return Shown(
         "goodput",
         figures.goodput(run),
@@ -172,22 +195,26 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
     queue = run.summary["queues"][link]["run"]
     facts = queue_facts(run, link)
     waits = _DNS_WAITS if run.summary.get("dns") else _WHO_WAITS
-    return [
+    shown = [
         Shown(
             f"backlog-{link}",
             figures.backlog(run, link),
             f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} packets "
             "on average.",
-            "What waits in the queue, with the levels at which the queue acts. What waits in the "
-            "card's ring, below the queue, adds delay that no queue discipline sees.",
-        ),
-        Shown(
-            f"sojourn-{link}",
-            figures.sojourn({run.name: run}, link),
-            f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring on "
-            "average.",
-            waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
-        ),
+            _WATCHED if run.backend == MONITOR else _BACKLOG,
+        )
+    ]
+    if queue["sojourn_mean_ms"] is not None:
+        shown.append(
+            Shown(
+                f"sojourn-{link}",
+                figures.sojourn({run.name: run}, link),
+                f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring "
+                "on average.",
+                waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
+            )
+        )
+    shown.append(
         Shown(
             f"drops-{link}",
             figures.drop_rate({run.name: run}, link),
@@ -195,8 +222,9 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
             f"{value_text(queue['marks_total_per_s'])} marked on average.",
             "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n), the "
             "way of Figure 2 in Harhalakis, Samaras and Vitsas 2011.",
-        ),
-    ]
+        )
+    )
+    return shown
 
 
 def _page(run: Run, shown: list[Shown]) -> str:
@@ -209,6 +237,9 @@ def _page(run: Run, shown: list[Shown]) -> str:
         "run.html",
         live=live(on_page),
         run=run,
+        of_scenario=run.backend != MONITOR,
+        length=length(run.backend, run.end_s),
+        again=again(run),
         ended=ENDED.get(run.stopped, f"by {run.stopped}"),
         cards=_cards(run),
         figures=on_page,

@@ -19,6 +19,7 @@ from narrows.results.errors import RunFolderError
 from narrows.results.extras import extra_table, records, wanted
 from narrows.results.foreign import declared
 from narrows.results.metrics import metrics, value_text
+from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
 
@@ -182,8 +183,8 @@ class Run:
     def __repr__(self) -> str:
         flows, queries = self.flows.height, self.queries.height
         return (
-            f"<Run {self.name}, seed {self.seed}: {self.status}, {self.end_s:.4g} s simulated, "
-            f"{flows} flow{'' if flows == 1 else 's'}, "
+            f"<Run {self.name}, seed {self.seed}: {self.status}, "
+            f"{length(self.backend, self.end_s)}, {flows} flow{'' if flows == 1 else 's'}, "
             f"{queries} quer{'y' if queries == 1 else 'ies'}>"
         )
 

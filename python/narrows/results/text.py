@@ -11,6 +11,7 @@ from narrows.results.emphasis import telling
 from narrows.results.jump import jumps
 from narrows.results.left_out import left_out
 from narrows.results.metrics import Metric, metrics, value_text
+from narrows.results.origin import MONITOR, length
 from narrows.results.run import Run
 
 __all__ = ["TextTable", "bars", "shown_metrics", "summary_table"]
@@ -83,7 +84,9 @@ def summary_table(run: Run) -> TextTable:
     notes += [f"take care: {flag}" for flag in flags]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
-    title = f"{run.name}, seed {run.seed}: {run.end_s:.4g} s simulated, {run.events} events"
+    name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
+    events = f", {run.events} events" if run.events else ""
+    title = f"{name}: {length(run.backend, run.end_s)}{events}"
     return TextTable(title, (), list(sections.items()), notes)
 
 

@@ -1,0 +1,32 @@
+"""What a run is of, in words: simulated, run on a kernel, or measured on a machine.
+
+`backend` in run.json says which.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MACHINES", "MONITOR", "is_kernel", "length"]
+
+MONITOR = "monitor"
+"""`narrows monitor`: no scenario and no seed, only a machine that was watched."""
+MACHINES = "machines"
+"""A scenario on several machines (docs/machines.md)."""
+
+
+def length(backend: str, end_s: float) -> str:
+    """How long a run is.
+
+    Examples:
+        >>> length("sim", 60.0), length("kernel", 60.0), length("monitor", 4.0)
+        ('60 s simulated', '60 s on a Linux kernel', '4 s measured')
+    """
+    if backend in (MONITOR, MACHINES):
+        return f"{end_s:.4g} s measured"
+    if is_kernel(backend):
+        return f"{end_s:.4g} s on a Linux kernel"
+    return f"{end_s:.4g} s simulated"
+
+
+def is_kernel(backend: str) -> bool:
+    """Whether a Linux kernel ran it: `kernel`, or one that is named, such as `kernel-virtual`."""
+    return backend.partition("-")[0] == "kernel"
