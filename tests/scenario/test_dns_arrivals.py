@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from narrows import Run, Scenario, ScenarioError, run
+from narrows.cli import main
 from narrows.results import summary_table
 
 TEXT = """
@@ -100,3 +101,17 @@ def test_what_is_impossible_is_refused(
         scenario(keys, **given)
     assert caught.value.key == key
     assert said in str(caught.value)
+
+
+def test_check_speaks_of_arrivals_and_of_no_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = TEXT + "arrivals = { per_second = 50, outstanding = 700 }"
+    file = tmp_path / "users.toml"
+    file.write_text(text)
+    assert main(["check", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "50 queries arrive a second, and at most 700 are under way at once" in said
+    assert "outstanding queries" in said
+    assert "worker" not in said
+    assert "700 outstanding queries, at most" in repr(Scenario.parse(text))

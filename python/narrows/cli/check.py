@@ -27,7 +27,7 @@ def command(
     Of a scenario that is not valid it prints all errors that can be seen, a line each.
     """
     from narrows import Scenario, ScenarioError, _core, backends
-    from narrows.cli.schedules import schedules
+    from narrows.cli.schedules import arrivals, schedules
 
     try:
         loaded = Scenario.load(scenario, set=settings(set))
@@ -57,8 +57,8 @@ def command(
     for name, value in size.items():
         if value:
             words = "seconds, at most" if name == "longest_s" else name.replace("_", " ")
-            print(f"  {words:<18} {value:,}")
-    for line in schedules(loaded):
+            print(f"  {words:<19} {value:,}")
+    for line in [*arrivals(loaded), *schedules(loaded)]:
         print(line)
     for line in chosen.differences(loaded):
         print(f"take care: {line}")

@@ -1,7 +1,8 @@
 """What `narrows check` and `narrows run` say about a scenario's DNS clients.
 
-When they ask again over UDP decides how many answers come within a second, and who gives no `retry`
-and no `profile` gets Windows' schedule. Keys of transports that they do not use have no effect.
+When they ask, and when again over UDP: the second decides how many answers come within a second,
+and who gives no `retry` and no `profile` gets Windows' schedule. Keys of transports that they do
+not use have no effect.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from narrows.scenario.quantities import span_text
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["schedules"]
+__all__ = ["arrivals", "schedules"]
+
+
+def arrivals(scenario: Scenario) -> list[str]:
+    """A line for each DNS group whose queries arrive by themselves."""
+    return [
+        f"{group.name}: {group.arrivals.per_second:g} queries arrive a second, and at most "
+        f"{group.arrivals.outstanding:,} are under way at once"
+        for group in scenario.dns
+        if group.arrivals is not None
+    ]
 
 
 def schedules(scenario: Scenario) -> list[str]:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["Dns"]
 
 WORKERS = Countable("resolver worker", "resolver workers", 100_000)
+PLACES = Countable("outstanding query", "outstanding queries", 100_000)
+"""Of groups whose queries arrive by themselves: how many can be under way at once."""
 QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 _S = 10**12
@@ -61,7 +63,7 @@ class Dns(Group):
     With `arrivals`, queries begin at their own times instead.
     """
 
-    countables: ClassVar[tuple[Countable, ...]] = (WORKERS, QUERIES)
+    countables: ClassVar[tuple[Countable, ...]] = (WORKERS, PLACES, QUERIES)
 
     client: Name
     """Where the workers are: a node."""
@@ -374,9 +376,11 @@ class Dns(Group):
         yield Leg(self.server, self.client, self.route_back, "route_back", "server")
 
     def amounts(self) -> Iterator[Amount]:
-        """Its workers, and what they ask."""
-        key = "workers" if self.arrivals is None else "arrivals.outstanding"
-        yield Amount(self.places, WORKERS, key)
+        """Its workers, or what can be under way at once, and what is asked."""
+        if self.arrivals is None:
+            yield Amount(self.places, WORKERS, "workers")
+        else:
+            yield Amount(self.places, PLACES, "arrivals.outstanding")
         if self.queries is not None:
             yield Amount(self.asked, QUERIES, "queries", "warm_up or workers")
 

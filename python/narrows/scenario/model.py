@@ -135,7 +135,8 @@ class Scenario(Tables):
             raise ScenarioError(file, "", "is nested too deeply") from None
 
     def __repr__(self) -> str:
-        consists_of = {group.countables[0] for _, group in self.groups() if group.countables}
+        firsts = [next(iter(group.amounts()), None) for _, group in self.groups()]
+        consists_of = {amount.of for amount in firsts if amount is not None}
         counts = [_count(len(self.links), "link", "links")]
         counts += [
             _count(number, of.one, of.many)
