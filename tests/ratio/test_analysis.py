@@ -14,6 +14,7 @@ from narrows.cli import main
 from narrows.ratio import RatioError, Rules, analyse
 from narrows.ratio.analysis import Group
 from narrows.ratio.comparison import compare_ratios
+from narrows.ratio.figures import excess_figure, line_figure
 from narrows.ratio.folder import load, save
 from narrows.ratio.report import write_ratio_report
 from narrows.ratio.words import say_failures, say_group
@@ -182,6 +183,15 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
         analyse([only], Rules(window_s=1.0))
     with pytest.raises(RatioError, match=r"X: was not asked; hint: these were: 192\.0\.2\.53"):
         analyse([only], servers=["X"])
+
+
+def test_legends_say_what_points_and_colours_are(samples: dict[str, Measurement]) -> None:
+    group = analyse([samples["after"]]).whole
+    for draw in (line_figure, excess_figure):
+        (legend,) = draw(group).legends
+        said = legend.get_title().get_text()
+        assert "vantage point" in said
+        assert "TCP's time divided by UDP's" in said
 
 
 @pytest.mark.slow

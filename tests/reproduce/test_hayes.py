@@ -207,6 +207,12 @@ def test_tables_and_figures_show_both(as_published: Path) -> None:
     assert [shown.name for shown in PAPER.figures(outcome)] == [
         f"figure-{number}" for number in (4, 5, 6)
     ]
+    # The diamonds of Figures 4 and 6 have a name in the legend; Figure 5 has none.
+    named = [
+        "printed in the paper" in shown.figure.axes[0].get_legend_handles_labels()[1]
+        for shown in PAPER.figures(outcome)
+    ]
+    assert named == [True, False, True]
 
 
 def test_the_command_reads_the_folder_that_it_is_given(as_published: Path, tmp_path: Path) -> None:

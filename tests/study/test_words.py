@@ -348,6 +348,13 @@ def test_heat_maps_round_as_tables_do() -> None:
     assert cells == ["100.0", "61.3"]
 
 
+def test_the_caption_says_why_quic_fails_behind_drr() -> None:
+    for share, said in ((0.3, True), (95.0, False)):
+        table = runs({"drr": {"udp": 99.0, "quic-new": share}}, response_p95_ms=20.0)
+        shown = next(each for each in figures(table) if each.name == "within-1s-downloads-ecn")
+        assert ("DRR drops from its front" in shown.caption) == said
+
+
 def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:
     table = runs({"fifo": {"udp": 50.0, "tcp-new": 70.0}, "red": {"udp": 50.0, "tcp-new": 70.0}})
     table = table.with_columns(queries=pl.lit(100.0))

@@ -12,7 +12,10 @@ from narrows.ratio.figures.colours import RANGES, range_of
 from narrows.report import style
 from narrows.report.style import INK, MUTED
 
-__all__ = ["excess_figure", "line_figure"]
+__all__ = ["LEGEND", "excess_figure", "line_figure"]
+
+LEGEND = "Each point: one vantage point's medians. Colour: TCP's time divided by UDP's"
+"""What points and colours are, above their list."""
 
 
 @style.styled
@@ -52,7 +55,7 @@ def line_figure(group: Group) -> Figure:
     axes.set_ylabel("TCP response time (ms)")
     _plain(axes.xaxis)
     _plain(axes.yaxis)
-    style.below(figure, columns=3, markers=2.5)
+    style.below(figure, columns=3, markers=2.5, title=LEGEND)
     return figure
 
 
@@ -77,7 +80,7 @@ def excess_figure(group: Group) -> Figure:
     axes.set_ylabel("TCP - 2 UDP (ms)")
     axes.set_title(f"{group.label}: beyond two round trips (dashed: none, and one more)")
     _plain(axes.xaxis)
-    style.below(figure, columns=3, markers=2.5)
+    style.below(figure, columns=3, markers=2.5, title=LEGEND)
     return figure
 
 

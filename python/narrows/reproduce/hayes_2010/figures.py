@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.report.page import Shown
-from narrows.report.style import BLUE, GREEN, ORANGE, VERMILION, new_figure, styled
+from narrows.report.style import BLUE, GREEN, MUTED, ORANGE, VERMILION, new_figure, styled
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import TITLES
 from narrows.reproduce.hayes_2010.published import RATES, TOP
@@ -37,7 +37,7 @@ def figures(outcome: Measurements) -> list[Shown]:
                 "queries. Means over rounds with their 95 % intervals."
             )
             if printed:
-                caption += f" Open marks: what the paper prints for {TOP} queries a second."
+                caption += f" Diamonds: what the paper prints for {TOP} queries a second."
             name = f"figure-{number}"
             shown.append(Shown(name, figure, caption.split(". ")[0], caption))
     return shown
@@ -74,6 +74,10 @@ def _curves(
             )
     if not drawn:
         return None
+    if printed:
+        axes.plot(
+            [], [], marker="D", mfc="none", color=MUTED, linestyle="", label="printed in the paper"
+        )
     axes.set_xlabel("queries a second")
     axes.set_ylabel(f"processor time {whose}, s in 10 s")
     axes.set_xlim(0, TOP + 25)
