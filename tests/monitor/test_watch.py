@@ -64,6 +64,11 @@ def send(count: int, pause_s: float) -> None:
             time.sleep(pause_s)
 
 
+def send_until(done: threading.Event) -> None:
+    while not done.is_set():
+        send(50, 0.004)
+
+
 def told_by_tc(where: Namespace) -> dict[str, dict[str, int]]:
     words = ["tc", "-s", "-j", "-n", where.name, "qdisc", "show", "dev", "v0"]
     done = subprocess.run(words, capture_output=True, check=True)
@@ -97,11 +102,16 @@ def test_the_command_leaves_a_run(
 ) -> None:
     out = tmp_path / "run"
     with bottleneck.inside():
-        sender = threading.Thread(target=send, args=(800, 0.004))
+        # Until the command is done: how long it takes to begin depends on the machine.
+        done = threading.Event()
+        sender = threading.Thread(target=send_until, args=(done,))
         sender.start()
         words = ["monitor", "v0", "--duration", "1", "--out", str(out), "--json"]
-        assert main(words) == 0
-        sender.join()
+        try:
+            assert main(words) == 0
+        finally:
+            done.set()
+            sender.join()
     told = capsys.readouterr()
     document = json.loads(told.out)
     missed = document["host"]["missed_samples"]
