@@ -148,12 +148,16 @@ def test_a_share_of_the_clients_is_served(make: Maker) -> None:
         # 9 of 36 are expected; fewer than 2 or more than 18 occur once in a thousand runs.
         assert 2 <= sum(sides[:36]) <= 18
         assert lab.gateway is not None
-        assert (
-            json.loads(lab.gateway.command("status", "--interface", lab.gateway.link, "--json"))[
-                "settings"
-            ]["active"]
-            == "25 %"
-        )
+        words = ["status", "--interface", lab.gateway.link, "--interval", "0 s"]
+        for address in (*addresses, "2001:db8::7"):
+            words += ["--address", address]
+        status = json.loads(lab.gateway.command(*words, "--json"))
+        assert status["settings"]["active"] == "25 %"
+        assert status["active_percent"] == 25
+        said = [status["addresses"][address] for address in addresses]
+        assert said == [side == 1 for side in sides[:36]]
+        shown = lab.gateway.command(*words)
+        assert f"client       {addresses[0]} is {'' if said[0] else 'not '}in the share" in shown
 
 
 # S9.

@@ -22,7 +22,7 @@ use crate::checked::Checked;
 use crate::core::{Counter, Latencies};
 
 /// The published figures.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The interface.
     pub interface: String,
@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub room: u64,
     /// Whether packets are served rather than passed.
     pub active: bool,
+    /// The share of the clients that is served, from 0 to 1.
+    pub share: f64,
     /// The last real connection to each server address, if there was one.
     pub checks: Vec<Checked>,
 }
@@ -122,6 +124,14 @@ impl Collector for Snapshot {
             let metric = ConstGauge::new(value);
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
         }
+        let help = "the share of the clients whose new connections are served, from 0 to 1";
+        let share = ConstGauge::new(self.share);
+        share.encode(encoder.encode_descriptor(
+            "active_share",
+            help,
+            None,
+            share.metric_type(),
+        )?)?;
         let help = "1: a real connection to the server address failed; 0: it was served";
         let mut failed =
             encoder.encode_descriptor("check_failed", help, None, one.metric_type())?;
@@ -232,6 +242,7 @@ mod tests {
             states: vec![("query", 2), ("idle", 3)],
             room: 100,
             active: true,
+            share: 0.1,
             checks: vec![Checked::new(
                 server(),
                 1_700_000_000,
@@ -246,6 +257,7 @@ mod tests {
             format!("narrows_gateway_syn_total{{{labels}}} 7"),
             format!("narrows_gateway_connections{{{labels},state=\"idle\"}} 3"),
             format!("narrows_gateway_active{{{labels}}} 1"),
+            format!("narrows_gateway_active_share{{{labels}}} 0.1"),
             format!("narrows_gateway_check_failed{{{labels},server=\"192.0.2.53:53\"}} 1"),
             format!(
                 "narrows_gateway_checked_at_seconds{{{labels},server=\"192.0.2.53:53\"}} 1700000000"

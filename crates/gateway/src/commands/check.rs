@@ -38,6 +38,8 @@ struct Report {
     mode: Option<&'static str>,
     /// The data path that would follow if the driver refuses that one.
     next: Option<&'static str>,
+    /// A gateway serves the interface now, beside which a run would be refused.
+    served: bool,
 }
 
 impl Report {
@@ -81,6 +83,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
             kernel_path(config, interface, &mut report);
         }
         report.of.clear();
+        beside(config, &mut report);
         report.warnings.extend(ways::caveats(&interfaces));
         servers(config, &mut report);
     }
@@ -255,6 +258,19 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     }
 }
 
+#[cfg(not(feature = "ebpf"))]
+fn beside(_: &Config, _: &mut Report) {}
+
+/// Whether another gateway serves the interface. This is no problem of the machine: an operator may
+/// check new settings beside it.
+#[cfg(feature = "ebpf")]
+fn beside(config: &Config, report: &mut Report) {
+    if let Some(error) = narrows_gateway::kernel::Gateway::running(config) {
+        report.served = true;
+        report.warnings.push(error.to_string());
+    }
+}
+
 /// Whether each server address is on this machine, answers over UDP, and listens on TCP.
 fn servers(config: &Config, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
@@ -338,10 +354,16 @@ fn as_text(report: &Report) -> String {
         let _ = writeln!(text, "problem: {problem}");
     }
     let verdict = match report.mode {
-        Some(mode) if report.problems.is_empty() => match report.next {
-            Some(next) => format!("a run would use: {mode}, or {next} if the driver refuses"),
-            None => format!("a run would use: {mode}"),
-        },
+        Some(mode) if report.problems.is_empty() => {
+            let would = match report.served {
+                true => "a run would be refused while that gateway runs, and then use",
+                false => "a run would use",
+            };
+            match report.next {
+                Some(next) => format!("{would}: {mode}, or {next} if the driver refuses"),
+                None => format!("{would}: {mode}"),
+            }
+        }
         _ => "a run would be refused".into(),
     };
     let _ = writeln!(text, "{verdict}");
@@ -361,6 +383,7 @@ fn as_json(report: &Report, found: &[Finding]) -> String {
         .collect();
     json!({
         "mode": report.mode.filter(|_| report.problems.is_empty()),
+        "served": report.served,
         "facts": facts, "bypassed": bypassed, "warnings": report.warnings, "problems": report.problems,
     })
     .to_string()

@@ -19,6 +19,7 @@ mod user;
 
 use std::fmt;
 use std::io::Write;
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -117,7 +118,15 @@ fn command() -> Command {
                 .about("Shows what the gateway of an interface is doing")
                 .arg(json())
                 .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("also show counters that are zero"))
-                .arg(options::interval_flag("1 s")),
+                .arg(options::interval_flag("1 s"))
+                .arg(
+                    Arg::new("address")
+                        .long("address")
+                        .value_name("ADDRESS")
+                        .value_parser(clap::value_parser!(IpAddr))
+                        .action(ArgAction::Append)
+                        .help("also say whether this client is in the share that the gateway serves; repeat it for more"),
+                ),
         ))
         .subcommand(options::with_place(
             Command::new("top")

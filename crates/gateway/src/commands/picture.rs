@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use narrows_gateway::checked::Checked;
 use narrows_gateway::config::Config;
-use narrows_gateway::core::{Counter, Latencies};
+use narrows_gateway::core::{Counter, Latencies, in_share};
 use narrows_gateway::user::publish::{self, PublishError};
 use serde_json::Value;
 
@@ -42,6 +42,8 @@ pub(crate) struct Picture {
     pub(crate) servers: Vec<IpAddr>,
     pub(crate) port: u16,
     pub(crate) active: bool,
+    /// The share of the clients that is in force, as a bound of their hashes; `u32::MAX`: all.
+    pub(crate) share: u32,
     pub(crate) close_fin: bool,
     pub(crate) syncache: bool,
     pub(crate) axfr_detect: bool,
@@ -162,6 +164,11 @@ impl Gateway {
 }
 
 impl Picture {
+    /// Whether new connections of this client are served.
+    pub(crate) fn serves(&self, client: IpAddr) -> bool {
+        self.active && in_share(client.to_canonical(), self.share)
+    }
+
     /// From the maps of attached programs.
     #[cfg(feature = "ebpf")]
     fn seen(
@@ -198,6 +205,7 @@ impl Picture {
             servers: view.servers()?.into_iter().flatten().collect(),
             port: settings.port,
             active: settings.active != 0,
+            share: settings.share,
             close_fin: settings.close_fin != 0,
             syncache: settings.syncache != 0,
             axfr_detect: settings.axfr_detect != 0,

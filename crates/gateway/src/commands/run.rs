@@ -59,7 +59,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     let metrics = listener.map(Metrics::serve).transpose().map_err(Failure::fault)?;
     path.begin()?;
 
-    put(&ready(config, path.mode()).to_string());
+    put(&event("ready", config, path.mode()).to_string());
     systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
     let served = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref(), silent);
@@ -123,7 +123,8 @@ fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
         Ok((new, fixed)) => {
             set_level(new.loglevel);
             *config = new;
-            log(Level::Info, "configuration read again", json!({}));
+            put(&event("reloaded", config, path.mode()).to_string());
+            log(Level::Info, "configuration read again", json!({ "active": active(config) }));
             for key in fixed {
                 log(Level::Warning, "setting needs a restart", json!({ "key": key }));
             }
@@ -244,12 +245,19 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The line that says that everything is ready.
-fn ready(config: &Config, mode: &str) -> serde_json::Value {
+/// A line on stdout: everything is ready, or new settings are in force.
+fn event(name: &str, config: &Config, mode: &str) -> serde_json::Value {
     json!({
-        "event": "ready", "interface": config.interface, "mode": mode, "pid": std::process::id(),
-        "servers": config.servers, "port": config.port,
+        "event": name, "interface": config.interface, "mode": mode, "pid": std::process::id(),
+        "servers": config.servers, "port": config.port, "active": active(config),
     })
+}
+
+/// Whom the configuration serves, as the key `active` shows it.
+fn active(config: &Config) -> serde_json::Value {
+    use narrows_gateway::config::table::key;
+    let shown = key("active").map(|key| key.show(config)).unwrap_or_default();
+    serde_json::from_str(&shown).unwrap_or_default()
 }
 
 /// Starts the data path that the configuration asks for.
@@ -336,6 +344,7 @@ impl DataPath for InKernel {
             states,
             room: config.cache.connections.into(),
             active: config.active.any(),
+            share: self.gateway.share().map_err(Failure::fault)?.percent() / 100.0,
             checks: self.rechecks.last(),
         })
     }

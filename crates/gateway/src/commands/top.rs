@@ -36,7 +36,7 @@ pub(crate) fn top(config: &Config, matches: &ArgMatches) -> Result<(), Failure> 
             now.head(),
             took(&answers),
             busiest(&now.sources, &fresh, now.at.saturating_sub(before.at)),
-            table(&rows(&now, Some(&before)), false)
+            table(&rows(&now, Some(&before)), false, "measured since the last picture")
         );
         // The reader may have gone, as head(1) does.
         if std::io::stdout()

@@ -135,6 +135,7 @@ impl DataPath for InUserSpace {
             states: told.states.clone(),
             room: config.cache.connections.into(),
             active: config.active.any(),
+            share: config.active.percent() / 100.0,
             checks: Vec::new(),
         })
     }
@@ -287,6 +288,7 @@ fn status(path: &mut Path<NetworkLink>, about: Picture) -> Value {
     let picture = Picture {
         at: now().boot,
         active: settings.active,
+        share: settings.share,
         close_fin: settings.close_fin,
         syncache: settings.syncache,
         axfr_detect: settings.axfr_detect,

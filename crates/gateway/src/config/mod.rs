@@ -116,6 +116,12 @@ impl Active {
         (u64::from(self.0) * u64::from(u32::MAX) / 10_000) as u32
     }
 
+    /// The one with this bound ([`Active::share`]).
+    pub fn of_share(share: u32) -> Self {
+        // Rounded up, because the bound is rounded down.
+        Self((u64::from(share) * 10_000).div_ceil(u64::from(u32::MAX)) as u16)
+    }
+
     /// In percent.
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 100.0

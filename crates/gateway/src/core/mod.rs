@@ -50,6 +50,7 @@ pub use latency::{BUCKETS, Latencies};
 pub(crate) use pmtu::TooBig;
 pub use rate::{Source, burst_ns, interval_ns};
 pub use settings::{CookieKey, SERVERS_MAX, Settings};
+pub use syn::in_share;
 
 use lru::LruMap;
 use ring::Ring;

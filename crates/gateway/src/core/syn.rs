@@ -104,11 +104,15 @@ impl Client<'_> {
     }
 }
 
+/// Whether a client is of the share that is served, by FNV-1a over its address (IPv4 as
+/// ::ffff:a.b.c.d). A share of `u32::MAX` is all clients.
+pub fn in_share(client: IpAddr, share: u32) -> bool {
+    share == u32::MAX || fnv1a(cookie::mapped(client)) < share
+}
+
 impl Core {
-    /// Whether a client is of the share that is served, by FNV-1a over its address (IPv4 as ::ffff:a.b.c.d).
     fn serves(&self, client: IpAddr) -> bool {
-        let share = self.settings.share;
-        share == u32::MAX || fnv1a(cookie::mapped(client)) < share
+        in_share(client, self.settings.share)
     }
 
     /// The entry SYN of this connection is no longer there.

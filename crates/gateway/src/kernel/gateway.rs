@@ -28,7 +28,7 @@ use super::settings::Around;
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
 use crate::checked::Checked;
-use crate::config::{Config, Mode};
+use crate::config::{Active, Config, Mode};
 use crate::core::{Counter, Latencies};
 use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
@@ -68,6 +68,14 @@ fn held() -> Option<Held> {
             log(Level::Warning, "connections of sources are not counted", fields);
         })
         .ok()
+}
+
+/// A daemon holds the lock of these pins.
+fn running(config: &Config, pins: &Pins) -> KernelError {
+    KernelError::Running {
+        interface: config.interface.clone(),
+        pid: About::read(pins).map(|about| about.pid),
+    }
 }
 
 /// The result of a start.
@@ -123,6 +131,12 @@ impl Gateway {
         })
     }
 
+    /// The error with which a start would end because a daemon serves the interface already.
+    pub fn running(config: &Config) -> Option<KernelError> {
+        let pins = Pins::of(&config.bpffs, &config.interface);
+        matches!(pins.lock(), Ok(None)).then(|| running(config, &pins))
+    }
+
     /// Attaches the programs, or takes over those that are attached.
     ///
     /// # Errors
@@ -158,10 +172,7 @@ impl Gateway {
         let lock = pins
             .lock()
             .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
-            .ok_or_else(|| KernelError::Running {
-                interface: config.interface.clone(),
-                pid: About::read(pins).map(|about| about.pid),
-            })?;
+            .ok_or_else(|| running(config, pins))?;
         let secret = match secret {
             Some(secret) => secret,
             None => own_secret(pins)?,
@@ -254,6 +265,16 @@ impl Gateway {
     /// How XDP runs: generic if it does so on any of the interfaces.
     pub fn mode(&self) -> XdpMode {
         self.mode
+    }
+
+    /// The share of the clients whose new connections it serves now: the configuration's, or none
+    /// while the kernel could not take connections over.
+    ///
+    /// # Errors
+    ///
+    /// If the settings cannot be read.
+    pub fn share(&self) -> Result<Active, KernelError> {
+        settings::read(self.map("settings")?).map(|settings| Active::of_share(settings.share))
     }
 
     /// A map, by name.

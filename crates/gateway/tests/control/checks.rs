@@ -32,6 +32,32 @@ fn check_touches_nothing() {
 }
 
 #[test]
+fn check_names_a_gateway_beside_which_a_run_is_refused() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let checked = |arguments: &[&str]| {
+        let all = [&["check", "--server", SERVER, "--mode", "native"], arguments].concat();
+        let output = place.command(&[], &all);
+        assert!(output.status.success(), "new settings can be checked beside it");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(checked(&[]).ends_with("\na run would use: native\n"));
+    let run = place.start(&[]);
+    let refused = place.command(&[], &["run", "--server", SERVER]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let why = why.lines().find_map(|line| line.strip_prefix("error: ")).expect("it is refused");
+    assert!(why.contains(&format!("(process {})", run.pid())), "{why}");
+    let said = checked(&[]);
+    assert!(said.contains(&format!("\nwarning: {why}\n")), "{said}");
+    assert!(said.lines().last().is_some_and(|line| line.contains("would be refused")), "{said}");
+    let said: Value = serde_json::from_str(&checked(&["--json"])).expect("JSON");
+    assert_eq!((&said["served"], &said["mode"]), (&true.into(), &"native".into()), "{said}");
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
 fn check_says_what_the_user_space_path_needs() {
     if skip().is_some() {
         return;

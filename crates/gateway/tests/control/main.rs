@@ -340,6 +340,61 @@ fn a_configuration_is_read_again() {
     assert_eq!(run.end(Signal::SIGTERM), Some(0));
 }
 
+/// The share in force shows wherever somebody may look for it, also after reloads.
+#[test]
+fn the_share_of_the_clients_is_shown() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("gateway.toml");
+    let config = file.to_str().expect("plain").to_owned();
+    let write = |share: &str| {
+        fs::write(&file, format!("active = {share}\nloglevel = 2\n")).expect("a file");
+    };
+    write("\"10 %\"");
+    let mut run = place.start(&["--config", &config, "--metrics", "127.0.0.1:9053"]);
+    assert_eq!(run.ready["active"], "10 %", "{}", run.ready);
+    let scrape = || {
+        place.at_server(|| {
+            use std::io::Write;
+            let mut stream = std::net::TcpStream::connect("127.0.0.1:9053").expect("it listens");
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it reads");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("it answers");
+            text
+        })
+    };
+    let shown = |percent: f64, metric: &str, words: &str| {
+        until(words, || place.status()["active_percent"] == percent);
+        let output = place.command(&[], &["status", "--interval", "0 s"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(&format!("\nsettings     {words}")), "{text}");
+        let line =
+            format!("narrows_gateway_active_share{{interface=\"g0\",mode=\"native\"}} {metric}\n");
+        until(&line, || scrape().contains(&line));
+    };
+    shown(10.0, "0.1", "active for 10 % of the clients");
+    for (share, percent, metric, words) in [
+        ("\"33.33 %\"", 33.33, "0.3333", "active for 33.33 % of the clients"),
+        ("false", 0.0, "0.0", "NOT ACTIVE"),
+        ("true", 100.0, "1.0", "active for all clients"),
+    ] {
+        write(share);
+        run.signal(Signal::SIGHUP);
+        let line = run.line();
+        assert_eq!(line["event"], "reloaded", "{line}");
+        let given: Value = serde_json::from_str(share).expect("JSON");
+        assert_eq!(line["active"], given, "{line}");
+        shown(percent, metric, words);
+        assert!(place.log().contains(&format!("\"active\":{share}")), "{}", place.log());
+    }
+    // Without SYN cookies the kernel takes nothing over, so nobody is served.
+    place.at_server(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "0").expect("root may"));
+    shown(0.0, "0.0", "NO NEW CONNECTIONS");
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+}
+
 #[test]
 fn entries_go_when_their_time_is_over() {
     if skip().is_some() {

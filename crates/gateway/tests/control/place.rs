@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub(crate) struct Place {
 /// A gateway in the foreground.
 pub(crate) struct Run {
     child: Child,
+    out: BufReader<ChildStdout>,
     /// Its first line.
     pub(crate) ready: Value,
 }
@@ -149,11 +150,11 @@ impl Place {
             .spawn()
             .expect("nsenter runs");
         let mut line = String::new();
-        let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut line).expect("a line");
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        out.read_line(&mut line).expect("a line");
         let ready = serde_json::from_str(&line)
             .unwrap_or_else(|_| panic!("no ready line but {line:?}; {}", self.log()));
-        Run { child, ready }
+        Run { child, out, ready }
     }
 
     /// Everything that gateways logged.
@@ -235,6 +236,13 @@ impl Run {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.ready["pid"].as_u64().expect("a number") as u32
+    }
+
+    /// The next line that it prints on stdout.
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).expect("JSON")
     }
 
     /// Sends it a signal.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use narrows_gateway::checked::Checked;
+use narrows_gateway::config::Active;
 use narrows_gateway::core::Latencies;
 use narrows_gateway::keys::unix_s;
 use serde_json::Value;
@@ -49,9 +50,18 @@ impl Picture {
             (true, Some(_)) => "transfers over TCP",
         };
         let passes = if self.user.is_some() { "dropped" } else { "passes" };
-        let active = match self.active {
-            true => "active".into(),
-            false => format!("NOT ACTIVE: everything {passes}"),
+        let active = match (self.active, Active::of_share(self.share)) {
+            (false, _) => format!("NOT ACTIVE: everything {passes}"),
+            (true, Active::ALL) => "active for all clients".into(),
+            // The configuration's share is not 0, so the programs were told so for this reason.
+            (true, Active::NONE) => {
+                "NO NEW CONNECTIONS: net.ipv4.tcp_syncookies is 0, so the kernel's TCP has them all"
+                    .into()
+            }
+            (true, share) => format!(
+                "active for {} % of the clients, the kernel's TCP has the others",
+                share.percent()
+            ),
         };
         let servers: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "servers      {} port {}", servers.join(", "), self.port);

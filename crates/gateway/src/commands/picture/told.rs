@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use narrows_gateway::checked::Checked;
+use narrows_gateway::config::Active;
 use narrows_gateway::core::{Counter, Latencies};
 use narrows_gateway::user::Source;
 use serde_json::{Map, Value, json};
@@ -58,6 +59,8 @@ impl Picture {
                 .collect(),
             port: number("port") as u16,
             active: value["active"] == true,
+            // The user-space path serves all or none.
+            share: if value["active"] == true { u32::MAX } else { 0 },
             close_fin: settings["close"] == "fin",
             syncache: settings["syncache.active"] == true,
             axfr_detect: settings["axfr_detect"] == true,
@@ -94,6 +97,7 @@ impl Picture {
             "servers": self.servers,
             "port": self.port,
             "active": self.active,
+            "active_percent": Active::of_share(self.share).percent(),
             "mss": { "ipv4": self.mss[0], "ipv6": self.mss[1] },
             "entries": entries,
             "entries_room": self.room,
@@ -159,6 +163,7 @@ mod tests {
             servers: vec![IpAddr::from([192, 0, 2, 53])],
             port: 53,
             active: true,
+            share: u32::MAX,
             close_fin: true,
             syncache: true,
             mss: [1460, 1440],

@@ -1,9 +1,8 @@
 //! Removes what a gateway left: all of it, or that on interfaces that are no longer served.
 
-use super::super::about::About;
 use super::super::links::{self, Link, program_name};
 use super::super::pins::Pins;
-use super::{KernelError, require_privileges};
+use super::{KernelError, require_privileges, running};
 use crate::config::Config;
 use crate::interface::Interface;
 
@@ -24,10 +23,7 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
         .lock()
         .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
     else {
-        return Err(KernelError::Running {
-            interface: config.interface.clone(),
-            pid: About::read(&pins).map(|about| about.pid),
-        });
+        return Err(running(config, &pins));
     };
     for name in pins.links() {
         if let Ok(link) = Link::open(&pins.path(&name)) {
