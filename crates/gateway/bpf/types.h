@@ -220,8 +220,8 @@ struct adopter {
 	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel")      \
 	X(KEPT, "second queries kept until the client has the reply to the first")                           \
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")                \
-	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")          \
-	X(TO_KERNEL_REFUSED, "queries put to the kernel because the server told nothing over UDP (rate limit, cookies)") \
+	X(TO_KERNEL_REPLY, "queries put to the kernel because the UDP reply was cut off after some records, or is too long to be sent here")          \
+	X(TO_KERNEL_REFUSED, "queries put to the kernel because the UDP reply had no records: too long for UDP, or a rate limit, or BADCOOKIE") \
 	X(TO_KERNEL_DOWN, "first queries left to the kernel because the server has no UDP socket")             \
 	X(TO_KERNEL_SILENT, "queries left to the kernel because the server did not answer in time over UDP") \
 	X(ADOPTED, "connections that the kernel took over")                                                  \

@@ -20,5 +20,6 @@ pub mod privileges;
 pub mod server;
 pub mod signals;
 pub mod systemd;
+pub mod udp_limit;
 pub mod user;
 pub mod ways;

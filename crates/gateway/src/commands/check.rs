@@ -11,6 +11,7 @@ use narrows_gateway::config::{Config, Mode, UserLink};
 use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
+use narrows_gateway::udp_limit::{Limit, Question, Wanted};
 use narrows_gateway::{server, ways};
 use serde_json::{Value, json};
 
@@ -59,6 +60,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
     if !config.servers.is_empty() {
         config.validate().map_err(Failure::refused)?;
     }
+    let question = matches.get_one::<Question>("long-reply");
     let mut report = Report::default();
     if let Some(Err(error)) = config.secret.as_deref().map(Secret::read) {
         report.problems.push(error.to_string());
@@ -71,7 +73,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         report.item("in-kernel data path", "no (built without it)", false);
     }
     if config.mode == Mode::User || (config.mode == Mode::Auto && cfg!(not(feature = "ebpf"))) {
-        user_path(config, &mut report);
+        user_path(config, question, &mut report);
     } else {
         let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
         let interfaces = interfaces.map_err(Failure::refused)?;
@@ -85,7 +87,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         report.of.clear();
         beside(config, &mut report);
         report.warnings.extend(ways::caveats(&interfaces));
-        servers(config, &mut report);
+        servers(config, question, &mut report);
     }
     if matches.get_flag("deep") {
         deeply(config, &mut report);
@@ -141,7 +143,7 @@ fn deeply(config: &Config, report: &mut Report) {
 
 /// What mode `user` needs: a link, addresses that the kernel does not answer for, a server
 /// elsewhere.
-fn user_path(config: &Config, report: &mut Report) {
+fn user_path(config: &Config, question: Option<&Question>, report: &mut Report) {
     match config.user.link {
         UserLink::Tun => {
             let device = std::path::Path::new("/dev/net/tun").exists();
@@ -177,9 +179,11 @@ fn user_path(config: &Config, report: &mut Report) {
         ));
     }
     let wait = waits(config);
+    let mut answering = Vec::new();
     for &place in &config.user.upstream {
-        if let Err(error) = server::answers_with(place, wait, config.user.proxy_protocol) {
-            report.problems.push(error.to_string());
+        match server::answers_with(place, wait, config.user.proxy_protocol) {
+            Ok(()) => answering.push(place),
+            Err(error) => report.problems.push(error.to_string()),
         }
         if !server::listens(place) {
             report.warnings.push(format!("{place} does not listen on TCP: {FAILS}"));
@@ -192,6 +196,10 @@ fn user_path(config: &Config, report: &mut Report) {
     }
     let upstream: Vec<String> = config.user.upstream.iter().map(ToString::to_string).collect();
     report.item("upstream", upstream.join(", "), upstream);
+    if config.user.proxy_protocol.is_none() {
+        // Other clients do not pass this path, so it cannot truncate their replies.
+        udp_limits(&answering, config, false, question, report);
+    }
     report.mode = Some("user");
 }
 
@@ -272,12 +280,13 @@ fn beside(config: &Config, report: &mut Report) {
 }
 
 /// Whether each server address is on this machine, answers over UDP, and listens on TCP.
-fn servers(config: &Config, report: &mut Report) {
+fn servers(config: &Config, question: Option<&Question>, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
     let wait = waits(config);
     let mut all = Vec::new();
     let mut words = Vec::new();
     let mut silent = Vec::new();
+    let mut answering = Vec::new();
     for &address in &config.servers {
         let place = SocketAddr::new(address, config.port);
         let local = here.contains(&address);
@@ -285,8 +294,9 @@ fn servers(config: &Config, report: &mut Report) {
             report.problems.push(format!("{address} is not an address of this machine"));
         }
         let udp = server::answers(place, wait);
-        if let Err(error) = &udp {
-            silent.push(error.to_string());
+        match &udp {
+            Ok(()) => answering.push(place),
+            Err(error) => silent.push(error.to_string()),
         }
         let tcp = server::listens(place);
         if !tcp {
@@ -308,6 +318,42 @@ fn servers(config: &Config, report: &mut Report) {
         words.push("not named; hint: --server looks at one".into());
     }
     report.item("servers", words.join(", "), all);
+    udp_limits(&answering, config, config.truncate_over == 0, question, report);
+}
+
+/// How long the replies of these servers over UDP may be; `truncates` is [`Wanted::truncates`].
+fn udp_limits(
+    servers: &[SocketAddr],
+    config: &Config,
+    truncates: bool,
+    question: Option<&Question>,
+    report: &mut Report,
+) {
+    let wanted = Wanted { edns_size: config.edns_size, truncates, question };
+    // One server often has several addresses.
+    let mut limits: Vec<(Limit, Vec<String>)> = Vec::new();
+    for &server in servers {
+        let limit = Limit::ask(server, config.edns_size, question);
+        match limits.iter_mut().find(|(other, _)| *other == limit) {
+            Some((_, places)) => places.push(server.to_string()),
+            None => limits.push((limit, vec![server.to_string()])),
+        }
+    }
+    let mut words = Vec::new();
+    let mut all = Vec::new();
+    for (limit, places) in &limits {
+        let who = places.join(" and ");
+        if let Some(said) = limit.words() {
+            words.push(format!("{who}: {said}"));
+        }
+        report.warnings.extend(limit.caveat(&who, wanted));
+        all.push(json!({
+            "servers": places, "software": limit.software.map(|software| software.name),
+            "edns_size": limit.stated,
+        }));
+    }
+    let words = if words.is_empty() { "unknown".into() } else { words.join(", ") };
+    report.item("replies over UDP", words, all);
 }
 
 /// The rules of nftables and iptables about the port. Usually there are no rules if the tool is

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::Config;
+use narrows_gateway::udp_limit::Question;
 
 /// Why a command ends without finishing its work.
 #[derive(Debug)]
@@ -111,7 +112,14 @@ fn command() -> Command {
                 .arg(json())
                 .arg(Arg::new("deep").long("deep").action(ArgAction::SetTrue).help(
                     "try each server address with a client in a network namespace and a gateway of its own, and say what fails and why",
-                )),
+                ))
+                .arg(
+                    Arg::new("long-reply")
+                        .long("long-reply")
+                        .value_name("\"NAME TYPE\"")
+                        .value_parser(clap::value_parser!(Question))
+                        .help("ask the server for this, such as \"example.com DNSKEY\", and say whether it sends the reply over UDP"),
+                ),
         ))
         .subcommand(options::with_place(
             Command::new("status")
