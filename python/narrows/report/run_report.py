@@ -152,18 +152,10 @@ def _busy_text(percent: float | None) -> str:
     return "" if percent is None else f" and was busy {value_text(percent)} % of the time"
 
 
-def _goodput(run: Run, flows: Mapping[str, Any]) -> Shown:
-    groups = flows["groups"]
-    most = max(groups, key=lambda group: groups[group]["goodput_mbit_per_s"] or 0.0)
-    goodput = value_text(groups[most]["goodput_mbit_per_s"])
-    caption = "Bytes that reached the receiving applications in each hundredth of the run."
-    if len(run.bursts):
-        caption += (
-            " Those of a burst spread evenly over the time that it took, so short peaks may be "
-            "above what the link carries. Bursts that were unfinished at the end are left out."
-        )
-    if len(run.flows) > run.bursts.get_column("flow").n_unique():
-        caption += " Those of an endless connection spread over its lifetime."
+def _goodput(run: Run, groups: Sequence[str]) -> Shown:
+    figures_of = run.summary["flows"]["groups"]
+    most = max(groups, key=lambda group: figures_of[group]["goodput_mbit_per_s"] or 0.0)
+    goodput = value_text(figures_of[most]["goodput_mbit_per_s"])
     return Shown(
         "goodput",
         figures.goodput(run),
