@@ -56,6 +56,26 @@ def test_one_run_of_each_is_not_called_significant() -> None:
     assert not any("cannot tell a difference" in note for note in seeds.notes)
 
 
+def test_one_run_is_judged_by_the_spread_of_the_others() -> None:
+    """A kernel's run against seeds of the simulator."""
+    key = f"queues.{LINK}.run.backlog_mean_bytes"
+    kernel = replace(one("bfifo", 9), backend="kernel")
+    seeds = [one("bfifo", seed, loss=0.01 * seed) for seed in (1, 2, 3, 4)]
+    found = row(compare([kernel, *seeds]).rows, key)
+    change = found.differences[1]
+    assert change is not None
+    assert change.low is not None
+    assert change.high is not None
+    spread = statistics.stdev(found.samples[1])
+    # Student's t with 3 degrees of freedom, from a printed table.
+    half = 3.182 * spread * (1 + 1 / 4) ** 0.5
+    assert change.value == pytest.approx(found.values[1] - found.values[0])  # type: ignore[operator]
+    assert (change.high - change.low) / 2 == pytest.approx(half, rel=1e-3)
+    notes = compare([kernel, *seeds]).notes
+    assert not any("other seeds" in note or "from chance" in note for note in notes)
+    assert any(note.endswith("is taken to vary as the others do") for note in notes)
+
+
 def test_seeds_of_one_scenario_form_a_group() -> None:
     runs = [one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2, 3)]
     found = compare(runs)

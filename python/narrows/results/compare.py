@@ -34,7 +34,7 @@ from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
 from narrows.results.emphasis import leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
-from narrows.results.intervals import newcombe, paired, welch
+from narrows.results.intervals import newcombe, paired, prediction, welch
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import nearest_metrics
 from narrows.results.metrics import Metric, metrics
@@ -46,6 +46,12 @@ __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "com
 
 MANY = 20
 """Intervals from which on one is expected to mislead."""
+
+FEWEST_TO_PREDICT = 3
+"""Runs of a group, from whose spread one more run is judged."""
+
+PREDICTED = "Student's t for one more run of the group that has several"
+"""How such an interval is computed."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,10 @@ class Comparison:
         ]
         known = [d for row in self.rows for d in row.differences if d and d.method]
         notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
-        if alone := [group.label for group in self.groups if len(group.runs) == 1]:
+        alone = [group.label for group in self.groups if len(group.runs) == 1]
+        if alone and any(d.method == PREDICTED for d in known):
+            notes.append(f"the run of {', '.join(alone)} is taken to vary as the others do")
+        elif alone:
             whose = "a single run of each" if len(alone) > 1 else f"a single run of {alone[0]}"
             notes.append(
                 f"{whose} cannot tell a difference from chance, because another run may differ as "
@@ -339,7 +348,8 @@ def _unsaid(groups: Sequence[Group]) -> list[str]:
             found.append(
                 f"{first.label} and {group.label} differ in {', '.join(unnamed[:4])}{more}"
             )
-        if sorted(first.seeds) != sorted(group.seeds):
+        # What a kernel draws has no seed.
+        if one.backend == other.backend and sorted(first.seeds) != sorted(group.seeds):
             found.append(
                 f"{group.label} has other seeds than {first.label}, so that what a seed draws "
                 "differs too; hint: the same seeds, which are paired"
@@ -390,6 +400,11 @@ def _difference(
         if value and high - low <= 1e-9 * abs(value):
             return Difference(value, None, None, "", relative, seeds)
         return Difference(value, low, high, method, relative, seeds, **single)
+    if min(len(before), len(after)) == 1 and max(len(before), len(after)) >= FEWEST_TO_PREDICT:
+        low, high = prediction(before, after)
+        if value and high - low <= 1e-9 * abs(value):
+            return Difference(value, None, None, "", relative)
+        return Difference(value, low, high, PREDICTED, relative)
     of_queries = [counted([run.summary for run in of.runs], key) for of in (first, group)]
     if of_queries[0] and of_queries[1]:
         counts, totals = zip(*of_queries, strict=True)

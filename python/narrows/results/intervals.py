@@ -3,7 +3,8 @@
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
 R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
 method 10; B. L. Welch, "The generalization of Student's problem", 1947; the transformations of
-`within`: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3 (the delta method).
+`within`: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3 (the delta method);
+`prediction`: G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, chapter 4.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from statistics import NormalDist, fmean, variance
 
 from narrows.results.student import t_half_width, t_quantile
 
-__all__ = ["newcombe", "paired", "welch", "wilson", "within"]
+__all__ = ["newcombe", "paired", "prediction", "welch", "wilson", "within"]
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -127,6 +128,31 @@ def paired(
     half = t_half_width(differences, confidence)
     mean = fmean(differences)
     return mean - half, mean + half
+
+
+def prediction(
+    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Student's interval of the second mean less the first, where one of them is a single value.
+
+    The single value is taken to vary as the others do, whose spread alone is known: the interval
+    excludes zero if it is none that one more of the others would be expected to have.
+
+    Raises:
+        ValueError: None is a single value, or the other has fewer than two.
+
+    Examples:
+        >>> low, high = prediction([2.5], [1.0, 2.0, 3.0])
+        >>> round(low, 3), round(high, 3)
+        (-5.468, 4.468)
+    """
+    several = max(first, second, key=len)
+    if min(len(first), len(second)) != 1:
+        raise ValueError("a prediction is of a single value")
+    # A mean's half width has a variance of 1/n, this one of 1 + 1/n.
+    half = t_half_width(several, confidence) * math.sqrt(len(several) + 1.0)
+    difference = fmean(second) - fmean(first)
+    return difference - half, difference + half
 
 
 def welch(
