@@ -278,6 +278,25 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
         assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("vary", "least"),
+    # Other queues may have other figures: each kind has to run once.
+    [("traffic.connections=1,2,3", 1), ('queue={kind="pfifo", limit=9},{kind="codel"}', 2)],
+)
+def test_a_wrong_metric_ends_the_sweep_early(
+    small_file: Path, tmp_path: Path, vary: str, least: int
+) -> None:
+    told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--out", "s", "-q")
+    done = narrows(*told, "--workers", "1", "--metric", "completion_meen_s", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert 'did you mean "bursts.completion_mean_s"' in done.stderr
+    left = Sweep.load(tmp_path / "s")
+    assert (left.status, len(left.runs)) == ("partial", least)
+    done = narrows(*told, "--workers", "2", "--metric", "completion_mean_s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert Sweep.load(tmp_path / "s").complete
+
+
 def test_options_add_to_a_plan(small_file: Path, tmp_path: Path) -> None:
     # The documentation: "To add values, give the key again."
     plan = "[vary]\ntraffic.connections = [1, 4]\n"

@@ -171,6 +171,7 @@ def command(
             dask=dask,
             keep_runs=keep_runs,
             csv=csv,
+            metrics=[name for name in metric or () if name != ALL],
             progress=progress,
         )
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from narrows.records import Record
 from narrows.results.extras import records
 
-__all__ = ["Metric", "completed_text", "metrics", "value_text"]
+__all__ = ["Metric", "completed_text", "declared", "metrics", "value_text"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,12 @@ class Metric:
 def metrics(summary: Mapping[str, Any]) -> list[Metric]:
     """The figures that a summary has, in the order of its tables; what is null is left out."""
     return list(_metrics(summary))
+
+
+def declared() -> set[str]:
+    """The names of figures that some run may have, without their paths."""
+    kinds = {figure.key for record in records().values() for figure in record.figures}
+    return {*_DNS, *_QUEUE, *_LINK, *_FLOWS, *kinds}
 
 
 def value_text(value: float | None) -> str:

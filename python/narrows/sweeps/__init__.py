@@ -7,6 +7,7 @@
     local.py     processes of this machine;  worker.py is what they run
     cluster.py   a Dask cluster
     store.py     the sweep folder: appended to run by run, so that it survives whatever happens
+    wanted.py    whether there will be the figures that are asked for
     conduct.py   `sweep`, which joins them
 
 The package is called sweeps, so that `narrows.sweep` is the function.

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -26,6 +26,7 @@ from narrows.sweeps.local import Event, LocalWorkers
 from narrows.sweeps.plan import Item, Plan, make_plan
 from narrows.sweeps.store import Store
 from narrows.sweeps.variants import variant_axis
+from narrows.sweeps.wanted import Wanted
 from narrows.sweeps.work import job_of
 
 __all__ = ["Executor", "Progress", "default_folder", "sweep"]
@@ -83,6 +84,7 @@ def sweep(
     csv: bool = False,
     only: Callable[[tuple[int, ...]], bool] | None = None,
     measure: str | None = None,
+    metrics: Sequence[str] = (),
     progress: Callable[[Progress], object] | bool | None = None,
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
@@ -110,6 +112,8 @@ def sweep(
             default.
         measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
             the row's summary beside the run's own.
+        metrics: Figures that are wanted, by path or its end: the sweep ends after its first runs
+            if these show that there is none of a name.
         progress: Told now and then how far the sweep is; True shows it on a terminal or in a
             notebook, and elsewhere writes a line every ten seconds.
 
@@ -117,6 +121,7 @@ def sweep(
         ScenarioError: A key or value, or a combination of values, is not possible.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large; the cluster cannot be reached or has another version.
+        NarrowsError: A figure that is wanted does not exist.
         RunFolderError: `out` holds something else or cannot be written.
 
     Examples:
@@ -151,6 +156,7 @@ def sweep(
                 csv=csv,
                 only=only,
                 measure=measure,
+                metrics=metrics,
                 progress=lambda at: update(at.share, at.words),
             )
     tell = progress or (lambda _: None)
@@ -165,7 +171,10 @@ def sweep(
         total = len(plan.digests) * len(plan.seeds)
         ended = before = total - len(missing)
         interrupted = False
+        wanted = Wanted(metrics, axes)
         try:
+            for row in store.rows:
+                wanted.add(row)
             with contextlib.ExitStack() as stack:
                 events: Iterator[Event] = iter(())
                 if missing:
@@ -177,6 +186,7 @@ def sweep(
                     if event.row is not None:
                         store.add(event.row)
                         ended += 1
+                        wanted.add(event.row)
                     tell(Progress(ended + event.running, total, before, event.label))
                     if interrupts.take():
                         interrupted = True
