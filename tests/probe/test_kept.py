@@ -25,7 +25,11 @@ QUERIES = 5
 
 @contextmanager
 def closing_server(after: int) -> Iterator[int]:
-    """Answers `QUERIES` queries over TCP, and closes each connection after so many of them."""
+    """Answers `QUERIES` queries over TCP, and closes each connection after so many of them.
+
+    The FIN is on the last reply's segment: a server that closes later, because the machine is busy,
+    leaves the last connection to the probe.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -33,12 +37,13 @@ def closing_server(after: int) -> Iterator[int]:
         while answered < QUERIES:
             made, _ = listening.accept()
             with made:
-                for _ in range(after):
+                for left in reversed(range(after)):
                     length = made.recv(2, socket.MSG_WAITALL)
                     if len(length) < 2:
                         break
                     message = reply(made.recv(int.from_bytes(length), socket.MSG_WAITALL), 200)
-                    made.sendall(len(message).to_bytes(2) + message)
+                    more = 0 if left else socket.MSG_MORE
+                    made.sendall(len(message).to_bytes(2) + message, more)
                     answered += 1
 
     thread = threading.Thread(target=serve)
