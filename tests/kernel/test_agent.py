@@ -16,7 +16,7 @@ from narrows.backends.kernel.design.exchanges import Exchanges, Names
 from narrows.backends.kernel.inside.agent import dns
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query, reply, truncated
 from narrows.backends.kernel.inside.agent.loop import READ, Loop
-from narrows.backends.kernel.inside.agent.samples import reasons
+from narrows.backends.kernel.inside.agent.samples import in_ring, reasons
 
 dns_message = pytest.importorskip("dns.message")
 dns_flags = pytest.importorskip("dns.flags")
@@ -223,3 +223,14 @@ def test_pie_counts_packets_without_room_among_its_drops() -> None:
     told = struct.pack("QIIIIIIII", 0, 20_000, 0, 0, 90_564, 14_759, 14_759, 20, 3)
     found = reasons({"kind": "pie", "drops": 14_759, "app": told})
     assert found == {"dropped_early": 0, "dropped_overflow": 14_759, "marked": 3}
+
+
+def test_what_waits_in_a_ring_is_told_and_nothing_where_there_is_none() -> None:
+    # Of 15,000 bytes in ten packets, 6,000 are on their way already.
+    wire = {"qlen": 10, "backlog": 15_000}
+    found = in_ring({"ring": True, "propagation_bytes": 6_000}, wire)
+    assert found == {"ring_packets": 6, "ring_bytes": 9_000}
+    empty = in_ring({"ring": True, "propagation_bytes": 6_000}, {"qlen": 0, "backlog": 0})
+    assert empty == {"ring_packets": 0, "ring_bytes": 0}
+    without = in_ring({"ring": False, "propagation_bytes": 6_000}, wire)
+    assert without == {"ring_packets": None, "ring_bytes": None}

@@ -156,6 +156,7 @@ def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> Non
     figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
     assert figures == {"backlog-lo", "drops-lo", "throughput-lo"}
     assert "busy - %" not in text
+    assert watched.summary["queues"]["lo"]["run"]["ring_mean_bytes"] is None
     both = write_comparison(
         compare([watched, replace(watched, scenario={**watched.scenario, "rate": 5.0})]),
         tmp_path / "both",

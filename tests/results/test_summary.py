@@ -84,6 +84,16 @@ def test_rates_come_from_the_counters() -> None:
     assert found["dns"] is None
 
 
+def test_a_ring_that_was_not_measured_is_not_said_to_be_empty() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    of_ring = tables["queues"].select("ring_packets", "ring_bytes")
+    assert of_ring.null_count().sum_horizontal().item() == 0
+    unknown = tables["queues"].with_columns(ring_packets=None, ring_bytes=None)
+    found = summarise({**tables, "queues": unknown}, 10.0)
+    assert found["queues"][LINK]["run"]["ring_mean_bytes"] is None
+    assert not [metric for metric in metrics(found) if "ring_mean" in metric.key]
+
+
 def test_the_ends_of_a_phase_are_interpolated() -> None:
     run = synthetic_run(duration_s=60.0, workers=2)
     start = run.summary["dns"]["dns_phase"]["start_s"]

@@ -151,6 +151,14 @@ def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
     return Column(name, dtype, unit, f"{doc[:-1]}; null: a kernel does not say.", nullable=True)
 
 
+def _in_ring(name: str, dtype: pl.DataType, unit: str) -> Column:
+    doc = (
+        f"{unit.capitalize()} in the card's ring buffer; null: not measured, as on a kernel if the "
+        "link has no `ring`."
+    )
+    return Column(name, dtype, unit, doc, nullable=True)
+
+
 _FLOW = Column("flow", _U32, "", "Number of the connection, from 0 in the scenario's order.")
 _LINK = Column(
     "link", _TEXT, "", "Which direction of which link: `NAME.forward` or `NAME.backward`."
@@ -311,8 +319,8 @@ _TABLES: Sequence[Table] = (
             _LINK,
             Column("backlog_packets", _U32, "packets", "Packets in the queue, without the ring."),
             Column("backlog_bytes", _U64, "bytes", "Bytes in the queue, without the ring."),
-            Column("ring_packets", _U32, "packets", "Packets in the card's ring buffer."),
-            Column("ring_bytes", _U64, "bytes", "Bytes in the card's ring buffer."),
+            _in_ring("ring_packets", _U32, "packets"),
+            _in_ring("ring_bytes", _U64, "bytes"),
             _null(
                 "average_bytes",
                 "bytes",

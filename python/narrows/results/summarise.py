@@ -209,7 +209,7 @@ def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
         "backlog_mean_packets": mean(backlog_packets),
         "backlog_p5_packets": percentile(backlog_packets, 0.05),
         "backlog_p95_packets": percentile(backlog_packets, 0.95),
-        "ring_mean_bytes": mean(floats(samples.get_column("ring_bytes"))[within]),
+        "ring_mean_bytes": mean(floats(samples.filter(within).get_column("ring_bytes"))),
         "sojourn_mean_ms": _sojourn(samples, within),
         "held_mean_packets": _held(samples, times, within),
         "drops_per_s": {reason: counters.per_second(count) for reason, count in drops.items()},

@@ -17,7 +17,7 @@ from . import system
 from .loop import Loop
 from .rtnetlink import Netlink
 
-__all__ = ["Sampler", "reasons"]
+__all__ = ["Sampler", "in_ring", "reasons"]
 
 LATE = 0.5
 """A sample this share of its period too late counts as a gap."""
@@ -82,13 +82,10 @@ class Sampler:
         queue = self._at(entry["queue"], entry["queue_handle"], found)
         root = self._at(entry["queue"], entry["root_handle"], found)
         wire = self._at(entry["wire"], entry["wire_handle"], found)
-        # Of what the wire holds, so much is on its way already.
-        ring = max(0, wire["backlog"] - entry["propagation_bytes"]) if entry["ring"] else 0
         return {
             "backlog_packets": queue["qlen"],
             "backlog_bytes": queue["backlog"],
-            "ring_packets": wire["qlen"] * ring // wire["backlog"] if ring else 0,
-            "ring_bytes": ring,
+            **in_ring(entry, wire),
             "sent_packets": root["packets"],
             "sent_bytes": root["bytes"],
             "wire_packets": wire["packets"],
@@ -100,6 +97,16 @@ class Sampler:
 
     def _at(self, place: tuple[str, str], handle: int, found: Mapping[str, Any]) -> Any:
         return found[place[0]][self._index[place[0], place[1]], handle]
+
+
+def in_ring(entry: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, int | None]:
+    """What waits in the ring. Without one, the kernel does not tell what is in transmission."""
+    if not entry["ring"]:
+        return {"ring_packets": None, "ring_bytes": None}
+    # Of what the wire holds, so much is on its way already.
+    ring = max(0, wire["backlog"] - entry["propagation_bytes"])
+    packets = wire["qlen"] * ring // wire["backlog"] if ring else 0
+    return {"ring_packets": packets, "ring_bytes": ring}
 
 
 def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
