@@ -17,6 +17,8 @@ pub enum ParseError {
     NoUnit(&'static str),
     /// The unit is unknown or of another kind. Carries the unit and the possible ones.
     UnknownUnit(String, &'static str),
+    /// The unit means bits to some and bytes to others, as `Mbps`. Carries the unit and the one to use.
+    AmbiguousUnit(String, &'static str),
     /// The value has more decimals than the base unit can hold.
     TooFine,
     /// The value is beyond the largest that can be held.
@@ -33,6 +35,10 @@ impl fmt::Display for ParseError {
             Self::UnknownUnit(unit, known) => {
                 write!(f, "has the unknown unit {unit:?}; use one of {known}")
             }
+            Self::AmbiguousUnit(unit, clear) => write!(
+                f,
+                "has the unit {unit:?}, which is bytes to tc(8) and bits to others; use {clear}"
+            ),
             Self::TooFine => write!(f, "has more decimals than can be held"),
             Self::TooLarge => write!(f, "is too large"),
             Self::ZeroRate => write!(f, "must be above zero"),
@@ -62,21 +68,38 @@ pub fn parse_span(text: &str) -> Result<Span, ParseError> {
 }
 
 /// Parses a rate: `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s`, `Tbit/s`, or tc(8)'s `bit`, `kbit`,
-/// `mbit`, `gbit`, `tbit` (powers of ten).
+/// `mbit`, `gbit`, `tbit` (powers of ten). It refuses `bps`, `Mbps` and the like.
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const KNOWN: &str = "bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s";
     let (number, unit) = split(text)?;
     let scale = match unit {
-        "bit/s" | "bps" | "bit" => 1,
-        "kbit/s" | "kbps" | "kbit" => 1_000,
-        "Mbit/s" | "Mbps" | "mbit" => 1_000_000,
-        "Gbit/s" | "Gbps" | "gbit" => 1_000_000_000,
-        "Tbit/s" | "Tbps" | "tbit" => 1_000_000_000_000,
+        "bit/s" | "bit" => 1,
+        "kbit/s" | "kbit" => 1_000,
+        "Mbit/s" | "mbit" => 1_000_000,
+        "Gbit/s" | "gbit" => 1_000_000_000,
+        "Tbit/s" | "tbit" => 1_000_000_000_000,
         "" if is_zero(number) => return Err(ParseError::ZeroRate),
         "" => return Err(ParseError::NoUnit(KNOWN)),
-        other => return Err(ParseError::UnknownUnit(other.to_owned(), KNOWN)),
+        other => {
+            return Err(match without_bps(other) {
+                Some(clear) => ParseError::AmbiguousUnit(other.to_owned(), clear),
+                None => ParseError::UnknownUnit(other.to_owned(), KNOWN),
+            });
+        }
     };
     Rate::from_bps(scaled(number, scale)?).ok_or(ParseError::ZeroRate)
+}
+
+/// The clear unit that may be meant by one in `bps`, in any case.
+fn without_bps(unit: &str) -> Option<&'static str> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "bps" => "bit/s",
+        "kbps" => "kbit/s",
+        "mbps" => "Mbit/s",
+        "gbps" => "Gbit/s",
+        "tbps" => "Tbit/s",
+        _ => return None,
+    })
 }
 
 /// Parses a number of bytes: `B`, `kB`, `MB`, `GB` (powers of ten), `KiB`, `MiB`, `GiB`.
@@ -164,6 +187,19 @@ mod tests {
     fn rates() {
         assert_eq!(parse_rate("1.544 Mbit/s").map(Rate::as_bps), Ok(1_544_000));
         assert_eq!(parse_rate("10mbit").map(Rate::as_bps), Ok(10_000_000));
+        // tc(8), UNITS: "mbps" is megabytes per second, and "mbit" megabits.
+        for (unit, clear) in [
+            ("bps", "bit/s"),
+            ("kbps", "kbit/s"),
+            ("mbps", "Mbit/s"),
+            ("Mbps", "Mbit/s"),
+            ("GBPS", "Gbit/s"),
+            ("Tbps", "Tbit/s"),
+        ] {
+            let refused = parse_rate(&format!("10 {unit}"));
+            assert_eq!(refused, Err(ParseError::AmbiguousUnit(unit.into(), clear)));
+        }
+        assert!(matches!(parse_rate("10 xbps"), Err(ParseError::UnknownUnit(..))));
         assert_eq!(parse_rate("0 Mbit/s"), Err(ParseError::ZeroRate));
         assert_eq!(parse_rate("0.5 bit/s"), Err(ParseError::TooFine));
     }

@@ -7,7 +7,6 @@ and sums take it as it is; it shows with its unit, and its attributes give it in
 from __future__ import annotations
 
 import operator
-import re
 from abc import ABCMeta, abstractmethod
 from typing import Self
 
@@ -16,8 +15,6 @@ from narrows import _core
 __all__ = ["DataRate", "DataSize", "Duration", "Quantity"]
 
 
-_LONGEST_UNIT = 20
-_BPS = re.compile(r"([kmgt]?)bps\s*\Z", re.IGNORECASE)
 _MOST = 2**64 - 1
 """What a plan can hold."""
 
@@ -112,13 +109,6 @@ class DataRate(Quantity):
 
     @classmethod
     def _parsed(cls, text: str) -> int:
-        unit = _BPS.search(text[-_LONGEST_UNIT:])
-        if unit:
-            prefix = unit[1].lower() if unit[1] in "kK" else unit[1].upper()
-            raise ValueError(
-                f'has the unit "{unit[0].strip()}", which is bytes to tc(8) and bits to others; '
-                f"use {prefix}bit/s"
-            )
         return _core.parse_rate(text)
 
 
