@@ -15,7 +15,7 @@ from narrows import Scenario, run
 from narrows.report import write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
 from narrows.report.toml_text import toml_text
-from narrows.results import Run, RunFolderError, compare
+from narrows.results import Axis, Run, RunFolderError, Sweep, SweepRun, compare, compare_sweeps
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -188,6 +188,72 @@ def test_several_comparisons_share_a_page(tmp_path: Path) -> None:
         "queue.limit=1",
         "queue.limit=2",
     ]
+
+
+def _words(text: str) -> str:
+    """What a reader sees of a page, without its pictures."""
+    text = re.sub(r"<(style|svg|script|title).*?</\1>", " ", text, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+def _sweep(name: str, kind: str, seeds: tuple[int, ...] = (1, 2, 3)) -> Sweep:
+    """Two losses with a red or a tail-drop queue, without the runs' folders."""
+    found = []
+    for loss in (0.03, 0.1):
+        for seed in seeds:
+            run = synthetic_run(kind=kind, seed=seed, loss=loss, duration_s=60.0, workers=5)
+            found.append(
+                SweepRun(
+                    run=f"{loss}/{seed}",
+                    seed=seed,
+                    settings={"loss": loss},
+                    status="complete",
+                    stopped="end",
+                    message="",
+                    end_s=run.end_s,
+                    events=run.events,
+                    summary=run.summary,
+                )
+            )
+    return Sweep(
+        name, {"name": name}, (Axis("loss", (0.03, 0.1)),), seeds, tuple(found), "0", "complete"
+    )
+
+
+def test_a_page_of_sweeps_says_nothing_of_curves_and_folders(tmp_path: Path) -> None:
+    kinds = ("bfifo", "red", "pfifo")
+    sweeps = [_sweep(f"with-{kind}", kind) for kind in kinds]
+    text = write_comparison(compare_sweeps(sweeps), tmp_path).read_text(encoding="utf-8")
+    _Page(text)
+    words = _words(text)
+    assert "<h3>Figures</h3>" in text
+    assert "Curves" not in words
+    assert "not saved" not in words
+    # The seeds are the same in both cases, and are listed once.
+    assert words.count("group seeds") == 1
+    assert words.endswith("group seeds with-bfifo 1 to 3 with-red 1 to 3 with-pfifo 1 to 3")
+    title = re.search(r"<title>\s*(.*?)\s*</title>", text, re.DOTALL)
+    assert title is not None
+    assert title[1] == "with-bfifo; with-red; with-pfifo"
+
+
+def test_a_page_of_runs_says_what_its_curves_are(tmp_path: Path) -> None:
+    runs = [synthetic_run(kind=kind, duration_s=60.0, workers=5) for kind in ("bfifo", "red")]
+    words = _words(write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8"))
+    assert "Curves are of each group's first run." in words
+
+
+@pytest.mark.parametrize("only", [(), ("dns.first_attempt_percent",)])
+def test_no_line_of_a_page_is_there_twice(tmp_path: Path, only: tuple[str, ...]) -> None:
+    runs = [
+        synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5)
+        for kind in ("bfifo", "red")
+        for seed in (1, 2)
+    ]
+    compared = compare(runs).only(only) if only else compare(runs)
+    text = write_comparison(compared, tmp_path).read_text(encoding="utf-8")
+    assert text.count("<td>answered at the first attempt (%)</td>") == 1
+    assert ("All other figures" in text) is (not only)
 
 
 def test_a_comparison_begins_with_the_picture_and_the_lines_that_matter(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group
-from narrows.results.compare_rows import Row
-from narrows.results.compare_text import FIRST, arranged
+from narrows.results.compare_text import FIRST, arranged, chosen
 from narrows.results.intervals import wilson, within
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
@@ -59,7 +58,12 @@ def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | P
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
     parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
     on_page = [figure for part in parts for figure in (*part["head"], *part["figures"])]
-    page = render("comparison.html", parts=parts, live=live(on_page))
+    sweeps = [_of_sweeps(one) for one in several]
+    # Several comparisons of the same sweeps have the same seeds, unless runs failed.
+    shared = sweeps[0] if len(sweeps) > 1 and all(one == sweeps[0] for one in sweeps) else []
+    for part, of_sweeps in zip(parts, sweeps, strict=True):
+        part["of_sweeps"] = of_sweeps
+    page = render("comparison.html", parts=parts, shared=shared, live=live(on_page))
     return write_page(folder / REPORT_FILE, page)
 
 
@@ -181,11 +185,11 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
 
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     """What the page says of a comparison."""
-    telling: dict[str, list[Row]] = {}
-    for row in comparison.telling:
-        telling.setdefault(row.section, []).append(row)
-    header, leading = arranged(comparison, [(FIRST, comparison.leading)])
-    _, sections = arranged(comparison, telling.items())
+    sections = chosen(comparison, once=True)
+    # Few figures fill one table.
+    count = 1 if sections and sections[0][0] == FIRST else len(sections)
+    header, leading = arranged(comparison, sections[:count])
+    _, others = arranged(comparison, sections[count:])
     # The picture at the head: the share of queries that leads, where there are any.
     names = tuple(name for name, _ in _SHARES.values())
     head = next((n for n, each in enumerate(shown) if each.name.endswith(names)), 0)
@@ -196,8 +200,24 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
         "leading": leading,
         "head": on_page[head : head + 1],
         "figures": on_page[:head] + on_page[head + 1 :],
-        "sections": sections,
+        "others": others,
+        "has_curves": any(each.alt.startswith("Curves") for each in shown),
+        "has_seeds": any(len(group.runs) > 1 for group in comparison.groups),
     }
+
+
+def _of_sweeps(comparison: Comparison) -> list[tuple[str, str]]:
+    """Groups and their seeds, where all runs are of sweeps that kept no folders; else empty."""
+    runs = [run for group in comparison.groups for run in group.runs]
+    if any(run.folder or isinstance(run, Run) for run in runs):
+        return []
+    return [(group.label, _seeds(group.seeds)) for group in comparison.groups]
+
+
+def _seeds(seeds: list[int]) -> str:
+    if len(seeds) > 2 and sorted(seeds) == list(range(min(seeds), max(seeds) + 1)):
+        return f"{min(seeds)} to {max(seeds)}"
+    return ", ".join(map(str, seeds))
 
 
 def _bar(group: Group, share: str) -> Bar | None:

@@ -245,11 +245,15 @@ class Comparison:
     @property
     def title(self) -> str:
         """What is compared."""
-        groups = "; ".join(
+        return f"{self.setting}: {self.sizes}" if self.setting else self.sizes
+
+    @property
+    def sizes(self) -> str:
+        """The groups, and how many runs each has."""
+        return "; ".join(
             f"{group.label}: {len(group.runs)} run{'s' if len(group.runs) > 1 else ''}"
             for group in self.groups
         )
-        return f"{self.setting}: {groups}" if self.setting else groups
 
 
 def compare(runs: Sequence[Run]) -> Comparison:

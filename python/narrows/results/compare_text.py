@@ -10,7 +10,7 @@ from narrows.results.metrics import value_text
 from narrows.results.sweep_text import range_text
 from narrows.results.text import TextTable, bars
 
-__all__ = ["FIRST", "Sections", "arranged", "comparison_table"]
+__all__ = ["FIRST", "Sections", "arranged", "chosen", "comparison_table"]
 
 
 class Compared(Protocol):
@@ -51,7 +51,7 @@ FIRST = "What matters most"
 
 def comparison_table(comparison: Compared) -> TextTable:
     """The figures that matter first, then all that say something, then the verdicts in words."""
-    header, sections = arranged(comparison, _chosen(comparison))
+    header, sections = arranged(comparison, chosen(comparison))
     sentences = comparison.sentences
     notes = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
     single = _single_seeds(comparison)
@@ -60,30 +60,30 @@ def comparison_table(comparison: Compared) -> TextTable:
     return TextTable(comparison.title, header, sections, notes, _picture(comparison))
 
 
-def arranged(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
+def arranged(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
     """The header and the lines of figures: as columns of two groups, as lines of more."""
     arrange = _beside if len(comparison.groups) <= 2 else _below
-    return arrange(comparison, chosen)
+    return arrange(comparison, sections)
 
 
-def _beside(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
+def _beside(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
     """A column for each group: of two, that is what is easiest to read."""
     header = ["", *(group.label for group in comparison.groups[:1])]
     for group in comparison.groups[1:]:
         header += [group.label, "difference", "95 % interval"]
     found: dict[str, list[tuple[str, ...]]] = {}
-    for section, rows in chosen:
+    for section, rows in sections:
         found.setdefault(section, []).extend(row.cells for row in rows)
     return tuple(header), list(found.items())
 
 
-def _below(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
+def _below(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
     """A row for each group, below the figure's name: many columns would fit no window."""
     several = max(len(group.runs) for group in comparison.groups) > 1
     header = ("", "mean" if several else "value", *(["least to most"] if several else []))
     header = (*header, "difference", "95 % interval")
     found: dict[str, list[tuple[str, ...]]] = {}
-    for section, rows in chosen:
+    for section, rows in sections:
         for row in rows:
             name = row.title if section == FIRST else f"{section}: {row.title}"
             lines = found.setdefault(name, [])
@@ -105,15 +105,18 @@ def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tupl
     return (label, value_text(row.values[number]), *seeds, *changes)
 
 
-def _chosen(comparison: Compared) -> list[tuple[str, list[Row]]]:
-    """The rows of each section, in order; first those that matter most, if others follow."""
+def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[Row]]]:
+    """The rows of each section, in order; first those that matter most, if many others follow.
+
+    `once` leaves those out of their own sections.
+    """
     first, rows = list(comparison.leading), list(comparison.telling)
     sections: dict[str, list[Row]] = {}
     # Of few figures, none has to stand for the others.
     if len(rows) > 2 * len(first):
         sections[FIRST] = first
-        if len(comparison.groups) > 2:
-            # Each figure takes as many lines as there are groups: once is enough.
+        # Of several groups, each figure takes as many lines as there are: once is enough.
+        if once or len(comparison.groups) > 2:
             rows = [row for row in rows if row not in first]
     for row in rows:
         sections.setdefault(row.section, []).append(row)

@@ -65,6 +65,8 @@ def differences(changes: Sequence[Change], title: str) -> Figure:
         while top < widest:
             top *= 10.0
             ticks = [-top, *ticks, top]
+        if widest < 10.0 * LINEAR_TO:
+            ticks = [-3.0 * LINEAR_TO, *ticks, 3.0 * LINEAR_TO]
         axes.xaxis.set_major_locator(FixedLocator(ticks))
         axes.xaxis.set_minor_locator(FixedLocator([]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+g}" if x else "0"))
@@ -73,5 +75,6 @@ def differences(changes: Sequence[Change], title: str) -> Figure:
     margin = 0.06 * (high - low) or 1.0
     axes.set_xlim(low - margin, high + margin)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold")
-    axes.set_xlabel("difference as a share of the first (%), with 95 % interval")
+    beyond = f"\nlogarithmic beyond {LINEAR_TO:g} %" if widest > WIDE else ""
+    axes.set_xlabel(f"difference as a share of the first (%), with 95 % interval{beyond}")
     return figure
