@@ -71,6 +71,7 @@ def test_check_warns_of_a_low_limit(tmp_path: Path, kind: str) -> None:
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     ask_for = ("--long-reply", f"{LONG} TXT")
+    message = query(LONG, edns=4096, dnssec=True)
     # Unbound 1.17 sends 4096 bytes by default.
     sends = kind == "unbound"
     configure = functools.partial(limited, kind, 1232 if sends else None)
@@ -85,13 +86,19 @@ def test_check_warns_of_a_low_limit(tmp_path: Path, kind: str) -> None:
             assert "max-udp-size" in warning
             assert "--long-reply" in warning
         assert 'truncate_over = "1232 B"' in warning
-        (warning,), _ = checked(lab, kind, *ask_for)
+        assert facts["long_reply"] is None
+        (warning,), facts = checked(lab, kind, *ask_for)
         assert f"truncates its reply to {LONG} TXT" in warning
-        (warning,), _ = checked(lab, kind, "--long-reply", "nowhere.example TXT")
+        over_tcp = len(ask(lab.network.client, lab.address(kind, "kernel"), message))
+        assert facts["long_reply"] == {"bytes": over_tcp, "truncated": True}
+        (warning,), facts = checked(lab, kind, "--long-reply", "nowhere.example TXT")
         assert "nowhere.example" in warning
+        assert facts["long_reply"]["bytes"] is None
     configure = functools.partial(limited, kind, 4096)
     with laboratory(tmp_path / "high", (kind,), configure=configure) as lab:
-        assert checked(lab, kind, *ask_for)[0] == []
+        warnings, facts = checked(lab, kind, *ask_for)
+        assert warnings == []
+        assert facts["long_reply"] == {"bytes": over_tcp, "truncated": False}
         # What BIND and Unbound state is not what they send.
         assert len(checked(lab, kind)[0]) == (0 if kind in NAMES else 1)
 

@@ -11,7 +11,7 @@ use narrows_gateway::config::{Config, Mode, UserLink};
 use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
-use narrows_gateway::udp_limit::{Limit, Question, Wanted};
+use narrows_gateway::udp_limit::{Asked, Limit, Question, Wanted};
 use narrows_gateway::{server, ways};
 use serde_json::{Value, json};
 
@@ -349,11 +349,20 @@ fn udp_limits(
         report.warnings.extend(limit.caveat(&who, wanted));
         all.push(json!({
             "servers": places, "software": limit.software.map(|software| software.name),
-            "edns_size": limit.stated,
+            "edns_size": limit.stated, "long_reply": limit.asked.as_ref().map(long_reply),
         }));
     }
     let words = if words.is_empty() { "unknown".into() } else { words.join(", ") };
     report.item("replies over UDP", words, all);
+}
+
+/// The reply to the question of `--long-reply`; without a length if that is not known.
+fn long_reply(asked: &Asked) -> Value {
+    match asked {
+        Asked::Whole(length) => json!({ "bytes": length, "truncated": false }),
+        Asked::Truncated(length) => json!({ "bytes": length, "truncated": true }),
+        Asked::Nothing(rcode) => json!({ "bytes": null, "truncated": null, "rcode": rcode }),
+    }
 }
 
 /// The rules of nftables and iptables about the port. Usually there are no rules if the tool is
