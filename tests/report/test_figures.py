@@ -16,7 +16,7 @@ from narrows.report import figures, style
 from narrows.report.figures import Bar, ewma
 from narrows.report.pen import FigurePen
 from narrows.report.run_report import run_figures, write_run_report
-from narrows.report.source import queue_facts, retry_moments_s
+from narrows.report.source import queue_facts, retry_marks, retry_moments_s
 from narrows.results import Run
 
 
@@ -199,6 +199,56 @@ def test_the_retry_schedule_stands_in_the_cdf() -> None:
     figure = figures.response_cdf({"a": run})
     assert {f"attempt {n} sent" for n in (2, 3, 4, 5)} <= set(texts(figure))
     assert figure.axes[0].get_xscale() == "log"
+
+
+# A reply of 1700 B is truncated at 1232 B, and comes over TCP.
+TRUNCATED = """
+name = "truncated"
+duration = "600 s"
+end = "dns"
+
+[[links]]
+name = "wan"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+
+[[dns]]
+name = "stub"
+client = "a"
+server = "b"
+workers = 5
+queries = 40
+reply_size = "1700 B"
+retry = ["1 s", "2 s"]
+answers = { udp_size = "1232 B" }
+"""
+
+
+def test_an_attempt_after_a_truncated_reply_has_no_time_in_the_schedule() -> None:
+    lossless = narrows.run(narrows.Scenario.parse(TRUNCATED))
+    assert lossless.queries.get_column("attempt").unique().to_list() == [2]
+    assert retry_moments_s(lossless) == [1.0]
+    assert retry_marks([lossless]) == []
+    lossy = narrows.run(narrows.Scenario.parse(TRUNCATED, set={"links.wan.loss": "0.3"}))
+    fates = lossy.attempts.filter(pl.col("attempt") == 1).get_column("fate")
+    assert {"truncated", "query-lost"} <= set(fates)
+    assert retry_marks([lossy]) == [(1.0, "attempt 2 sent after a timeout")]
+    assert "attempt 2 sent after a timeout" in texts(figures.response_cdf({"a": lossy}))
+    whole = narrows.run(
+        narrows.Scenario.parse(
+            TRUNCATED, set={"links.wan.loss": "0.3", "dns.stub.reply_size": "200 B"}
+        )
+    )
+    assert retry_marks([whole]) == [(1.0, "attempt 2 sent")]
+
+
+def test_runs_with_other_schedules_share_no_marks() -> None:
+    run = synthetic_run(loss=0.4)
+    dns = [{**group, "retry": ["3 s", "3 s"]} for group in run.scenario["dns"]]
+    other = replace(run, scenario={**run.scenario, "dns": dns})
+    assert len(retry_marks([run, run])) == 4
+    assert retry_marks([run, other]) == []
 
 
 def test_a_schedule_for_udp_says_nothing_of_tcp() -> None:

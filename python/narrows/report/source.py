@@ -28,6 +28,7 @@ __all__ = [
     "monitored_links",
     "monitored_queues",
     "queue_facts",
+    "retry_marks",
     "retry_moments_s",
 ]
 
@@ -145,6 +146,40 @@ def retry_moments_s(run: Run) -> list[float]:
     if len(schedules) != 1:
         return []
     return [moment * 1e-12 for moment in accumulate(schedules.pop()[:-1])]
+
+
+def retry_marks(runs: Sequence[Run]) -> list[tuple[float, str]]:
+    """When workers sent attempts 2, 3, ..., in seconds after attempt 1, and what to call that.
+
+    Only those of which measured queries have some. A truncated or refused attempt sends the next
+    one at once, before its time: if there were such, the mark says that it is for the others. Empty
+    where the runs' schedules differ.
+    """
+    first, *others = [retry_moments_s(run) for run in runs]
+    if any(moments != first for moments in others):
+        return []
+    found = []
+    for number, moment in enumerate(first, start=2):
+        at_its_time = [
+            abs(after_s - moment) <= NEAR * moment
+            for run in runs
+            for after_s in _sent_after_s(run, number)
+        ]
+        if any(at_its_time):
+            words = f"attempt {number} sent"
+            found.append((moment, words if all(at_its_time) else f"{words} after a timeout"))
+    return found
+
+
+NEAR = 0.05
+"""How far an attempt may be from its time; a kernel's are some milliseconds late."""
+
+
+def _sent_after_s(run: Run, number: int) -> list[float]:
+    """When measured queries made this attempt, in seconds after their first."""
+    made = run.attempts.filter(pl.col("attempt") == number)
+    made = made.join(run.queries.filter("measured"), on="query")
+    return (made.get_column("sent_s") - made.get_column("start_s")).to_list()
 
 
 def _links(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:

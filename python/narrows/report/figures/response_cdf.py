@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from narrows.report import style
-from narrows.report.source import NONE, retry_moments_s
+from narrows.report.source import NONE, retry_marks
 from narrows.report.style import CYCLE, MUTED
 from narrows.results import Run
 
@@ -22,7 +22,7 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
     """Share of the measured queries that were answered within a time.
 
     Unanswered queries count as never answered, so that a curve ends below 100 % where there are
-    any. A single run has a curve for each DNS group. Thin lines stand where the first run's retry
+    any. A single run has a curve for each DNS group. Thin lines stand where the runs' retry
     schedule sends attempts 2, 3, ... More seeds of the runs (`others`) are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.6)
@@ -46,11 +46,11 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
     axes.xaxis.set_major_formatter(FuncFormatter(_time))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, which="minor", axis="x", linewidth=0.4)
-    for number, moment in enumerate(retry_moments_s(next(iter(runs.values()))), start=2):
+    for moment, words in retry_marks(list(runs.values())):
         if lowest < 1e3 * moment < highest:
             axes.axvline(1e3 * moment, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
             axes.annotate(
-                f"attempt {number} sent",
+                words,
                 (1e3 * moment, 0.03),
                 xycoords=("data", "axes fraction"),
                 xytext=(-2, 0),
