@@ -53,7 +53,7 @@ def command(
         typer.Option(
             metavar="NAME",
             help="Only these figures, such as dns.first_attempt_percent or "
-            "loss_percent; may be repeated.",
+            'loss_percent; may be repeated; "?" lists all.',
             show_default=False,
         ),
     ] = None,
@@ -76,6 +76,7 @@ def command(
     """Set runs or sweeps side by side: figures, differences with intervals, and verdicts."""
     from narrows.cli.compare_ratios import are_ratios, compare_ratios
     from narrows.results import RUN_FILE, SWEEP_FILE, Run, Sweep, compare, compare_sweeps
+    from narrows.results.metric_names import ALL
 
     for folder in runs:
         if not folder.exists():
@@ -100,8 +101,14 @@ def command(
         raise UserError(f"{runs[0]}: one run has nothing to be compared with; hint: name a second")
     else:
         several = [compare([Run.load(folder) for folder in runs])]
-    if metric:
-        several = [comparison.only(metric) for comparison in several]
+    # The settings of a sweep have the same figures, unless a setting has no traffic of a kind.
+    known = max(several, key=lambda comparison: len(comparison.rows)).figures_table()
+    asked = [name for name in metric or () if name != ALL]
+    if metric and not asked and not json_output:
+        known.print(sys.stdout)
+        return
+    if asked:
+        several = [comparison.only(asked) for comparison in several]
     comparisons = several if of_sweeps else several[0]
     if json_output:
         documents = [comparison.document() for comparison in several]
@@ -111,6 +118,9 @@ def command(
         for number, comparison in enumerate(several):
             sys.stdout.write("\n" if number else "")
             comparison.table().print(sys.stdout)
+        if ALL in (metric or ()):
+            sys.stdout.write("\n")
+            known.print(sys.stdout)
     if out is not None:
         from narrows.report import write_comparison
 

@@ -128,7 +128,8 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
-    from narrows.results.sweep_means import ALL, figures_table
+    from narrows.results.metric_names import ALL
+    from narrows.results.sweep_means import figures_table
     from narrows.results.sweep_text import sweep_text
     from narrows.sweeps import (
         Progress,

@@ -85,7 +85,8 @@ def command(
     """Draw a figure of a sweep against a key: means over the seeds with 95 % intervals."""
     from narrows.report import plot_sweep
     from narrows.results import Sweep
-    from narrows.results.sweep_means import ALL, figures_table
+    from narrows.results.metric_names import ALL
+    from narrows.results.sweep_means import figures_table
 
     if metric == ALL:
         figures_table(Sweep.load(folder)).print(sys.stdout)

@@ -36,7 +36,7 @@ from narrows.results.emphasis import leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
 from narrows.results.intervals import newcombe, paired, prediction, welch
 from narrows.results.left_out import left_out
-from narrows.results.metric_names import nearest_metrics
+from narrows.results.metric_names import ALL, metrics_table, nearest_metrics
 from narrows.results.metrics import Metric, metrics
 from narrows.results.run import Run
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, attempts_mislead, counted
@@ -171,9 +171,16 @@ class Comparison:
         for key in keys:
             if not any(_is_named(row, key) for row in self.rows):
                 hint = nearest_metrics(key, [row.key for row in self.rows])
-                raise NarrowsError(f"metric {key[:100]}: there is none; hint: {hint}")
+                raise NarrowsError(
+                    f'metric {key[:100]}: there is none; hint: {hint}; --metric "{ALL}" lists all'
+                )
         rows = tuple(row for row in self.rows if any(_is_named(row, key) for key in keys))
         return replace(self, rows=rows)
+
+    def figures_table(self) -> TextTable:
+        """All figures, for people: paths, words, units."""
+        known = [(row.key, f"{row.section}: {row.name}", row.unit) for row in self.rows]
+        return metrics_table("; ".join(group.label for group in self.groups), known)
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What to say where a figure is asked for that there is not: those that may be meant."""
+"""The names of figures: a list of all, and those that a wrong name may mean."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ import difflib
 import re
 from collections.abc import Sequence
 
-__all__ = ["PARTS", "nearest_metrics"]
+from narrows.results.text import TextTable
+
+__all__ = ["ALL", "PARTS", "metrics_table", "nearest_metrics"]
+
+ALL = "?"
+"""Asked for instead of a figure: a list of all."""
 
 PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
 """Parts of a path that say that a figure is of a part of the run."""
 
 _MOST = 6
+
+
+def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
+    """Figures for people: paths, words, units."""
+    # Of a figure without words, the name is the path again.
+    rows = [(key, name if name not in key else "", unit) for key, name, unit in known]
+    return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
 
 
 def nearest_metrics(name: str, known: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.intervals import within
-from narrows.results.metric_names import PARTS, nearest_metrics
+from narrows.results.metric_names import ALL, PARTS, metrics_table, nearest_metrics
 from narrows.results.metrics import metrics
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
@@ -25,7 +25,6 @@ from narrows.results.sweep_table import figures
 from narrows.results.text import TextTable
 
 __all__ = [
-    "ALL",
     "Figure",
     "Point",
     "figure_named",
@@ -34,9 +33,6 @@ __all__ = [
     "is_seedless",
     "points",
 ]
-
-ALL = "?"
-"""Asked for instead of a figure: a list of all."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +122,7 @@ def figures_table(sweep: Sweep) -> TextTable:
         raise NarrowsError(
             f"{sweep.folder or sweep.name}: no run is complete: there are no figures"
         )
-    # Of a figure without words, the name is the path again.
-    rows = [(f.key, f.name if f.name not in f.key else "", f.unit) for f in known.values()]
-    return TextTable(f"{sweep.name}: figures", ("figure", "in words", "unit"), [("", rows)])
+    return metrics_table(sweep.name, [(f.key, f.name, f.unit) for f in known.values()])
 
 
 def points(sweep: Sweep, figure: Figure) -> list[Point]:
