@@ -218,15 +218,15 @@ def test_the_terminal_shows_the_papers_tables() -> None:
 
 
 def test_results_without_other_choices_say_so(tmp_path: Path) -> None:
-    # What the READMEs say: "without other choices, so that nothing depends".
+    # What the READMEs say: "without other choices, so no claim gets the verdict depends".
     for rows, told in (((), True), (PAPER.rows[:1], False)):
         outcome = reproduce(PAPER, rows=rows, seeds=3, execute=pretend)
         text = io.StringIO()
         print_outcome(outcome, text)
-        assert ("so that nothing depends" in " ".join(text.getvalue().split())) is told
+        assert ("so no claim gets the verdict depends" in " ".join(text.getvalue().split())) is told
         write([outcome], tmp_path / str(told))
         html = (tmp_path / str(told) / "report.html").read_text(encoding="utf-8")
-        assert ("so that nothing depends" in html) is told
+        assert ("so no claim gets the verdict depends" in html) is told
 
 
 def test_ids_are_checked() -> None:

@@ -147,9 +147,9 @@ def without_rows(outcome: Outcome) -> str:
     if outcome.rows or not choices:
         return ""
     return (
-        f"Without the paper's {choices} other choices (sensitivity rows), so that nothing depends: "
-        "a verdict here may be firmer than that of the full run, without --quick and "
-        "--no-sensitivity."
+        f"The paper's {choices} other choices (sensitivity rows) were not run, so no claim gets the "
+        "verdict depends. Verdicts here may be firmer than those of the full run, without --quick "
+        "and --no-sensitivity."
     )
 
 

@@ -65,7 +65,8 @@ def _counts(result: Entry) -> str:
     paper = result["papers"][0]
     rows = len(paper["sensitivity_rows"])
     many = "choice" if rows == 1 else "choices"
-    tried = f"{rows} other {many}" if rows else "without other choices, so that nothing depends"
+    without = "without other choices, so no claim gets the verdict depends"
+    tried = f"{rows} other {many}" if rows else without
     return f"{len(verdicts)} figures, {paper['seeds']} seeds, {tried}: {counts}.\n"
 
 
