@@ -142,14 +142,14 @@ def verdict_counts(outcome: Outcome) -> str:
 
 
 def without_rows(outcome: Outcome) -> str:
-    """What a reader must know where no other choices were run; empty where some were."""
+    """A warning that no other choices were run; empty if some were."""
     choices = len(outcome.paper.rows)
     if outcome.rows or not choices:
         return ""
     return (
-        f"The paper's {choices} other choices (sensitivity rows) were not run, so no claim gets the "
-        "verdict depends. Verdicts here may be firmer than those of the full run, without --quick "
-        "and --no-sensitivity."
+        f"The paper's {choices} other choices (sensitivity rows) were not run, so no claim gets "
+        "the verdict depends. Verdicts here may be firmer than those of the full run, without "
+        "--quick and --no-sensitivity."
     )
 
 
