@@ -17,6 +17,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from narrows.probe.plan import ROUNDS
 from narrows.probe.whole_ratio import NEAR_MS, whole_ratio
 
 __all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
@@ -38,9 +39,6 @@ a connection slot waits for another client's idle time-out, which is 100 ms and 
 ACCIDENT = 0.05
 """What happens more rarely than this by chance is no accident."""
 
-
-ENOUGH = 10
-"""Rounds that a probe asks by default."""
 
 MOST_ROUNDS = 100
 """Rounds beyond which nobody asks only to decide between two verdicts."""
@@ -153,12 +151,12 @@ class Evidence:
         return chance < ACCIDENT
 
     def rounds_that_tell(self) -> int | None:
-        """Rounds after which `answers_late` would say so if all goes on alike; None: no number.
+        """Rounds after which `answers_late` would be true if all goes on alike; None: no number.
 
-        A round has a query over TCP. Fewer than `ENOUGH` are not worth asking for.
+        A round has one query over TCP. A hint to ask fewer rounds than the default would be odd.
         """
         asked = len(self.tcp)
-        for rounds in range(max(ENOUGH, asked + 1), MOST_ROUNDS + 1):
+        for rounds in range(max(ROUNDS, asked + 1), MOST_ROUNDS + 1):
             if self._would_be_late(rounds / asked):
                 return rounds
         return None
