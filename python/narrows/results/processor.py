@@ -78,8 +78,8 @@ def _draw_load(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 PROCESSOR = Record(
     table=Table(
         "processor",
-        "what a node's packets have cost the guest's processor until a sample; nodes whose queues "
-        "are monitored, in guests that `narrows kernel prepare` built",
+        "what a node's packets have cost the guest's processor until a sample; there are rows for "
+        "nodes with a monitored queue, in guests that `narrows kernel prepare` built",
         (
             Column("t_s", "f64", "s", "When, by the run's clock."),
             Column("node", "string", "", "Whose packets."),
@@ -113,8 +113,8 @@ PROCESSOR = Record(
             y="load, % of a core",
             caption=(
                 "Measured: the time that this machine computed for a node's packets, over the "
-                "run's time. Without a network card's interrupts, and the meter's own two looks at "
-                "the clock included."
+                "run's time. This leaves out a network card's interrupts and includes the meter's "
+                "own two readings of the clock."
             ),
             says=_load_says,
             draw=_draw_load,
