@@ -89,8 +89,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with tables vary, variants and set, and seeds. --vary and --variant "
-            "add to it; what --set, --seeds and a variant of the same name say replaces its own.",
+            help="A TOML file with the tables vary, variants and set, and with seeds. --vary and "
+            "--variant add to it; --set, --seeds and a variant of the same name replace its parts.",
             show_default=False,
         ),
     ] = None,
