@@ -99,7 +99,7 @@ bench-disciplines: setup ## Cost of a packet in B1 with each discipline against 
 bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 to 100,000 flows
 	$(BIN)/python benchmarks/bench_queues.py
 
-bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes; BUDGET=55: 55 minutes of it, RESUME=1: goes on)
+bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: the rest of an unfinished one)
 	$(BIN)/python benchmarks/bench_gateway.py
 
 bench-import: setup ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)

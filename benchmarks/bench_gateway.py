@@ -100,7 +100,7 @@ def arguments() -> argparse.Namespace:
         "--out",
         type=Path,
         default=Path(out) if out else None,
-        help="the folder for the results; one of an unfinished bench is gone on with",
+        help="the folder for the results; if it holds an unfinished bench, go on with that",
     )
     parser.add_argument(
         "--resume",
@@ -113,7 +113,7 @@ def arguments() -> argparse.Namespace:
         type=float,
         default=os.environ.get("BUDGET", "0"),
         metavar="MINUTES",
-        help="begin no round that would not be over by then; --resume goes on",
+        help="begin no round that would end later; --resume goes on",
     )
     parser.add_argument(
         "--servers",
@@ -186,12 +186,12 @@ def facts(form: plan.Form, names: list[str], programs: Programs) -> dict[str, An
 
 
 def check_sum(program: Path | None) -> str | None:
-    """The start of a program's SHA-256: builds of one version differ."""
+    """The first digits of a program's SHA-256: builds of one version differ."""
     return None if program is None else hashlib.sha256(program.read_bytes()).hexdigest()[:12]
 
 
 def command(options: argparse.Namespace, folder: Path) -> str:
-    """What measures the rest."""
+    """The command line that measures the rest."""
     words = {"QUICK": "1" if options.quick else "", "ROUNDS": options.rounds or ""}
     words |= {"INTERVAL": f"{options.interval:g}" if options.interval else ""}
     if options.servers != list(servers.SERVERS):

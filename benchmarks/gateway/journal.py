@@ -2,11 +2,11 @@
 
 Each step (a round of a part, or what is done once) is one line of JSON, appended and synced when
 the step is over. A process that is killed therefore loses only the step under way, and the next
-sitting goes on behind the last whole line. The first line says of what the bench is: a folder with
-another form, program, server or machine is refused, because its rounds must not be mixed with ours.
-The file goes when the bench is finished.
+sitting goes on behind the last whole line. The first line describes the bench. A folder of a bench
+with another form, program, server or machine is refused, because its rounds must not be mixed with
+ours. `finish` removes the file.
 
-A lock on the file keeps a second process away; it goes with the process, whatever ends that.
+A lock on the file keeps a second process away. The kernel drops it when the process ends.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Journal:
 
     @property
     def sittings(self) -> list[Sitting]:
-        """Those in which a step was measured; at least one, the first."""
+        """The sittings that measured a step; if none did, the last."""
         ends = [sitting.start_s for sitting in self._sittings[1:]] + [float("inf")]
         found = [
             sitting
@@ -181,7 +181,7 @@ class Journal:
 
     @property
     def processes(self) -> list[int]:
-        """Of all sittings, also of those that measured nothing."""
+        """Process numbers of all sittings, also of those that measured nothing."""
         return [sitting.pid for sitting in self._sittings]
 
     def _lock(self) -> None:
@@ -280,7 +280,7 @@ OPTIONS = (
 """Facts that follow from the command line."""
 
 PROGRAMS = ("gateway program", "generator program")
-"""Facts that follow from a build: the starts of check sums."""
+"""Facts that follow from a build: the first digits of checksums."""
 
 
 def unfinished(folder: Path) -> bool:

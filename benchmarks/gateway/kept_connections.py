@@ -26,14 +26,14 @@ between turns, and then something else stands before the server:
 The connections open before the gateway comes; with `--handed-over`, behind it, so that it answers
 their first queries and gives them to the kernel then.
 
-dnsperf and the server fall into a step with each other, which changes from turn to turn, and with
-it how many frames the receiving thread finds at once. Each wait for more costs. So a ratio is also
+dnsperf and the server fall into a rhythm, which changes from turn to turn. It decides how many
+frames the receiving thread finds at once, and each wait for more costs time. So each ratio is also
 given `at_equal_waits`: as it would be if both turns of a round had as many waits a query.
 
-What the programs take themselves the kernel says (`kernel.bpf_stats_enabled`): `us_a_run` has it
-for each, in microseconds a run, as medians. The counting costs time of its own. So the gateway has
-further turns for it, `counted`, which no ratio is made of; and with `--load passed`,
-`inactive_us_a_run` has what is counted of programs that do nothing.
+The kernel measures how long each program runs (`kernel.bpf_stats_enabled`): `us_a_run` has the
+median for each, in microseconds a run. Measuring costs time of its own. So the gateway has further
+turns for it, `counted`, which enter no ratio; and with `--load passed`, `inactive_us_a_run` has the
+same of programs that do nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ IN_TURN = Path(__file__).with_name("in_turn.py")
 
 
 def dnsperf(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> list[str]:
-    """Its command line."""
+    """The command line of dnsperf."""
     return [
         *("chrt", "-f", "1", "dnsperf", "-m", transport, "-s", bed.link.server, "-d", str(names)),
         *("-c", str(CONNECTIONS), "-q", str(IN_FLIGHT), "-l", str(seconds)),

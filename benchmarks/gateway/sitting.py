@@ -1,7 +1,8 @@
 """One sitting of a bench: the steps that earlier sittings left, in the plan's order.
 
-A step is what must not be split: a round of a part, whose ratios are what the bench is for, or what
-is looked at once (what the gateway does, memory). One that was interrupted is measured again.
+A step must not be split. It is a round of a part, because arms are compared within a round, or
+something that is measured once (what the gateway does, memory). A step that was interrupted is
+measured again.
 """
 
 from __future__ import annotations

@@ -29,16 +29,16 @@ class Turn:
 
     queries: int
     kernel_us: float
-    """The thread that receives."""
+    """Of the thread that receives."""
     server_us: float
-    """The server, with what the kernel does in its system calls."""
+    """Of the server, with what the kernel does in its system calls."""
     gateway_us: float
     happened: dict[str, float]
-    """How often a query (`happenings`)."""
+    """How often each of `happenings` came, per query."""
 
     @property
     def us(self) -> float:
-        """All of it."""
+        """The whole cost."""
         return self.kernel_us + self.server_us + self.gateway_us
 
 
@@ -56,18 +56,18 @@ def measure(bed: Bed, switches: Switches, load: Callable[[], int]) -> Turn:
 
 
 SEGMENTS = {"segments_in": "InSegs", "segments_out": "OutSegs", "segments_again": "RetransSegs"}
-"""Our names for those of /proc/net/snmp."""
+"""Our names for counters of /proc/net/snmp."""
 
 
 def happenings(bed: Bed) -> dict[str, int]:
-    """What was counted in the server's namespace until now.
+    """The counters of the server's namespace.
 
     frames_in       that came to the interface
     segments_in     that came to the kernel's TCP: several frames, where GRO joined them
     segments_out    that the kernel's TCP sent, counted as the frames that they become
     segments_again  of them, sent again
     receiver_waits  how often the receiving thread had no more to do, and waited
-    server_waits    the same of the server
+    server_waits    how often the server's threads had no more to do, and waited
     """
     net = PROC / str(bed.server.process.pid) / "net"
     names, values = (
@@ -131,8 +131,8 @@ def behind(program: Path, **settings: object) -> Before:
 class Kept:
     """dnsperf with connections that stay open from one turn to the next.
 
-    It is stopped between turns, so that they begin alike: it and the server fall into step with
-    each other, and in which step they are decides how many queries come at once.
+    It is stopped between turns, so that all turns begin alike: dnsperf and the server fall into a
+    rhythm, which decides how many queries come at once.
     """
 
     def __init__(self, command: list[str], bed: Bed) -> None:
