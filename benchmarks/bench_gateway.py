@@ -178,14 +178,14 @@ def facts(form: plan.Form, names: list[str], programs: Programs) -> dict[str, An
         "looks": form.looks,
         "seed": SEED,
         "narrows": narrows.__version__,
-        "gateway program": check_sum(programs.gateway),
-        "generator program": check_sum(programs.dnsload),
+        "gateway program": checksum(programs.gateway),
+        "generator program": checksum(programs.dnsload),
         **{name: machine[name] for name in ("kernel", "machine", "processor")},
         **machine["servers"],
     }
 
 
-def check_sum(program: Path | None) -> str | None:
+def checksum(program: Path | None) -> str | None:
     """The first digits of a program's SHA-256: builds of one version differ."""
     return None if program is None else hashlib.sha256(program.read_bytes()).hexdigest()[:12]
 

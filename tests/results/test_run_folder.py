@@ -188,12 +188,12 @@ def test_folders_without_a_run_are_one_line(tmp_path: Path) -> None:
         Run.load(tmp_path / "file")
 
 
-@pytest.mark.parametrize("checked", [True, False], ids=["with check sums", "without"])
+@pytest.mark.parametrize("checked", [True, False], ids=["with checksums", "without"])
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_a_damaged_table_is_one_line(run: Run, tmp_path: Path, name: str, checked: bool) -> None:
     run.save(tmp_path / "a")
     if not checked:
-        forget_check_sums(tmp_path / "a")
+        forget_checksums(tmp_path / "a")
     path = tmp_path / "a" / f"{name}.parquet"
     whole = path.read_bytes()
     for damaged in (b"", b"PAR1", whole[:-1], whole[: len(whole) // 2], b"x" * 1000, whole[8:]):
@@ -218,7 +218,7 @@ def test_a_flipped_byte_is_found(run: Run, tmp_path: Path) -> None:
 
 def test_foreign_tables_are_one_line(run: Run, tmp_path: Path) -> None:
     run.save(tmp_path / "a")
-    forget_check_sums(tmp_path / "a")
+    forget_checksums(tmp_path / "a")
     path = tmp_path / "a" / "links.parquet"
     links = run.links
     foreign = {
@@ -236,7 +236,7 @@ def test_foreign_tables_are_one_line(run: Run, tmp_path: Path) -> None:
         assert_one_line(caught.value)
 
 
-def forget_check_sums(path: Path) -> None:
+def forget_checksums(path: Path) -> None:
     document = json.loads((path / RUN_FILE).read_text())
     del document["files"]
     (path / RUN_FILE).write_text(json.dumps(document))

@@ -80,7 +80,7 @@ def write(
 
     Args:
         folder: Where; it must not hold anything yet.
-        document: What run.json says, without the tables' sizes and check sums.
+        document: What run.json says, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         captures: pcapng files by link.
         schema: The tables that there are; a bench has others than a scenario.
@@ -119,7 +119,7 @@ def renew(
 
     Args:
         folder: Where; it exists, and may hold a run and other files.
-        document: What run.json says, without the tables' sizes and check sums.
+        document: What run.json says, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         schema: The tables that there are.
 
@@ -308,7 +308,7 @@ def _write_files(
     tables: Mapping[str, pl.DataFrame],
     schema: Mapping[str, Table],
 ) -> None:
-    """The tables, and run.json with their sizes and check sums."""
+    """The tables, and run.json with their sizes and checksums."""
     files = {}
     for table in schema.values():
         data = parquet(tables[table.name])

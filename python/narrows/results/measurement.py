@@ -152,7 +152,7 @@ class Measurement:
         return replace(self, folder=path)
 
     def document(self) -> dict[str, Any]:
-        """What run.json says (there, the tables' sizes and check sums follow): JSON values."""
+        """What run.json says (there, the tables' sizes and checksums follow): JSON values."""
         return {
             "format": FORMAT,
             "narrows": self.narrows,

@@ -159,7 +159,7 @@ class Run:
         return saved
 
     def document(self) -> dict[str, Any]:
-        """What run.json says (there, the tables' sizes and check sums follow): JSON values."""
+        """What run.json says (there, the tables' sizes and checksums follow): JSON values."""
         return {
             "format": FORMAT,
             "narrows": self.narrows,
