@@ -41,7 +41,10 @@ ROUTED = DIRECT.replace('sender = "a"', 'sender = "host"').replace(
 
 def test_a_sender_at_the_bottleneck_is_named() -> None:
     (found,) = get("kernel").differences(Scenario.parse(DIRECT))
-    assert found.startswith("up: a sends into the slowest link itself")
+    assert found.startswith("up: a sends directly into the slowest link")
+    both = DIRECT.replace('sender = "a"\nreceiver = "b"', 'pairs = [["a", "b"], ["b", "a"]]')
+    (found,) = get("kernel").differences(Scenario.parse(both))
+    assert found.startswith("up: a, b send directly into the slowest link")
     assert not get("kernel").differences(Scenario.parse(ROUTED))
     assert not get("kernel").differences(dumbbell())
     assert not get("sim").differences(Scenario.parse(DIRECT))
@@ -51,7 +54,7 @@ def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path = tmp_path / "direct.toml"
     path.write_text(DIRECT, encoding="utf-8")
     assert main(["check", str(path), "--backend", "kernel-virtual"]) == 0
-    assert "take care: up: a sends into the slowest link itself" in capsys.readouterr().out
+    assert "take care: up: a sends directly into the slowest link" in capsys.readouterr().out
     assert main(["check", str(path)]) == 0
     assert "take care" not in capsys.readouterr().out
 

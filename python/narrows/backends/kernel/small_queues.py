@@ -1,4 +1,4 @@
-"""Senders whose own link is the bottleneck: Linux's TCP keeps its own queue small there.
+"""Senders whose own link is the bottleneck: Linux's TCP keeps the queue there small.
 
 `tcp_small_queue_check` (net/ipv4/tcp_output.c, Linux 6.1) lets a connection have two segments in
 its host's queues and devices, or as many as it sends in a millisecond. The simulator's hosts have
@@ -18,11 +18,11 @@ Plan = Mapping[str, Any]
 
 
 def small_queues(plan: Plan) -> Iterator[str]:
-    """A sentence for each group of which a sender's own link is its path's slowest.
+    """A sentence for each group with a sender whose own link is the slowest of its path.
 
     Args:
-        plan: What would be run. Groups whose connections have their data in one direction are
-            looked at (`bulk`, `once`, `on-off`, `ftp`).
+        plan: What would be run. Only groups whose connections send data in one direction count
+            (`bulk`, `once`, `on-off`, `ftp`).
     """
     for application in plan["applications"]:
         ((_, kind),) = application["kind"].items()
@@ -36,10 +36,11 @@ def small_queues(plan: Plan) -> Iterator[str]:
             if _slow_at_its_start(plan, plan["paths"][number]["links"])
         }
         if hosts:
+            send = "sends" if len(hosts) == 1 else "send"
             yield (
-                f"{application['name']}: {', '.join(sorted(hosts))} sends into the slowest link "
-                "itself, where Linux keeps TCP's queue small and the simulator does not; "
-                "put a router between them to compare the two"
+                f"{application['name']}: {', '.join(sorted(hosts))} {send} directly into the "
+                "slowest link, where Linux keeps TCP's queue small and the simulator does not; "
+                "hint: to compare the two, put a router between the sender and that link"
             )
 
 
