@@ -15,7 +15,7 @@ import polars as pl
 
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 
-__all__ = ["FACTS", "figures", "sweep_table"]
+__all__ = ["FACTS", "figures", "figures_or_null", "sweep_table"]
 
 FACTS = ("seed", "status", "stopped", "message", "end_s", "events", "run")
 """Columns that say which run a row is, and how it ended."""
@@ -51,15 +51,27 @@ def figures(summary: Mapping[str, Any]) -> dict[str, float]:
         >>> figures({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
         {'dns.queries': 3.0, 'dns.interval_percent.low': 90.0, 'dns.interval_percent.high': 95.0}
     """
-    found: dict[str, float] = {}
+    return {path: value for path, value in figures_or_null(summary).items() if value is not None}
+
+
+def figures_or_null(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """The numbers of a summary by their path, and None where a figure is null.
+
+    Examples:
+        >>> figures_or_null({"dns": {"queries": 0, "note": "text", "response_median_ms": None}})
+        {'dns.queries': 0.0, 'dns.response_median_ms': None}
+    """
+    found: dict[str, float | None] = {}
     _collect("", summary, found)
     return found
 
 
-def _collect(path: str, value: Any, found: dict[str, float]) -> None:
+def _collect(path: str, value: Any, found: dict[str, float | None]) -> None:
     kind = type(value)
     if kind is float or kind is int:
         found[path] = float(value)
+    elif value is None:
+        found[path] = None
     elif isinstance(value, dict):
         for key, inner in value.items():
             _collect(f"{path}.{key}" if path else key, inner, found)

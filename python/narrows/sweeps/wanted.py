@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.metric_names import nearest_metrics
 from narrows.results.metrics import declared
 from narrows.results.sweep_run import Axis, canonical
+from narrows.results.sweep_table import figures_or_null
 
 __all__ = ["Wanted"]
 
@@ -38,7 +39,7 @@ class Wanted:
             return
         summary = row["summary"] or {}
         self._nothing_happened |= None in summary.values()
-        self._paths.update(dict.fromkeys(_paths("", summary)))
+        self._paths.update(dict.fromkeys(figures_or_null(summary)))
         values = zip(self._axes, row["values"], strict=True)
         self._awaited -= {(axis.key, canonical(value)) for axis, value in values}
         if not self._awaited:
@@ -55,16 +56,3 @@ class Wanted:
             return
         hint = nearest_metrics(name, known)
         raise NarrowsError(f"metric {name[:100]}: there is none; hint: {hint}")
-
-
-def _paths(path: str, value: Any) -> Iterator[str]:
-    """The paths of all figures, of those without a value too."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _paths(f"{path}.{key}" if path else str(key), inner)
-    elif isinstance(value, list):
-        ends = ("low", "high") if "interval" in path.rpartition(".")[2] else ()
-        for number, inner in enumerate(value):
-            yield from _paths(f"{path}.{ends[number] if ends else number + 1}", inner)
-    elif not isinstance(value, str):
-        yield path
