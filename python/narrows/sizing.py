@@ -28,7 +28,7 @@ RING_PACKET = 1406.25
 _PROBABILITY = 0.1
 _MOST = 2**32 - 1
 _MOST_APART = math.ceil(_PROBABILITY * 2**31) - 1
-"""Bytes between RED's thresholds: beyond, tc(8) computes no probability for each byte of them."""
+"""The most bytes between RED's thresholds: beyond, tc(8) computes no probability for each byte."""
 _TC_RATES = (8, 8 * _MOST)
 """Bits per second that tc(8) takes as RED's bandwidth: 32 bits of bytes, and not none."""
 

@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
 
 
 def nothing_to_say(_scenario: Scenario) -> Sequence[str]:
-    """Of a backend that does every scenario as the others do."""
+    """The `differences` of a backend that runs every scenario as the simulator does."""
     return ()
 
 
@@ -74,8 +74,8 @@ class Backend:
     """Every key of a scenario that it cannot honour. Nothing is ever ignored quietly: what a
     backend does not do it names here, and `check` refuses the run."""
     differences: Callable[[Scenario], Sequence[str]] = nothing_to_say
-    """Sentences about what it does in another way than the simulator, for which a comparison of the
-    two is not meant. `narrows check` says them."""
+    """Sentences about what it does differently from the simulator in a scenario, and what would
+    mislead a comparison of the two. `narrows check` prints them."""
 
     def check(self, scenario: Scenario) -> None:
         """Makes sure that it honours all of a scenario.

@@ -47,7 +47,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Bed:
-    """A path that stands.
+    """A path that is set up.
 
     Attributes:
         client: The namespace of the clients. A probe runs in `with bed.client.inside()`.

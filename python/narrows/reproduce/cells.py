@@ -42,7 +42,7 @@ class Row:
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
     """Further settings, where keys have other names in other cells' scenarios."""
     on_kernel: bool = True
-    """Whether a kernel can have it; rows without are left out there."""
+    """Whether a kernel can run it; a run on a kernel leaves out the rows that it cannot."""
 
     @property
     def runs_again(self) -> bool:

@@ -79,7 +79,7 @@ class Paper:
     quick: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of every cell's with `--quick`."""
     on_kernel: Callable[[Cell], Mapping[str, str]] = lambda _: {}
-    """Settings on top of a cell's for a run on a kernel, where the cell has what Linux has not."""
+    """Settings that replace those of a cell that Linux does not have, for a run on a kernel."""
     recorded: Callable[[Path | None], Recorded] | None = None
     """Reads its runs from a folder, or from the one that comes with narrows, and nothing is run:
     for a paper that needs what `narrows reproduce` cannot have, such as root."""

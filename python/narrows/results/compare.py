@@ -110,15 +110,15 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """What is to be said of each group.
+        """What a reader should know of each group, in sentences.
 
-        A verdict for each figure that has an interval; not for what is the same. Of single runs,
-        which have few intervals, also how the figures differ that matter most.
+        There is a verdict for each figure that has an interval and differs. Single runs have few
+        intervals, so there is also a sentence for each of the most important figures.
         """
         return [text for n in range(1, len(self.groups)) for text in self._sentences(n)]
 
     def _sentences(self, number: int) -> list[str]:
-        """What is to be said of one group."""
+        """The sentences of one group, compared with the first."""
         found = []
         are_single = min(len(self.groups[n].runs) for n in (0, number)) == 1
         first = [row for row in self.leading if row.key != FIRST_ATTEMPT] if are_single else []

@@ -135,11 +135,11 @@ def prediction(
 ) -> tuple[float, float]:
     """Student's interval of the second mean less the first, where one of them is a single value.
 
-    The single value is taken to vary as the others do, whose spread alone is known: the interval
-    excludes zero if it is none that one more of the others would be expected to have.
+    This assumes that the single value varies as much as the others do. The interval excludes zero
+    if one more of the others would hardly have the single value.
 
     Raises:
-        ValueError: None is a single value, or the other has fewer than two.
+        ValueError: Neither has exactly one value, or the other has fewer than two.
 
     Examples:
         >>> low, high = prediction([2.5], [1.0, 2.0, 3.0])

@@ -1,4 +1,4 @@
-"""The names of figures: a list of all, and those that a wrong name may mean."""
+"""Names of figures: the list of all, and the hint for a name that is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe's verdicts, those that say the same of one server as one."""
+"""Groups a probe's verdicts: those that say the same of one server count as one."""
 
 from __future__ import annotations
 

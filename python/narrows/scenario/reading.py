@@ -44,7 +44,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def with_inline_tables(path: str | Path) -> dict[str, Any]:
-    """The same, with tables in braces as `InlineTable`.
+    """A TOML file's values, with tables in braces as `InlineTable`.
 
     Raises:
         ScenarioError: It cannot be read, or it is no TOML.

@@ -1,4 +1,4 @@
-"""Whether a sweep will have the figures that are asked for: said after its first runs."""
+"""Whether a sweep will have the figures that the user asks for, known after its first runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Wanted:
         """Looks at a run's row.
 
         Raises:
-            NarrowsError: All that could bring a figure has run, and there is none of a name.
+            NarrowsError: Everything that could bring a figure has run, and a name has no figure.
         """
         if not self._names or row["status"] != "complete":
             return
@@ -51,7 +51,7 @@ class Wanted:
         known = list(self._paths)
         if any(path == name or path.endswith(f".{name}") for path in known):
             return
-        # Another seed or value may bring what there was none of so far.
+        # Another seed or value may bring a figure that no run has had so far.
         if self._nothing_happened and name.rpartition(".")[2] in declared():
             return
         hint = nearest_metrics(name, known)

@@ -60,7 +60,7 @@ def conduct(
         way: To which kernel.
         job: What the agent is told.
         place: The run's folder.
-        core: Of the machine, where the guest computes; None: on all of them.
+        core: The number of the machine's core on which the guest computes; None: all of them.
         progress: Told how far the run is, from 0 to 1.
         interrupts: What Ctrl-C has sent.
 

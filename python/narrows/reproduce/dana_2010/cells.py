@@ -45,11 +45,11 @@ _LINUX_TCP = {
 
 
 def on_linux(cell: Cell) -> dict[str, str]:
-    """What stands for a cell's TCP and RED on Linux, which has neither OPNET's nor that of 1993.
+    """Settings for a cell on Linux, which has neither the TCP of OPNET nor the RED of 1993.
 
-    Linux's RED counts bytes: thresholds are the printed ones in packets of 1500 bytes, and a
-    `burst` of 140 packets makes tc choose a weight of 1/512. `harddrop` drops above the maximum, as
-    the paper does.
+    Linux's RED counts bytes, so the thresholds are the printed ones times 1500 bytes. A `burst` of
+    140 packets makes tc choose a weight of 1/512. With ECN, `harddrop` drops above the maximum
+    instead of marking, as the paper does.
     """
     found = {f"traffic.ftp.tcp.{key}": value for key, value in _LINUX_TCP.items()}
     if cell.name.partition("-")[0] == "tail":
