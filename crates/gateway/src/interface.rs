@@ -30,11 +30,11 @@ pub struct Interface {
 /// Why the interface cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceError {
-    /// No interface has this name. Has the nearest name, if there is any interface.
+    /// No interface has this name. Has the nearest name, if one is near.
     Unknown {
         /// The name that was asked for.
         name: String,
-        /// The nearest.
+        /// The nearest, if it may be a slip of the name.
         nearest: Option<String>,
     },
     /// The system does not tell the interface's properties.
@@ -51,7 +51,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// If there is none; names the nearest.
+    /// If there is none; names one that is near.
     #[allow(unsafe_code, reason = "the members of netdevice(7)'s union")]
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
         let Ok(index) = if_nametoindex(name) else {
@@ -155,11 +155,15 @@ pub fn namespace() -> Option<u64> {
     (result == 0).then_some(cookie)
 }
 
+/// The interface that `name` may be a slip of: at most a third of the letters are others.
 fn nearest(name: &str) -> Option<String> {
     let all = if_nameindex().ok()?;
     all.iter()
         .filter_map(|interface| interface.name().to_str().ok().map(str::to_owned))
-        .min_by_key(|other| strsim::damerau_levenshtein(other, name))
+        .map(|other| (strsim::damerau_levenshtein(&other, name), other))
+        .filter(|(slips, _)| *slips <= name.chars().count().div_ceil(3))
+        .min()
+        .map(|(_, other)| other)
 }
 
 /// Reads one property of an interface in the old way, without netlink: netdevice(7).
@@ -200,6 +204,15 @@ mod tests {
         assert!(
             error.to_string().starts_with("there is no interface \"lp\"; hint: the nearest is"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn no_interface_is_guessed_that_is_not_near() {
+        let error = Interface::find("quite-another").expect_err("there is none");
+        assert_eq!(
+            error.to_string(),
+            "there is no interface \"quite-another\"; hint: ip link shows those that exist"
         );
     }
 
