@@ -16,6 +16,7 @@ from narrows.backends.interrupts import Held, held
 from narrows.backends.kernel import kernels
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
+from narrows.backends.kernel.idle_red import idle_red
 from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
@@ -78,7 +79,7 @@ def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
 
 def differences(scenario: Scenario) -> Sequence[str]:
     """What Linux does otherwise than the simulator in a scenario."""
-    return list(small_queues(scenario.plan()))
+    return [*small_queues(scenario.plan()), *idle_red(scenario)]
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
@@ -148,6 +149,7 @@ def _run(
             *_flags(missed, lost, tables),
             *_no_cookies(job, done["applied"], place, plan),
             *small_queues(plan),
+            *idle_red(scenario),
         ],
         "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
     }

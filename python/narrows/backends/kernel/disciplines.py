@@ -9,7 +9,8 @@ differs:
 - `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` does not look
   at, so that nothing adapts.
 - A rate is a shaper above the queue, which never asks an empty queue: RED does not notice that it
-  is idle (`idles = false`), whatever the scenario says.
+  is idle (`idles = false`). Linux has no such setting: `idle_red.py` names each RED for
+  which a scenario asks for something else.
 - PIE's timer has the kernel's granularity: 15 ms become 30 at HZ 100. `jiffy` is what the kernel
   has by itself.
 """

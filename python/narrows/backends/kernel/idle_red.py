@@ -1,0 +1,57 @@
+"""RED queues whose `idles` no kernel follows: whether the average decays is not a setting of Linux.
+
+RED's idle time begins when it is asked for a packet and has none (`red_dequeue`, sch_red.c of Linux
+6.1). The shaper above it holds the link's rate and never asks an empty queue (`htb_dequeue_tree`,
+`tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands: those before the one that
+sends (`prio_dequeue`). The guest kernels have the same shapers, that of 2010 included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narrows.scenario import Scenario
+
+__all__ = ["idle_red"]
+
+
+def idle_red(scenario: Scenario) -> Iterator[str]:
+    """A sentence for each RED whose `idles` is given and differs from what a kernel does.
+
+    Args:
+        scenario: What would be run. A default is not named: it asks for nothing.
+    """
+    for link in scenario.links:
+        for way in ("forward", "backward"):
+            direction = link.direction(way)
+            for place, red, asked in _reds(direction.queue, "queue", asked=False):
+                where = f"{direction.name}: {place}.idles"
+                if "idles" not in red.model_fields_set:
+                    continue
+                if asked:
+                    yield (
+                        f"{where} is not followed: on a kernel, RED in a band notices that it is "
+                        "idle when a later band sends, and only then; hint: leave idles out"
+                    )
+                elif red.idles:
+                    yield (
+                        f"{where} = true is not followed: on a kernel, the shaper above RED never "
+                        "asks an empty queue, so the average does not decay while it is empty; "
+                        "hint: idles = false makes the simulator do the same"
+                    )
+
+
+def _reds(queue: Any, place: str, *, asked: bool) -> Iterator[tuple[str, Any, bool]]:
+    """Every RED in a queue: where it is, its settings, and whether it is asked while empty."""
+    if queue.kind == "red":
+        yield place, queue, asked
+    elif queue.kind == "classes":
+        for number, entry in enumerate(queue.classes):
+            yield from _reds(entry.queue, f"{place}.classes[{number}].queue", asked=False)
+    elif queue.kind == "prio":
+        last = len(queue.bands) - 1
+        for number, band in enumerate(queue.bands):
+            inner = f"{place}.bands[{number}].queue"
+            yield from _reds(band.queue, inner, asked=asked or number < last)
