@@ -108,6 +108,22 @@ def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
     assert np.isnan(told["cpu_late"])
 
 
+def test_the_rate_and_the_threshold_are_those_of_the_run() -> None:
+    """Half the rate, and 30 packets instead of 25."""
+    cell = PAPER.cell("red")
+    other = {"links.ds1.rate": "772 kbit/s", "links.ds1.forward.queue.min": "45000 B"}
+    given = {**cell.set, **PAPER.on_kernel(cell), **other, "duration": "200 s"}
+    result = run(Scenario.load(FOLDER / cell.scenario, set=given))
+    passed = result.queues.filter(pl.col("average_bytes") > 30 * 1500)["t_s"].min()
+    known = measure(result)
+    assert known["average_s"] == passed
+    hidden = result.queues.with_columns(pl.lit(None, pl.Float64).alias("sojourn_mean_ms"))
+    told = measure(replace(result, tables={**result.tables, "queues": hidden}))
+    # Two packets of 1500 bytes take 31 ms.
+    assert told["delay"] == pytest.approx(known["delay"], abs=31.0)
+    assert told["delay"] > 300
+
+
 def test_orders_are_differences() -> None:
     more = claim("D4", "total drops", "Drop Tail less RED")
     assert more.measure({"tail": Measured({"drops": 9.0}), "red": Measured({"drops": 4.0})}) == 5.0

@@ -8,6 +8,14 @@ SCENARIO = "ds1.toml"
 
 LIMIT = 100
 """Packets, as printed."""
+MINIMUM, MAXIMUM = 25.0, 75.0
+"""RED's thresholds in packets, as printed."""
+WEIGHT = 1.0 / 512.0
+"""Of a packet in RED's average, as printed."""
+MAX_P = 0.1
+"""RED's probability at the maximum, as printed."""
+PACKET_BYTES = 1500
+"""Of a full segment with its headers: the scenario's MSS and 40 bytes."""
 
 QUEUES = ("tail", "red", "ecn")
 TITLES = {"tail": "Drop Tail", "red": "RED", "ecn": "RED+ECN"}
@@ -23,8 +31,8 @@ def tail(limit: int) -> dict[str, str]:
 def red(limit: int, *, ecn: bool = False) -> dict[str, str]:
     """RED at router A with the printed parameters, which do not follow the limit."""
     text = (
-        f'{{ kind = "red-1993", limit = {limit}, min = 25.0, max = 75.0, '
-        f"weight = 0.001953125, max_p = 0.1, ecn = {str(ecn).lower()} }}"
+        f'{{ kind = "red-1993", limit = {limit}, min = {MINIMUM}, max = {MAXIMUM}, '
+        f"weight = {WEIGHT}, max_p = {MAX_P}, ecn = {str(ecn).lower()} }}"
     )
     return {"links.ds1.forward.queue": text, **(_ECN if ecn else {})}
 
@@ -48,17 +56,21 @@ def on_linux(cell: Cell) -> dict[str, str]:
     """Settings for a cell on Linux, which has neither the TCP of OPNET nor the RED of 1993.
 
     Linux's RED counts bytes, so the thresholds are the printed ones times 1500 bytes. A `burst` of
-    140 packets makes tc choose a weight of 1/512. With ECN, `harddrop` drops above the maximum
+    140 packets makes tc choose the printed weight. With ECN, `harddrop` drops above the maximum
     instead of marking, as the paper does.
     """
     found = {f"traffic.ftp.tcp.{key}": value for key, value in _LINUX_TCP.items()}
     if cell.name.partition("-")[0] == "tail":
         return found
-    limit = 1500 * (SMALL_LIMIT if cell.name.endswith("-small") else LIMIT)
+    limit, low, high = (
+        f"{round(PACKET_BYTES * packets)} B"
+        for packets in (SMALL_LIMIT if cell.name.endswith("-small") else LIMIT, MINIMUM, MAXIMUM)
+    )
     ecn = str(cell.name == "ecn").lower()
     found["links.ds1.forward.queue"] = (
-        f'{{ kind = "red", limit = "{limit} B", min = "37500 B", max = "112500 B", '
-        f'avpkt = "1500 B", burst = 140, probability = 0.1, ecn = {ecn}, harddrop = {ecn} }}'
+        f'{{ kind = "red", limit = "{limit}", min = "{low}", max = "{high}", '
+        f'avpkt = "{PACKET_BYTES} B", burst = 140, probability = {MAX_P}, ecn = {ecn}, '
+        f"harddrop = {ecn} }}"
     )
     return found
 

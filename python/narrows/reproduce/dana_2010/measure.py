@@ -12,15 +12,18 @@ time at router A, where the simulator has a model.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from narrows.reproduce.claims import Measured, Series
+from narrows.reproduce.dana_2010.cells import WEIGHT
 from narrows.results.processor import processor_load
 from narrows.results.router_cpu import COSTS, router_cpu
+from narrows.scenario.amounts import DataRate, DataSize
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
 QUEUE = "ds1.forward"
 RETURNING = "ds1.backward"
 ROUTER = "A"
-RATE_BIT_S = 1.544e6
-"""Of the DS1 link."""
+LINK, _, WAY = QUEUE.partition(".")
 
 LOADED_S = 100.0
 """From here on there is load."""
@@ -43,11 +45,6 @@ SECOND_MINUTE_S = 120.0
 """When the paper's RED starts to drop, and its Drop Tail does not yet."""
 AROUND_S = 15.0
 """So long before and after the first drop, the processor is looked at."""
-MINIMUM_PACKETS = 25.0
-"""RED's minimum threshold."""
-PACKET_BYTES = 1500.0
-WEIGHT = 1.0 / 512.0
-"""Of a packet in RED's average."""
 
 COST_VARIANTS = {
     "": COSTS,
@@ -63,15 +60,15 @@ def measure(run: Run) -> Measured:
     """The figures and curves of one run.
 
     `values`: `full_s` (when the queue first overflowed; NaN: never), `first_drop_s`, `average_s`
-    (when RED's average passed 25 packets); `buffer` (packets, mean), `buffer_full` (the same from
-    156 to 192 s), `buffer_deviation` (of its means over a second), `buffer_low` (the lowest of
-    these in the minute after 192 s); `delay`, `delay_early`, `delay_late` (ms, means); `variation`
-    (ms squared: variance of the delay about its mean in that part) and `jitter` (ms: mean change
-    between samples), each also `_early` and `_late`; `drops`, `marks`; `utilisation` (percent);
-    `cpu_before` and `cpu_after` the first drop (percent; with other costs under a suffix, where it
-    is a model), `cpu_second` (from the second minute to 156 s) and `cpu_late` (NaN: a kernel
-    without a meter); `drops_follow_share`
-    (correlation, over connections, of retransmissions with what the receiver got).
+    (when RED's average passed its minimum threshold); `buffer` (packets, mean), `buffer_full` (the
+    same from 156 to 192 s), `buffer_deviation` (of its means over a second), `buffer_low` (the
+    lowest of these in the minute after 192 s); `delay`, `delay_early`, `delay_late` (ms, means);
+    `variation` (ms squared: variance of the delay about its mean in that part) and `jitter` (ms:
+    mean change between samples), each also `_early` and `_late`; `drops`, `marks`; `utilisation`
+    (percent); `cpu_before` and `cpu_after` the first drop (percent; with other costs under a
+    suffix, where it is a model), `cpu_second` (from the second minute to 156 s) and
+    `cpu_late` (NaN: a kernel without a meter); `drops_follow_share` (correlation, over connections,
+    of retransmissions with what the receiver got).
 
     `curves`, against seconds: `buffer` (packets), `delay` and `variation` (running averages, ms and
     ms squared), `drops` (packets a second), `utilisation` (percent), `cpu` (percent).
@@ -85,7 +82,7 @@ def measure(run: Run) -> Measured:
         raise RuntimeError(f"{QUEUE} was not monitored")
     times = _floats(samples, "t_s")
     backlog = _floats(samples, "backlog_packets")
-    delay = _delays(samples)
+    delay = _delays(run, samples)
     sent = np.diff(_floats(samples, "sent_packets"), prepend=0.0)
     drops = sum(
         (_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced")),
@@ -101,7 +98,7 @@ def measure(run: Run) -> Measured:
     values = {
         "full_s": _first(times, _floats(samples, "dropped_overflow") > 0),
         "first_drop_s": first_drop,
-        "average_s": _first(times, _averages_of_red(run, samples) > MINIMUM_PACKETS),
+        "average_s": _average_s(run, samples),
         "drops": float(drops[-1]),
         "marks": float(marks[-1]),
         "buffer": float(np.mean(backlog[parts[""]])),
@@ -139,23 +136,39 @@ def measure(run: Run) -> Measured:
     return Measured(values, curves)
 
 
-def _delays(samples: pl.DataFrame) -> Floats:
+def _link(run: Run) -> Mapping[str, Any]:
+    """The DS1 link as the run's scenario has it."""
+    found: Mapping[str, Any]
+    (found,) = (link for link in run.scenario["links"] if link["name"] == LINK)
+    return found
+
+
+def _delays(run: Run, samples: pl.DataFrame) -> Floats:
     """Of each sample: the delay of packets in milliseconds."""
     told = _floats(samples, "sojourn_mean_ms")
     if not np.isnan(told).all():
         return told
-    return _floats(samples, "backlog_bytes") * 8e3 / RATE_BIT_S
+    return _floats(samples, "backlog_bytes") * 8e3 / DataRate(_link(run)["rate"])
 
 
-def _averages_of_red(run: Run, samples: pl.DataFrame) -> Floats:
-    """RED's average in packets; NaN without RED."""
-    (link,) = (link for link in run.scenario["links"] if link["name"] == "ds1")
-    kind = link["forward"]["queue"]["kind"]
-    told = _floats(samples, "average_bytes")
-    if kind == "red":
-        # That of Linux averages bytes; that of the paper packets.
-        told = told / PACKET_BYTES
-    if not kind.startswith("red") or not np.isnan(told).all():
+def _average_s(run: Run, samples: pl.DataFrame) -> float:
+    """When RED's average passed the minimum threshold of the run's scenario; NaN without RED."""
+    queue = _link(run)[WAY]["queue"]
+    if not queue["kind"].startswith("red"):
+        return math.nan
+    minimum, packet_bytes = queue["min"], 1
+    if queue["kind"] == "red":
+        # That of Linux counts bytes; that of the paper packets.
+        packet_bytes = DataSize(queue["avpkt"])
+        minimum = DataSize(minimum) / packet_bytes
+    averages = _averages_of_red(samples, packet_bytes)
+    return _first(_floats(samples, "t_s"), averages > minimum)
+
+
+def _averages_of_red(samples: pl.DataFrame, packet_bytes: int) -> Floats:
+    """RED's average in packets."""
+    told = _floats(samples, "average_bytes") / packet_bytes
+    if not np.isnan(told).all():
         return told
     arrived = np.diff(_floats(samples, "arrived_packets"), prepend=0.0)
     found, average = [], 0.0
