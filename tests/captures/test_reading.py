@@ -6,6 +6,7 @@ import bz2
 import gzip
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,6 +231,26 @@ def test_what_the_capture_cut_off_is_counted_and_said(
     said = capsys.readouterr()
     assert "name and type the capture cut off" in said.out
     assert "note: the capture cut 6 messages" in said.err and "tcpdump -s 0" in said.err
+
+
+def test_the_note_about_cut_messages_does_not_hang_on_the_words_of_remarks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reworded(*given: Any, **settings: Any) -> Measurement:
+        found = read_captures(*given, **settings)
+        for remark in found.findings["remarks"]:
+            remark["what"] = "other words"
+        return found
+
+    monkeypatch.setattr("narrows.captures.read_captures", reworded)
+    for known, kind in ((0, "headless"), (HEADER, "no-question")):
+        file = snapped("old-two-soa-nanoseconds.pcap", IP + TCP + LENGTH + known, tmp_path)
+        assert kind in {remark["kind"] for remark in reworded([file]).findings["remarks"]}
+        out = tmp_path / f"run-{known}"
+        assert main(["import", "capture", str(file), "--out", str(out)]) == 0
+        said = capsys.readouterr()
+        assert "other words" in said.out
+        assert "note: the capture cut" in said.err
 
 
 def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:

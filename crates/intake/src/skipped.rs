@@ -1,4 +1,4 @@
-//! What a reader could not use: how many of each kind, and one example.
+//! What a reader could not use or found odd: how many of each kind, and one example.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,34 @@ pub struct Skip {
     pub example: String,
 }
 
-/// What was skipped, by kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
-    kinds: BTreeMap<&'static str, Skip>,
+/// What was skipped, by kind: a text, or a type that has a kind for each remark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped<K = &'static str> {
+    kinds: BTreeMap<K, Skip>,
 }
 
-impl Skipped {
+impl<K> Default for Skipped<K> {
+    fn default() -> Self {
+        Self { kinds: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Copy> Skipped<K> {
     /// Counts one of `kind`: the `number`th record of its file.
-    pub fn add(&mut self, kind: &'static str, number: u64, why: impl FnOnce() -> String) {
+    pub fn add(&mut self, kind: K, number: u64, why: impl FnOnce() -> String) {
         let skip = self.kinds.entry(kind);
         let skip = skip.or_insert_with(|| Skip { count: 0, first: number, example: why() });
         skip.count += 1;
     }
 
-    /// The kinds in alphabetical order.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Skip)> {
+    /// The kinds in their order; texts in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &Skip)> {
         self.kinds.iter().map(|(kind, skip)| (*kind, skip))
     }
 
     /// How many there were of a kind.
-    pub fn count(&self, kind: &str) -> u64 {
-        self.kinds.get(kind).map_or(0, |skip| skip.count)
+    pub fn count(&self, kind: K) -> u64 {
+        self.kinds.get(&kind).map_or(0, |skip| skip.count)
     }
 
     /// How many there were in all.

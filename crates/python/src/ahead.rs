@@ -10,35 +10,43 @@ pub(crate) trait Rows: Send + 'static {
     /// Some rows.
     type Chunk: Send + 'static;
 
+    /// How a kind of remark is handed on.
+    type Remark: Clone + Send + 'static;
+
     /// Returns the next rows, about `most`, or `None` after the last.
     fn next(&mut self, most: usize) -> Option<Self::Chunk>;
 
     /// Returns what is known so far.
-    fn told(&self) -> Told;
+    fn told(&self) -> Told<Self::Remark>;
 }
 
-/// A kind of remark: its name, how many there were, the number of the first, and what was wrong
+/// A kind of what was skipped or odd: its text, how many there were, the number of the first, and what was wrong
 /// with it.
 pub(crate) type Listed = (&'static str, u64, u64, String);
 
 /// What a reader knows after a chunk.
-#[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Told<M> {
     /// The number of records seen.
     pub(crate) records: u64,
     /// What it was unable to use.
     pub(crate) skipped: Vec<Listed>,
     /// What was odd.
-    pub(crate) remarks: Vec<Listed>,
+    pub(crate) remarks: Vec<M>,
     /// The ports that it ignored.
     pub(crate) other_ports: Vec<u16>,
+}
+
+impl<M> Default for Told<M> {
+    fn default() -> Self {
+        Self { records: 0, skipped: Vec::new(), remarks: Vec::new(), other_ports: Vec::new() }
+    }
 }
 
 /// A reader whose next chunk is under way.
 pub(crate) struct Ahead<R: Rows> {
     state: State<R>,
     /// What the reader knew after the last chunk returned.
-    pub(crate) told: Told,
+    pub(crate) told: Told<R::Remark>,
 }
 
 enum State<R: Rows> {
@@ -48,7 +56,7 @@ enum State<R: Rows> {
 }
 
 /// The reader, what it read, and what it knows then.
-type Step<R> = (R, Option<<R as Rows>::Chunk>, Told);
+type Step<R> = (R, Option<<R as Rows>::Chunk>, Told<<R as Rows>::Remark>);
 
 impl<R: Rows> Ahead<R> {
     /// Creates a reader that reads nothing before the first call.

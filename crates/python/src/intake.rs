@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_intake::capture::Watched;
+use narrows_intake::capture::{Remark, Watched};
 use narrows_intake::{Column, Columns, Counted, Skipped, atlas, decompressed as decompress};
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList};
 
 use crate::ahead::{Ahead, Listed, Rows, Told, waiting_for};
 
@@ -21,6 +21,8 @@ use crate::ahead::{Ahead, Listed, Rows, Told, waiting_for};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<AtlasReader>()?;
     module.add_class::<CaptureReader>()?;
+    let cut_off = Remark::ALL.into_iter().filter(|kind| kind.is_cut_off()).map(Remark::name);
+    module.add("cut_off_remarks", PyFrozenSet::new(module.py(), cut_off)?)?;
     module.add_function(wrap_pyfunction!(decompressed, module)?)
 }
 
@@ -116,8 +118,8 @@ impl CaptureReader {
         locked(&self.reader).told.skipped.clone()
     }
 
-    /// Returns what was odd in data that still gave rows, in the same form.
-    fn remarks(&self) -> Vec<Listed> {
+    /// Returns what was odd in data that still gave rows: the name of its kind, and then the same.
+    fn remarks(&self) -> Vec<Named> {
         locked(&self.reader).told.remarks.clone()
     }
 
@@ -205,14 +207,28 @@ fn listed(skipped: &Skipped) -> Vec<Listed> {
         .collect()
 }
 
+/// A kind of remark about a capture: its name, its text, how many there were, the number of the
+/// first, and what was odd about it.
+type Named = (&'static str, &'static str, u64, u64, String);
+
+fn named(remarks: &Skipped<Remark>) -> Vec<Named> {
+    remarks
+        .iter()
+        .map(|(kind, skip)| {
+            (kind.name(), kind.text(), skip.count, skip.first, skip.example.clone())
+        })
+        .collect()
+}
+
 impl Rows for atlas::AtlasReader<Bytes> {
     type Chunk = Columns;
+    type Remark = Listed;
 
     fn next(&mut self, most: usize) -> Option<Columns> {
         self.next_chunk(most).map(atlas::AtlasChunk::into_columns)
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> Told<Listed> {
         Told {
             records: self.records(),
             skipped: listed(self.skipped()),
@@ -224,16 +240,17 @@ impl Rows for atlas::AtlasReader<Bytes> {
 
 impl Rows for Watched<Bytes> {
     type Chunk = (Columns, Columns);
+    type Remark = Named;
 
     fn next(&mut self, most: usize) -> Option<Self::Chunk> {
         self.next_tables(most)
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> Told<Named> {
         Told {
             records: self.records(),
             skipped: listed(self.skipped()),
-            remarks: self.remarks().map(listed).unwrap_or_default(),
+            remarks: self.remarks().map(named).unwrap_or_default(),
             other_ports: self.busiest_other_ports(),
         }
     }

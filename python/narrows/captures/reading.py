@@ -149,10 +149,10 @@ class _Reading:
                 transport, reason = "", kind
             where = f"record {first}" + (f": {example}" if example else "")
             self.skipped.append((str(path), transport or None, reason, count, where))
-        for kind, count, first, example in reader.remarks():
+        for kind, what, count, first, example in reader.remarks():
             self.remarks.append(
-                {"source": str(path), "what": kind, "records": count, "first": first}
-                | {"example": example}
+                {"source": str(path), "kind": kind, "what": what, "records": count}
+                | {"first": first, "example": example}
             )
 
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -49,6 +49,7 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Read DNS exchanges over UDP and TCP from captures, or from dnstap, into a run folder."""
+    from narrows import _core
     from narrows.captures import read_captures
     from narrows.cli.measured import saved
     from narrows.results.folder import check_target
@@ -70,7 +71,7 @@ def command(
     cut = sum(
         remark["records"]
         for remark in measurement.findings["remarks"]
-        if remark["what"].endswith("the capture cut off")
+        if remark["kind"] in _core.cut_off_remarks
     )
     if cut and not quiet:
         say(

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use narrows_wire::brief::Brief;
 
+use super::remark::Remark;
 use super::rows::{CaptureChunk, ConnectionRow, Exchange};
 use super::segment::{ACK, FIN, RST, SYN, Tcp};
 use super::stream::{Message, Segment, Stream};
@@ -109,7 +110,7 @@ impl Connection {
         from_client: bool,
         now_ns: i64,
         rows: &mut CaptureChunk,
-        remarks: &mut Skipped,
+        remarks: &mut Skipped<Remark>,
     ) {
         self.last_ns = self.last_ns.max(now_ns);
         let side = if from_client { Side::Client } else { Side::Server };
@@ -178,24 +179,24 @@ impl Connection {
         whole: &mut Vec<Message>,
         from_client: bool,
         rows: &mut CaptureChunk,
-        remarks: &mut Skipped,
+        remarks: &mut Skipped<Remark>,
     ) {
         for message in whole.drain(..) {
             let number = self.row.number;
             let told = || format!("of {} bytes, on connection {number}", message.length);
             let (header, known) = message.header();
             let Some(brief) = header.as_deref().and_then(Brief::read) else {
-                let kind = if message.snapped { HEADLESS } else { ODD };
+                let kind = if message.snapped { Remark::Headless } else { Remark::NoDns };
                 remarks.add(kind, u64::from(number), told);
                 continue;
             };
             // Without its flags, its direction says what it is.
             if known > FLAGS && brief.reply() == from_client {
-                remarks.add(ODD, u64::from(number), told);
+                remarks.add(Remark::NoDns, u64::from(number), told);
                 continue;
             }
             if message.snapped && is_cut(brief, known) {
-                remarks.add(NO_QUESTION, u64::from(number), told);
+                remarks.add(Remark::NoQuestion, u64::from(number), told);
             }
             if from_client {
                 self.query(&message, brief, rows);
@@ -315,7 +316,7 @@ impl Connection {
     }
 
     /// The end of the connection, or of what was seen of it.
-    pub(super) fn finish(mut self, rows: &mut CaptureChunk, remarks: &mut Skipped) {
+    pub(super) fn finish(mut self, rows: &mut CaptureChunk, remarks: &mut Skipped<Remark>) {
         let mut whole = Vec::new();
         self.client.let_go(false, &mut whole);
         self.messages(&mut whole, true, rows, remarks);
@@ -336,7 +337,7 @@ impl Connection {
         }
         let unframed = self.client.unframed + self.server.unframed;
         if unframed > 0 {
-            remarks.add(UNFRAMED, u64::from(self.row.number), || {
+            remarks.add(Remark::Unframed, u64::from(self.row.number), || {
                 format!("{unframed} bytes on connection {}", self.row.number)
             });
         }
@@ -383,7 +384,3 @@ const FLAGS: usize = 2;
 const RCODE: usize = 3;
 const QUESTIONS: usize = 5;
 const ANSWERS: usize = 7;
-pub(super) const NO_QUESTION: &str = "a DNS message whose name and type the capture cut off";
-const HEADLESS: &str = "a TCP message whose header the capture cut off";
-const ODD: &str = "a TCP message that is no DNS query or reply";
-const UNFRAMED: &str = "TCP bytes that belong to no message";

@@ -8,11 +8,12 @@ use foldhash::fast::RandomState;
 use narrows_wire::brief::Brief;
 use narrows_wire::dns::HEADER_BYTES;
 
-use super::connection::{Connection, NO_QUESTION, is_cut};
+use super::connection::{Connection, is_cut};
 use super::datagrams::PendingQueries;
 use super::file::{FileError, Packets};
 use super::ip::{Datagram, Fragments, NoDatagram};
 use super::link::{NoIp, ip_of};
+use super::remark::Remark;
 use super::rows::CaptureChunk;
 use super::segment::{SYN, Tcp, Udp};
 use crate::Skipped;
@@ -34,7 +35,7 @@ pub struct CaptureReader<R> {
     now_ns: i64,
     ended: bool,
     skipped: Skipped,
-    remarks: Skipped,
+    remarks: Skipped<Remark>,
 }
 
 type End = (IpAddr, u16);
@@ -145,7 +146,7 @@ impl<R: Read> CaptureReader<R> {
     }
 
     /// What was odd so far, although rows came of it.
-    pub fn remarks(&self) -> &Skipped {
+    pub fn remarks(&self) -> &Skipped<Remark> {
         &self.remarks
     }
 
@@ -202,7 +203,7 @@ struct Parts<'a> {
     number: u64,
     rows: &'a mut CaptureChunk,
     skipped: &'a mut Skipped,
-    remarks: &'a mut Skipped,
+    remarks: &'a mut Skipped<Remark>,
 }
 
 impl Parts<'_> {
@@ -232,7 +233,8 @@ impl Parts<'_> {
             return;
         };
         if snapped && is_cut(brief, HEADER_BYTES) {
-            self.remarks.add(NO_QUESTION, self.number, || format!("of {} bytes", udp.length));
+            self.remarks
+                .add(Remark::NoQuestion, self.number, || format!("of {} bytes", udp.length));
         }
         let (source, destination) = ((source, udp.source), (destination, udp.destination));
         let (waiting, rows) = (&mut *self.waiting, &mut *self.rows);
@@ -333,7 +335,7 @@ impl Parts<'_> {
         let half = quiet.len().div_ceil(2);
         let busy = quiet.iter().take(half).filter(|(at, _)| now_ns - at < QUIET_NS).count();
         if busy > 0 {
-            self.remarks.add(TOO_MANY, self.number, || {
+            self.remarks.add(Remark::TooMany, self.number, || {
                 format!("{busy} connections that had packets in the last minute")
             });
         }
@@ -359,4 +361,3 @@ const CUT: &str = "a packet that was cut or makes no sense";
 const NO_IP: &str = "an IP header that makes no sense";
 const NO_MESSAGE: &str = "udp: no DNS message";
 const FRAGMENTS: &str = "fragments without the rest of their datagram";
-const TOO_MANY: &str = "more open connections than are kept";

@@ -5,6 +5,7 @@ use std::io::{Chain, Cursor, Read};
 use super::dnstap::DnstapReader;
 use super::file::FileError;
 use super::reader::CaptureReader;
+use super::remark::Remark;
 use super::rows::CaptureChunk;
 use super::tables::CaptureTables;
 use crate::{Columns, Skipped};
@@ -80,7 +81,7 @@ impl<R: Read> Watched<R> {
     }
 
     /// What was odd, although rows came of it; a dnstap file has nothing of the kind.
-    pub fn remarks(&self) -> Option<&Skipped> {
+    pub fn remarks(&self) -> Option<&Skipped<Remark>> {
         match self {
             Self::Packets(reader) => Some(reader.remarks()),
             Self::Dnstap(_) => None,
