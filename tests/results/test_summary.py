@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from synthetic_run import LINK, synthetic_run
 
+from narrows.records.numbers import reached
 from narrows.results import Run, summary_table
 from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
@@ -101,6 +102,36 @@ def test_the_ends_of_a_phase_are_interpolated() -> None:
     found = summarise({**run.tables, "links": links}, 60.0)["links"][LINK]["dns_phase"]
     assert found["start_s"] == start
     assert found["throughput_mbit_per_s"] == pytest.approx(8.0)
+
+
+def test_a_share_of_answers_has_the_response_time_of_a_query() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    # 58 answers at once, 2 after a repetition: 95 % of 60 are 57, and 99 % are more than 59.
+    times = [*(float(ms) for ms in range(1, 59)), 5400.0, 5500.0]
+    queries = tables["queries"].head(1)
+    queries = pl.concat([queries] * len(times)).with_columns(
+        query=pl.int_range(len(times), dtype=queries.schema["query"]),
+        measured=pl.lit(value=True),
+        start_s=pl.lit(0.0),
+        end_s=pl.lit(6.0),
+        attempt=pl.lit(1, dtype=queries.schema["attempt"]),
+        response_ms=pl.Series(times),
+    )
+    for order in (queries, queries.reverse()):
+        dns = summarise({**tables, "queries": order}, 10.0)["dns"]
+        assert (dns["response_p95_ms"], dns["response_p99_ms"]) == (57.0, 5500.0)
+    dns = summarise({**tables, "queries": queries.tail(3)}, 10.0)["dns"]
+    assert (dns["response_p95_ms"], dns["response_p99_ms"]) == (5500.0, 5500.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "percent", "rank"),
+    [(1, 95, 1), (20, 95, 19), (21, 95, 20), (100, 99, 99), (101, 99, 100), (200, 99, 198)],
+)
+def test_a_share_is_reached_at_the_first_rank_that_has_it(
+    count: int, percent: int, rank: int
+) -> None:
+    assert reached([float(n) for n in range(count, 0, -1)], percent) == rank
 
 
 def test_flows_and_bursts(run: Run) -> None:

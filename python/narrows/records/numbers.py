@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Floats", "floats", "mean", "percent", "percentile", "ratio", "total"]
+__all__ = ["Floats", "floats", "mean", "percent", "percentile", "ratio", "reached", "total"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,6 +29,23 @@ def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
     if len(values) == 0:
         return None
     return float(np.quantile(np.asarray(values, dtype=np.float64), share))
+
+
+def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
+    """The smallest of ``values`` within which at least ``percent`` of them lie, if there are any.
+
+    This is the value of the nearest rank (Hyndman and Fan's type 1). It is always one of the
+    values, also where they have a gap, in which an interpolated percentile may lie.
+
+    Examples:
+        >>> reached([10.0, 20.0, 5000.0, 30.0], 75), reached([10.0, 20.0, 5000.0, 30.0], 76)
+        (30.0, 5000.0)
+    """
+    if len(values) == 0:
+        return None
+    # In whole numbers, because 0.95 of a count is not exact.
+    rank = max(1, -(-percent * len(values) // 100))
+    return float(np.sort(np.asarray(values, dtype=np.float64))[rank - 1])
 
 
 def total(values: Iterable[float | None]) -> float | None:
