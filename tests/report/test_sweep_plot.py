@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from narrows.errors import NarrowsError
 from narrows.report import SweepPlot, plot_sweep
-from narrows.results import Axis, Sweep, SweepRun
+from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.student import t_half_width
 from narrows.results.sweep_means import figure_named, figures_of, figures_table, points
@@ -104,6 +104,30 @@ def test_what_most_seeds_have_none_of_has_no_interval() -> None:
     point = plot_sweep(replace(sweep, runs=runs), "loss_percent", "limit").points[0]
     assert (point.low, point.high, sorted(point.values)) == (None, None, sorted(values))
     assert "0 to 0.1845" in str(sweep_text(replace(sweep, runs=runs), ["loss_percent"]))
+
+
+def test_a_percentile_at_the_jump_is_said_wherever_it_is_shown() -> None:
+    # Two standard deviations of a share of 99 % in 1000 queries are 0.63 points.
+    dns = {"queries": 1000, "unanswered": 0, "without_retry_percent": 98.8}
+    figures = {"response_p95_ms": 80.0, "response_p99_ms": 900.0, "within_1s_percent": 99.5}
+    sweep = made((LIMITS,))
+    runs = tuple(
+        replace(run, summary={**summary(1.0, 2.0 + run.seed), "dns": {**dns, **figures}})
+        for run in sweep.runs
+    )
+    sweep = replace(sweep, runs=runs)
+    (compared,) = compare_sweeps([sweep])
+    for key, is_said in (("dns.response_p99_ms", True), ("dns.response_p95_ms", False)):
+        for table, whose in (
+            (sweep_text(sweep, [key]), "combinations"),
+            (plot_sweep(sweep, key, "limit").table(), "combinations"),
+            (compared.only([key]).table(), "groups"),
+        ):
+            said = f"take care: all {whose}: 98.8 % of the answered queries needed no repetition"
+            assert str(table).count(said) == is_said
+            assert str(table).count("take care") == is_said
+    few = plot_sweep(sweep, "dns.response_p99_ms", "limit", where={"limit": 100}).table()
+    assert "take care: DNS: 98.8 %" in str(few)
 
 
 def test_each_seed_is_a_dot_and_the_legend_says_what_lines_are() -> None:

@@ -12,7 +12,7 @@ from narrows.records.numbers import reached
 from narrows.results import Run, summary_table
 from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
-from narrows.results.jump import jumps
+from narrows.results.jump import jumps, jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
@@ -182,6 +182,38 @@ def test_a_percentile_at_the_jump_is_flagged(without_retry: int, told: bool) -> 
     assert bool(found) is told
     if told:
         assert f"DNS: {without_retry / 10:.1f} % of the answered queries" in found[0]
+
+
+def of_dns(queries: int, without_retry: int) -> dict[str, Any]:
+    """DNS figures where all queries are answered."""
+    share = 100.0 * without_retry / queries
+    return {"queries": queries, "unanswered": 0, "without_retry_percent": share}
+
+
+def test_the_99th_percentile_has_a_jump_too() -> None:
+    # Two standard deviations of a share of 99 % in 1000 queries are 0.63 points.
+    (found,) = jumps({"dns": of_dns(1000, 988)})
+    assert found.startswith("DNS: 98.8 % of") and '"99 % within"' in found
+    assert jumps({"dns": of_dns(1000, 980)}) == []
+    both = {"near": of_dns(1000, 988), "far": of_dns(1000, 991)}
+    (found,) = jumps({"dns": None, "dns_groups": both})
+    assert found.startswith("all DNS groups: 98.8 to 99.1 % of")
+    (found,) = jumps({"dns": None, "dns_groups": {**both, "far": of_dns(1000, 1000)}})
+    assert found.startswith("DNS group near: 98.8 %")
+
+
+def test_the_jump_is_said_of_figures_that_are_shown_and_once_of_all_groups() -> None:
+    named = [(name, [{"dns": of_dns(1000, 988)}] * 3) for name in ("fifo", "red", "pie", "sfq")]
+    assert jumps_of(named, ["dns.response_p95_ms"], "all groups") == []
+    shown = ["dns.response_p99_ms", "dns.response_median_ms"]
+    (found,) = jumps_of(named, shown, "all groups")
+    assert found.startswith("all groups: 98.8 %")
+    (found,) = jumps_of([*named, ("drr", [{"dns": of_dns(1000, 500)}])], shown, "all groups")
+    assert found.startswith("fifo; red; pie; 1 more: 98.8 %")
+    # Half of the seeds on either side, each far from the jump by itself.
+    sides = [{"dns": of_dns(100_000, count)} for count in (98_000, 99_900)]
+    assert jumps_of([("wide", sides)], shown, "all groups")
+    assert not jumps_of([("wide", sides[1:])], shown, "all groups")
 
 
 def test_shares_of_open_queries_say_of_which_queries_they_are() -> None:

@@ -17,8 +17,8 @@ from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
 from narrows.results.setting_names import are_kinds, axis_named, key_words, value_names
 from narrows.results.sweep_means import Figure, Point, figure_named, points
-from narrows.results.sweep_run import canonical, setting_text
-from narrows.results.sweep_text import range_text
+from narrows.results.sweep_run import SweepRun, canonical, setting_text
+from narrows.results.sweep_text import jump_notes, range_text
 from narrows.results.text import TextTable
 from narrows.scenario.quantities import base_value
 
@@ -36,6 +36,8 @@ class SweepPlot:
     metric: Figure
     against: str
     points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader has to know."""
 
     def write(self, folder: str | Path) -> list[Path]:
         """Writes it as PNG and SVG into a folder; returns the files.
@@ -66,7 +68,7 @@ class SweepPlot:
             )
             for point in self.points
         ]
-        return TextTable(self.metric.name, head, [("", rows)])
+        return TextTable(self.metric.name, head, [("", rows)], self.notes)
 
     def document(self) -> dict[str, Any]:
         """The numbers, as JSON values."""
@@ -161,7 +163,18 @@ def plot_sweep(
         f"{value_text(last.mean)} {figure.unit}".rstrip()
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
-    return SweepPlot(Shown(name, drawn, alt, ""), figure, axis.key, tuple(chosen))
+    shown = Shown(name, drawn, alt, "")
+    notes = jump_notes(sweep, _drawn_runs(sweep, chosen), [figure.key])
+    return SweepPlot(shown, figure, axis.key, tuple(chosen), tuple(notes))
+
+
+def _drawn_runs(sweep: Sweep, chosen: Sequence[Point]) -> list[list[SweepRun]]:
+    """The complete runs of each point."""
+    found: dict[str, list[SweepRun]] = {canonical(dict(point.settings)): [] for point in chosen}
+    for run in sweep.runs:
+        if run.complete and (at := canonical(dict(run.settings))) in found:
+            found[at].append(run)
+    return list(found.values())
 
 
 def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:

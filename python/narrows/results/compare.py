@@ -35,6 +35,7 @@ from narrows.results.drawing import drawn
 from narrows.results.emphasis import leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
 from narrows.results.intervals import newcombe, paired, prediction, welch
+from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import ALL, metrics_table, nearest_metrics
 from narrows.results.metrics import Metric, metrics
@@ -77,6 +78,9 @@ class Comparison:
             for group in self.groups
             for words in left_out([run.summary for run in group.runs])
         ]
+        named = [(group.label, [run.summary for run in group.runs]) for group in self.groups]
+        shown = [row.key for row in self.telling]
+        notes += [f"take care: {words}" for words in jumps_of(named, shown, "all groups")]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"

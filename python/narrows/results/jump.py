@@ -1,47 +1,104 @@
-"""Where the 95th percentile of response times says nothing: at the jump to a repeated query.
+"""Where a percentile of response times says nothing: at the jump to a repeated query.
 
 An unanswered query is asked again after seconds, so response times have a gap. If about 95 % of the
-answered queries needed no repetition, the percentile lies on one side of the gap in one run and on
-the other in the next, whatever else they have in common.
+answered queries needed no repetition, the 95th percentile lies on one side of the gap in one run
+and on the other in the next, whatever else they have in common. With about 99 %, the 99th does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-__all__ = ["jumps"]
+__all__ = ["jumps", "jumps_of"]
 
-_SHARE = 0.95
+_PERCENTILES = {"response_p95_ms": 95, "response_p99_ms": 99}
+
 _DEVIATIONS = 2.0
-"""Of a share of independent queries: that far from 95 %, chance does not decide the percentile."""
+"""Of a share of independent queries: that far away, chance does not decide the percentile."""
+
+_MOST_NAMES = 3
+
+_Part = tuple[str, Sequence[Mapping[str, Any]]]
+"""A name, and the DNS figures of runs that differ in their seeds alone."""
 
 
 def jumps(summary: Mapping[str, Any]) -> list[str]:
-    """A sentence for each DNS group whose 95th percentile stands at the jump; most often none."""
-    groups = summary.get("dns_groups") or {"": summary.get("dns")}
+    """A sentence for each percentile that stands at the jump in some DNS group; most often none."""
+    groups = summary.get("dns_groups")
+    if not groups:
+        return _sentences([("DNS", [summary.get("dns") or {}])], _PERCENTILES, "")
+    parts = [(f"DNS group {name}", [figures]) for name, figures in groups.items()]
+    return _sentences(parts, _PERCENTILES, "all DNS groups")
+
+
+def jumps_of(
+    named: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], shown: Collection[str], every: str
+) -> list[str]:
+    """The same of several combinations or groups of runs, for the figures that are shown.
+
+    Args:
+        named: The name of each, and its runs' summaries.
+        shown: Paths of the figures that are shown.
+        every: What to call all of them.
+    """
+    paths = [path.rpartition(".") for path in shown]
+    prefixes = dict.fromkeys(prefix for prefix, _, key in paths if key in _PERCENTILES)
+    of_groups = [prefix for prefix in prefixes if prefix.startswith("dns_groups.")]
+    parts: list[_Part] = []
+    for prefix in of_groups or prefixes:
+        group = prefix.partition(".")[2]
+        for name, summaries in named:
+            found = [
+                (summary.get("dns_groups") or {}).get(group) if group else summary.get("dns")
+                for summary in summaries
+            ]
+            words = [name, *([f"DNS group {group}"] if len(of_groups) > 1 else [])]
+            parts.append((", ".join(filter(None, words)) or "DNS", [dns for dns in found if dns]))
+    keys = {key for _, _, key in paths}
+    return _sentences(parts, keys, every)
+
+
+def _sentences(parts: Sequence[_Part], keys: Collection[str], every: str) -> list[str]:
     found = []
-    for name, dns in groups.items():
-        at_once = _at_once(dns or {})
-        if at_once is not None:
-            words = f"DNS group {name}" if name else "DNS"
-            found.append(
-                f"{words}: {100.0 * at_once:.1f} % of the answered queries needed no repetition, "
-                "so chance decides whether the response time that 95 % of them keep is that of a "
-                "repeated query; compare the shares answered instead"
-            )
+    for key, percent in _PERCENTILES.items():
+        if key not in keys:
+            continue
+        at = {name: share for name, dns in parts if (share := _at_once(dns, percent)) is not None}
+        if not at:
+            continue
+        names = list(at)[:_MOST_NAMES]
+        if len(at) == len(parts) > 1:
+            names = [every]
+        elif len(at) > _MOST_NAMES:
+            names.append(f"{len(at) - _MOST_NAMES} more")
+        ends = list(
+            dict.fromkeys(f"{100.0 * end:.1f}" for end in (min(at.values()), max(at.values())))
+        )
+        found.append(
+            f"{'; '.join(names)}: {' to '.join(ends)} % of the answered queries needed no "
+            f'repetition, so chance decides whether "{percent} % within" is the time of a repeated '
+            "query; compare the shares answered instead"
+        )
     return found
 
 
-def _at_once(dns: Mapping[str, Any]) -> float | None:
-    """The share of the answered queries of which no attempt failed, if it is near 95 %."""
-    queries, without = dns.get("queries"), dns.get("without_retry_percent")
-    if not queries or without is None:
+def _at_once(runs: Sequence[Mapping[str, Any]], percent: int) -> float | None:
+    """The share of the answered queries of which no attempt failed, if the jump is there."""
+    counts = [
+        (0.01 * dns["without_retry_percent"] * dns["queries"], dns["queries"] - dns["unanswered"])
+        for dns in runs
+        if dns.get("queries") and dns.get("without_retry_percent") is not None
+    ]
+    counts = [(without, answered) for without, answered in counts if answered > 0]
+    if not counts:
         return None
-    answered = queries - dns["unanswered"]
-    if answered <= 0:
-        return None
-    share = 0.01 * without * queries / answered
-    deviation = math.sqrt(_SHARE * (1.0 - _SHARE) / answered)
-    return share if abs(share - _SHARE) <= _DEVIATIONS * deviation and share < 1.0 else None
+    answered = math.fsum(answered for _, answered in counts)
+    share = math.fsum(without for without, _ in counts) / answered
+    level = 0.01 * percent
+    # Of one run: its percentile is what lies on one side or the other.
+    deviation = math.sqrt(level * (1.0 - level) * len(counts) / answered)
+    sides = {without / answered >= level for without, answered in counts}
+    near = abs(share - level) <= _DEVIATIONS * deviation
+    return share if share < 1.0 and (near or len(sides) > 1) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
 from narrows.results.setting_names import combination_names
@@ -13,7 +14,7 @@ from narrows.results.sweep_means import Point, figure_named, figures_of, is_seed
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.text import TextTable
 
-__all__ = ["sweep_text"]
+__all__ = ["jump_notes", "point_text", "range_text", "sweep_text"]
 
 MOST_NOTES = 3
 """Combinations that are named where their means leave something out."""
@@ -85,7 +86,9 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             f"{seedless} of {len(rows)} combinations give the same with every seed, because "
             "nothing in them is random; no interval; hint: such as spread with stagger, jitter"
         )
-    notes += _left_out(sweep, [runs for runs in complete.values() if runs])
+    having_runs = [runs for runs in complete.values() if runs]
+    notes += _left_out(sweep, having_runs)
+    notes += jump_notes(sweep, having_runs, [figure.key for figure in chosen])
     missing = sweep.total - sum(counts.values())
     if missing:
         notes.append(f"{missing} of {sweep.total} runs are not complete, and do not count")
@@ -106,6 +109,18 @@ def _left_out(sweep: Sweep, combinations: Sequence[Sequence[SweepRun]]) -> list[
     more = len(notes) - MOST_NOTES
     tail = [f"so do {more} more combinations"] if more > 0 else []
     return notes[:MOST_NOTES] + tail
+
+
+def jump_notes(
+    sweep: Sweep, combinations: Sequence[Sequence[SweepRun]], shown: Sequence[str]
+) -> list[str]:
+    """Which of the shown percentiles stand at the jump to a repeated query, and where."""
+    names = combination_names(sweep.axes, [runs[0] for runs in combinations])
+    named = [
+        (name, [run.summary for run in runs])
+        for name, runs in zip(names, combinations, strict=True)
+    ]
+    return [f"take care: {words}" for words in jumps_of(named, shown, "all combinations")]
 
 
 def point_text(point: Point) -> str:
