@@ -2,7 +2,7 @@
 
 When they ask, and when again over UDP: the second decides how many answers come within a second,
 and who gives no `retry` and no `profile` gets Windows' schedule. Keys of transports that they do
-not use have no effect.
+not use have no effect. A worker that keeps its port keeps its bucket where a queue hashes flows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from narrows.scenario.dns_unused import unused
 from narrows.scenario.quantities import span_text
+from narrows.scenario.shared_buckets import shared_buckets
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
@@ -38,6 +39,12 @@ def schedules(scenario: Scenario) -> list[str]:
     ]
     for group in scenario.dns:
         lines += [f"take care: {group.name}: {line}" for line in unused(group)]
+    lines += [
+        f"take care: {name}: a worker keeps its port, and with it its bucket in the queue of "
+        f"{link}, which it may share with a download for the whole run; hint: new_port = true, or "
+        "the profile of a client"
+        for name, link in shared_buckets(scenario)
+    ]
     return lines
 
 

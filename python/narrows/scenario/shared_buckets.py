@@ -1,0 +1,72 @@
+"""DNS groups whose workers keep their port, and so their bucket, where queues hash flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from narrows.scenario.checks import WAYS
+
+if TYPE_CHECKING:
+    from narrows.scenario.dns import Dns
+    from narrows.scenario.links import Direction
+    from narrows.scenario.routing import Network
+    from narrows.scenario.tables import Tables
+    from narrows.scenario.traffic import Leg
+
+__all__ = ["shared_buckets"]
+
+_HASHING_IF_TOLD = ("drr", "tdrr", "qsdrr")
+
+
+def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
+    """Groups that keep their ports because nothing says otherwise, and the link where it matters.
+
+    That is a link whose queue hashes flows to buckets for the whole run, and that other traffic
+    passes as well: a worker may share its bucket with a download.
+    """
+    groups = [group for group in scenario.dns if _keeps_ports(group)]
+    if not groups:
+        return
+    network = scenario.network()
+    busy = {
+        index
+        for group in scenario.traffic
+        for leg in group.legs()
+        for index in _links(network, leg)
+    }
+    for group in groups:
+        passed = dict.fromkeys(index for leg in group.legs() for index in _links(network, leg))
+        ways = (_way(scenario, index) for index in passed if index in busy)
+        shared = next((way for way in ways if _hashes(way.queue.plain())), None)
+        if shared is not None:
+            yield group.name, shared.name
+
+
+def _keeps_ports(group: Dns) -> bool:
+    return group.transport == "udp" and group.profile is None and group.new_port is None
+
+
+def _way(scenario: Tables, index: int) -> Direction:
+    return scenario.links[index // 2].direction(WAYS[index % 2])
+
+
+def _hashes(part: Any) -> bool:
+    """Whether a queue, or one within it, hashes flows to buckets and never hashes them anew."""
+    if isinstance(part, list):
+        return any(map(_hashes, part))
+    if not isinstance(part, dict):
+        return False
+    return any(
+        key == "fq-codel"
+        or (key == "sfq" and not value["perturb"])
+        or (key in _HASHING_IF_TOLD and value["buckets"] is not None)
+        or _hashes(value)
+        for key, value in part.items()
+    )
+
+
+def _links(network: Network, leg: Leg) -> tuple[int, ...]:
+    if leg.given is not None:
+        return network.along(leg.source, leg.given, leg.target)
+    return network.route(leg.source, leg.target) or ()
