@@ -279,22 +279,48 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("vary", "least"),
-    # Other queues may have other figures: each kind has to run once.
-    [("traffic.connections=1,2,3", 1), ('queue={kind="pfifo", limit=9},{kind="codel"}', 2)],
+    "vary",
+    # Other queues may have other figures.
+    ["traffic.connections=1,2,3", 'queue={kind="pfifo", limit=9},{kind="codel"}'],
 )
-def test_a_wrong_metric_ends_the_sweep_early(
-    small_file: Path, tmp_path: Path, vary: str, least: int
+def test_wrong_metrics_are_all_named_before_a_sweep_starts(
+    small_file: Path, tmp_path: Path, vary: str
 ) -> None:
-    told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--out", "s", "-q")
-    done = narrows(*told, "--workers", "1", "--metric", "completion_meen_s", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
+    told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--workers", "1", "-q")
+    wrong = ("--metric", "completion_meen_s", "--metric", "loss_percent", "--metric", "goodputt")
+    done = narrows(*told, *wrong, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert 'did you mean "bursts.completion_mean_s"' in done.stderr
-    left = Sweep.load(tmp_path / "s")
-    assert (left.status, len(left.runs)) == ("partial", least)
-    done = narrows(*told, "--workers", "2", "--metric", "completion_mean_s", cwd=tmp_path)
+    assert "metric goodputt: there is none" in done.stderr
+    assert "metric loss_percent" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [small_file.name]
+    done = narrows(*told, "--out", "s", "--metric", "completion_mean_s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert Sweep.load(tmp_path / "s").complete
+
+
+def test_figures_are_listed_without_a_sweep(small_file: Path, tmp_path: Path) -> None:
+    dns = '[[dns]]\nname = "home"\nclient = "client"\nserver = "server"\n'
+    # The run is longer than its preview, and queries do not begin with the first event.
+    text = small_file.read_text(encoding="utf-8").replace('"2 s"', '"10000 s"')
+    text = text.replace("[monitor]", f'{dns}start = "1 s"\n\n[monitor]')
+    small_file.write_text(text, encoding="utf-8")
+    started = time.monotonic()
+    done = narrows("sweep", str(small_file), "--metric", "?", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    title, *lines = done.stdout.splitlines()
+    assert title == "small: figures"
+    listed = {line.split()[0] for line in lines if line.strip()}
+    assert {
+        "bursts.completion_p99_s",
+        "dns.response_p95_ms",
+        "queues.bottleneck.forward.dns_phase.loss_percent",
+    } <= listed
+    assert [path.name for path in tmp_path.iterdir()] == [small_file.name]
+    done = narrows("sweep", str(small_file), "--metric", "dns.respons_p95_ms", cwd=tmp_path)
+    assert done.returncode == 2 and 'did you mean "dns.response_p95_ms"' in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [small_file.name]
+    assert time.monotonic() - started < 120.0
 
 
 def test_options_add_to_a_plan(small_file: Path, tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help='What to print of each combination; may be repeated; "?" lists all figures.',
+            help='What to print of each combination; may be repeated; "?" alone lists all figures, '
+            "without a sweep.",
             show_default=False,
         ),
     ] = None,
@@ -139,6 +140,7 @@ def command(
         parse_vary,
         read_plan,
         sweep,
+        sweep_preview,
     )
 
     values, variants = parse_vary(vary or []), parse_variants(variant or [])
@@ -154,6 +156,11 @@ def command(
         chosen = _seeds(seeds)
     if dask is not None and workers is not None:
         raise UserError("--workers: a Dask cluster has its own; hint: leave one of the two out")
+    asked = [name for name in metric or () if name != ALL]
+    if metric and not asked:
+        short = sweep_preview(scenario, vary=values, variants=variants, set=fixed, backend=backend)
+        figures_table(short).print(sys.stdout)
+        return Exit.DONE
     folder = out or default_folder(scenario, fixed, values, backend, variants)
     with shown(scenario.stem, quiet=quiet) as update:
 
@@ -172,16 +179,14 @@ def command(
             dask=dask,
             keep_runs=keep_runs,
             csv=csv,
-            metrics=[name for name in metric or () if name != ALL],
+            metrics=asked,
             progress=progress,
         )
     try:
         if json_output:
             print(json.dumps(found.document(), indent=2, allow_nan=False))
         else:
-            asked = [name for name in metric or () if name != ALL]
-            if asked or not metric:
-                sweep_text(found, asked).print(sys.stdout)
+            sweep_text(found, asked).print(sys.stdout)
             if ALL in (metric or ()):
                 figures_table(found).print(sys.stdout)
     finally:

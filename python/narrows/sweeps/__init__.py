@@ -8,6 +8,7 @@
     cluster.py   a Dask cluster
     store.py     the sweep folder: appended to run by run, so that it survives whatever happens
     wanted.py    whether there will be the figures that are asked for
+    preview.py   the same before anything is kept, from short runs
     conduct.py   `sweep`, which joins them
 
 The package is called sweeps, so that `narrows.sweep` is the function.
@@ -16,7 +17,7 @@ The package is called sweeps, so that `narrows.sweep` is the function.
 from __future__ import annotations
 
 from narrows.sweeps.axes import SweepPlanFile, axes_of, joined, parse_vary, read_plan
-from narrows.sweeps.conduct import Progress, default_folder, sweep
+from narrows.sweeps.conduct import Progress, default_folder, sweep, sweep_preview
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.variants import parse_variants
 
@@ -31,4 +32,5 @@ __all__ = [
     "parse_vary",
     "read_plan",
     "sweep",
+    "sweep_preview",
 ]

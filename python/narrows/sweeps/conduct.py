@@ -24,12 +24,13 @@ from narrows.sweeps.axes import axes_of, seeds_of
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.local import Event, LocalWorkers
 from narrows.sweeps.plan import Item, Plan, make_plan
+from narrows.sweeps.preview import preview, refuse_wrong_metrics
 from narrows.sweeps.store import Store
 from narrows.sweeps.variants import variant_axis
 from narrows.sweeps.wanted import Wanted
 from narrows.sweeps.work import job_of
 
-__all__ = ["Executor", "Progress", "default_folder", "sweep"]
+__all__ = ["Executor", "Progress", "default_folder", "sweep", "sweep_preview"]
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,8 @@ def sweep(
             default.
         measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
             the row's summary beside the run's own.
-        metrics: Figures that are wanted, by path or its end: the sweep ends after its first runs
-            if these show that there is none of a name.
+        metrics: Figures that are wanted, by path or its end: the sweep does not start if short runs
+            show that there is none of a name. It ends after its first runs if only these do.
         progress: Told now and then how far the sweep is; True shows it on a terminal or in a
             notebook, and elsewhere writes a line every ten seconds.
 
@@ -165,6 +166,8 @@ def sweep(
         tell(Progress(0.0, total * len(numbers), 0, f"checked {done} of {total} combinations"))
 
     plan = make_plan(base, file, axes, numbers, backend=backend, only=only, progress=checked)
+    if metrics and measure is None:
+        refuse_wrong_metrics(plan, metrics)
     with held() as interrupts, Store(plan, folder) as store:
         done = store.done
         missing = [item for item in plan.items() if item.run not in done]
@@ -197,6 +200,26 @@ def sweep(
                 store.finish("partial", csv=csv)
             raise
         return store.finish(_status(plan, store, interrupted), csv=csv)
+
+
+def sweep_preview(
+    scenario: str | Path | Scenario | Mapping[str, Any],
+    *,
+    vary: Mapping[str, Iterable[Any]] | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    backend: str = DEFAULT,
+) -> Sweep:
+    """Short runs of what `sweep` would run, which leave nothing behind: for the figures' names.
+
+    Raises:
+        ScenarioError: A key or value, or a combination of values, is not possible.
+        BackendError: There is no such backend, or it cannot honour a key of a combination.
+        SweepError: The sweep is too large.
+    """
+    axes = all_axes(vary or {}, variants or {})
+    base, file = base_values(scenario, set or {})
+    return preview(make_plan(base, file, axes, (1,), backend=backend))
 
 
 def all_axes(

@@ -1,0 +1,87 @@
+"""Which figures a sweep will have, known before it starts: from short runs that nothing keeps.
+
+A figure's path has names of the scenario's groups and links, and kinds of traffic bring figures of
+their own. A short run in the simulator has nearly all of them. What has not happened by its end may
+be missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from narrows.backends.sim import run_sim
+from narrows.errors import NarrowsError
+from narrows.results.sweep import Sweep
+from narrows.results.sweep_run import SweepRun
+from narrows.sweeps.plan import Plan, combined
+from narrows.sweeps.wanted import Wanted, with_figures
+
+__all__ = ["preview", "refuse_wrong_metrics"]
+
+EVENTS = 1_000_000
+"""Of a run: a fraction of a second."""
+
+MOST_RUNS = 16
+
+
+def preview(plan: Plan) -> Sweep:
+    """A sweep of short runs, one of each variant, table and text; it stands for no results."""
+    runs = tuple(_runs(plan))
+    return Sweep(
+        name=plan.name,
+        scenario=plan.base,
+        axes=plan.axes,
+        seeds=plan.seeds[:1],
+        runs=runs,
+        narrows="",
+        status="complete",
+        combinations=len(runs),
+    )
+
+
+def refuse_wrong_metrics(plan: Plan, names: Sequence[str]) -> None:
+    """Looks for figures before a sweep starts.
+
+    Raises:
+        NarrowsError: Some do not exist; it names all of these.
+    """
+    wanted = Wanted(names, plan.axes)
+    for run in _runs(plan):
+        # A run that was cut short may lack what comes later.
+        wanted.add(
+            {"status": "complete", "values": list(run.settings.values()), "summary": run.summary},
+            is_whole=run.stopped != "event-limit",
+        )
+        if wanted.are_found:
+            return
+
+
+def _runs(plan: Plan) -> Iterator[SweepRun]:
+    seen: set[tuple[str, str]] = set()
+    number = 0
+    for places, digest in plan.digests.items():
+        brings = with_figures(plan.axes, places)
+        if (number and brings <= seen) or number == MOST_RUNS:
+            continue
+        number += 1
+        seen |= brings
+        # What fails here fails in the sweep, too, and is a row there.
+        with contextlib.suppress(NarrowsError):
+            scenario = combined(plan.base, plan.axes, places, plan.file)
+            limit = min(EVENTS, scenario.event_limit)
+            run = run_sim(scenario, seed=plan.seeds[0], event_limit=limit)
+            if run.stopped == "interrupted":
+                raise KeyboardInterrupt
+            axes = zip(plan.axes, places, strict=True)
+            yield SweepRun(
+                run=digest,
+                settings={axis.key: axis.values[place] for axis, place in axes},
+                seed=plan.seeds[0],
+                status="complete",
+                stopped=run.stopped,
+                message="",
+                end_s=run.end_s,
+                events=run.events,
+                summary=run.summary,
+            )
