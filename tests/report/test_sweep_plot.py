@@ -276,6 +276,22 @@ def test_where_fixes_a_key() -> None:
     ) in texts
 
 
+def test_values_are_named_by_their_size_however_they_are_written() -> None:
+    sweep = made((LIMITS, RATES))
+    plots = [
+        plot_sweep(sweep, "loss_percent", "limit", where={"rate": rate}).points
+        for rate in ("500 kbit/s", "500kbit/s", "0.5 Mbit/s")
+    ]
+    assert plots[0] == plots[1] == plots[2]
+    (against, *_) = compare_sweeps([sweep], {"rate": "0.5Mbit/s"})
+    assert "500 kbit/s" in against.groups[0].label
+    for refused in ("0.6 Mbit/s", "500 kB"):
+        with pytest.raises(NarrowsError, match="was not run"):
+            compare_sweeps([sweep], {"rate": refused})
+        with pytest.raises(NarrowsError, match="was not run"):
+            plot_sweep(sweep, "loss_percent", "limit", where={"rate": refused})
+
+
 def test_files_and_numbers(tmp_path: Path) -> None:
     plot = plot_sweep(made((LIMITS,)), "loss_percent", "limit")
     written = plot.write(tmp_path)

@@ -15,7 +15,13 @@ from narrows.report.page import Shown, html_of, write_figures
 from narrows.results import Axis, Sweep
 from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
-from narrows.results.setting_names import are_kinds, axis_named, key_words, value_names
+from narrows.results.setting_names import (
+    are_kinds,
+    axis_named,
+    is_same_quantity,
+    key_words,
+    value_names,
+)
 from narrows.results.sweep_means import Figure, Point, figure_named, points
 from narrows.results.sweep_run import SweepRun, canonical, setting_text
 from narrows.results.sweep_text import jump_notes, range_text
@@ -126,8 +132,12 @@ def plot_sweep(
         raise NarrowsError(f"{_where(sweep)}: a key is there twice; hint: other keys for --by")
     fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
     for key, value in fixed.items():
-        known = axis_named(sweep, key).places
-        if canonical(value) not in known:
+        fixed_axis = axis_named(sweep, key)
+        known = fixed_axis.places
+        same = [each for each in fixed_axis.values if is_same_quantity(each, value)]
+        if canonical(value) not in known and same:
+            fixed[key] = same[0]
+        elif canonical(value) not in known:
             raise NarrowsError(
                 f"{_where(sweep)}: {setting_text(key, value)} was not run; hint: one of "
                 + ", ".join(list(known)[:8])

@@ -13,7 +13,12 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.results.compare import Comparison, Group, compare_groups
 from narrows.results.group_names import Named, distinct_labels
-from narrows.results.setting_names import axis_named, combination_names, value_names
+from narrows.results.setting_names import (
+    axis_named,
+    combination_names,
+    is_same_quantity,
+    value_names,
+)
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical, setting_text
 
@@ -126,6 +131,9 @@ def _value_of(sweep: Sweep, axis: Axis, value: Any) -> Any:
     for place, (text, known) in enumerate(zip(axis.places, axis.values, strict=True)):
         if value in (known, names[text]) and list(names.values()).index(names[text]) == place:
             return known
+    same = [known for known in axis.values if is_same_quantity(known, value)]
+    if same:
+        return same[0]
     raise NarrowsError(
         f"{_where(sweep)}: {setting_text(axis.key, value)} was not run; hint: one of "
         + ", ".join(list(names.values())[:8])

@@ -10,7 +10,14 @@ from narrows.results.group_names import short_keys
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 
-__all__ = ["are_kinds", "axis_named", "combination_names", "key_words", "value_names"]
+__all__ = [
+    "are_kinds",
+    "axis_named",
+    "combination_names",
+    "is_same_quantity",
+    "key_words",
+    "value_names",
+]
 
 
 def axis_named(sweep: Sweep, key: str) -> Axis:
@@ -32,6 +39,22 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
     hint = nearest(key, list(dict.fromkeys([*sweep.keys, *ends]))) or "nothing was"
     where = str(sweep.folder) if sweep.folder else sweep.name
     raise NarrowsError(f"{where}: {key[:100]} was not varied; hint: {hint}")
+
+
+def is_same_quantity(one: object, other: object) -> bool:
+    """Whether two texts with units are the same duration, rate or size.
+
+    Examples:
+        >>> is_same_quantity("100 ms", "0.1s"), is_same_quantity("100 ms", "100 B")
+        (True, False)
+    """
+    # Loaded for such texts alone.
+    from narrows.scenario.quantities import base_value
+
+    if not isinstance(one, str) or not isinstance(other, str):
+        return False
+    quantity = base_value(one)
+    return quantity is not None and quantity == base_value(other)
 
 
 def key_words(key: str) -> str:
