@@ -106,6 +106,36 @@ def test_what_most_seeds_have_none_of_has_no_interval() -> None:
     assert "0 to 0.1845" in str(sweep_text(replace(sweep, runs=runs), ["loss_percent"]))
 
 
+@pytest.mark.parametrize(
+    ("values", "has_interval"),
+    [
+        ((99.94, 100.0), False),
+        ((97.0, 99.0), False),
+        ((100.0,) * 6, False),
+        ((100.0, 100.0, 99.9), False),
+        ((100.0, 99.8, 99.9), True),
+        ((97.0, 99.0, 99.5), True),
+    ],
+)
+def test_a_percentage_has_an_interval_where_it_says_something(
+    values: tuple[float, ...], has_interval: bool
+) -> None:
+    sweep = made((LIMITS,), seeds=tuple(range(len(values))))
+    # Goodput varies, so that the seeds are no copies of each other.
+    runs = tuple(
+        replace(run, summary=summary(values[at % len(values)], 2.0 + at))
+        for at, run in enumerate(sweep.runs)
+    )
+    sweep = replace(sweep, runs=runs)
+    plot = plot_sweep(sweep, "loss_percent", "limit")
+    assert all((point.low is not None) is has_interval for point in plot.points)
+    for table in (str(plot.table()), str(sweep_text(sweep, ["loss_percent"]))):
+        assert table.count('"-": no interval: ') == (not has_interval)
+    assert ("(-)" in str(sweep_text(sweep, ["loss_percent"]))) is not has_interval
+    # What has no such end has an interval with two seeds.
+    assert plot_sweep(sweep, "flows.goodput_mbit_per_s", "limit").points[0].low is not None
+
+
 def test_a_percentile_at_the_jump_is_said_wherever_it_is_shown() -> None:
     # Two standard deviations of a share of 99 % in 1000 queries are 0.63 points.
     dns = {"queries": 1000, "unanswered": 0, "without_retry_percent": 98.8}

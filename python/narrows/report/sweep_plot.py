@@ -22,7 +22,7 @@ from narrows.results.setting_names import (
     key_words,
     value_names,
 )
-from narrows.results.sweep_means import Figure, Point, figure_named, points
+from narrows.results.sweep_means import NO_INTERVAL, Figure, Point, figure_named, points
 from narrows.results.sweep_run import SweepRun, canonical, setting_text
 from narrows.results.sweep_text import jump_notes, range_text
 from narrows.results.text import TextTable
@@ -174,7 +174,8 @@ def plot_sweep(
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
     shown = Shown(name, drawn, alt, "")
-    notes = jump_notes(sweep, _drawn_runs(sweep, chosen), [figure.key])
+    notes = [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []
+    notes += jump_notes(sweep, _drawn_runs(sweep, chosen), [figure.key])
     return SweepPlot(shown, figure, axis.key, tuple(chosen), tuple(notes))
 
 

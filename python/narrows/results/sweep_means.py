@@ -2,9 +2,11 @@
 
 A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it within
 0 and 100 for percentages and above 0 for what is never negative. There is none with one seed, nor
-where all seeds give the same: they do not say how far another would be from them. Nor is there one
-where more than half of the seeds give 0 % or 100 %: what is so rare needs more seeds, and the
-single ones say more. Runs that failed or ended early do not count.
+where all seeds give the same: they do not say how far another would be from them. Of
+percentages there is none with two seeds either, nor where more than half of the seeds give 0 % or
+100 %. The spread is then known from one or two values: Student's factor is 12.7 with two seeds, and
+a seed at an end says only that something is rarer than one in so many. Close to an end, the
+interval would go from nearly 0 to 100 %. Runs that failed or ended early do not count.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from narrows.results.sweep_table import figures
 from narrows.results.text import TextTable
 
 __all__ = [
+    "NO_INTERVAL",
     "Figure",
     "Point",
     "figure_named",
@@ -63,6 +66,15 @@ class Point:
     high: float | None
     values: tuple[float, ...] = ()
     """What each seed gave."""
+    is_short_of_seeds: bool = False
+    """Whether a percentage has no interval because too few seeds are away from 0 % and 100 %."""
+
+
+NO_INTERVAL = (
+    '"-": no interval: that of a percentage takes three seeds or more, at least half of them away '
+    "from 0 % and 100 %"
+)
+"""Said once, where a point is short of seeds."""
 
 
 def figures_of(sweep: Sweep) -> dict[str, Figure]:
@@ -160,8 +172,10 @@ def _point(
 ) -> Point:
     mean, each = statistics.fmean(values), tuple(values)
     at_an_end = max(values.count(end) for end in bounds) if math.isfinite(bounds[1]) else 0
-    if len(set(values)) < 2 or seedless or 2 * at_an_end > len(values):
-        return Point(settings, len(values), mean, None, None, each)
+    is_short = math.isfinite(bounds[1]) and (len(values) < 3 or 2 * at_an_end > len(values))
+    if len(set(values)) < 2 or seedless or is_short:
+        is_short = is_short and len(values) > 1 and not seedless
+        return Point(settings, len(values), mean, None, None, each, is_short)
     return Point(settings, len(values), mean, *within(values, *bounds), each)
 
 

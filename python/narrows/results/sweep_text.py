@@ -10,7 +10,14 @@ from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
 from narrows.results.setting_names import combination_names
 from narrows.results.sweep import Sweep
-from narrows.results.sweep_means import Point, figure_named, figures_of, is_seedless, points
+from narrows.results.sweep_means import (
+    NO_INTERVAL,
+    Point,
+    figure_named,
+    figures_of,
+    is_seedless,
+    points,
+)
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.text import TextTable
 
@@ -58,12 +65,14 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     per_figure = 2 if ranges else 1
     blank = ["-"] * (per_figure * len(chosen))
     cells: dict[str, list[str]] = {}
+    is_short = False
     for column, figure in enumerate(chosen):
         # In the units that the names say.
         for point in points(sweep, replace(figure, scale=1.0)):
             at = canonical(list(point.settings.values()))
             row = cells.setdefault(at, list(blank))
             row[per_figure * column] = point_text(point)
+            is_short |= point.is_short_of_seeds
             if ranges:
                 row[per_figure * column + 1] = range_text(point.values)
     rows: dict[str, tuple[str, ...]] = {}
@@ -78,6 +87,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
         for at, settings in list(rows.items())[:MOST_ROWS]
     ]
     notes = ["means and 95 % intervals over the seeds"] if len(sweep.seeds) > 1 else []
+    notes += [NO_INTERVAL] if is_short else []
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
     seedless = sum(bool(runs) and is_seedless(runs) for runs in complete.values())
@@ -126,7 +136,7 @@ def jump_notes(
 def point_text(point: Point) -> str:
     """A mean and half its interval's width; both ends where it is lopsided by more than a tenth."""
     if point.low is None or point.high is None:
-        return value_text(point.mean)
+        return value_text(point.mean) + (" (-)" if point.is_short_of_seeds else "")
     below, above = point.mean - point.low, point.high - point.mean
     if max(below, above) > 1.1 * min(below, above):
         return f"{value_text(point.mean)} ({value_text(point.low)} to {value_text(point.high)})"
