@@ -78,8 +78,8 @@ def _sentences(parts: Sequence[_Part], keys: Collection[str], every: str) -> lis
         )
         found.append(
             f"{'; '.join(names)}: {' to '.join(ends)} % of the answered queries needed no "
-            f'repetition, so chance decides whether "{percent} % within" is the time of a repeated '
-            "query; compare the shares answered instead"
+            f'repetition, so chance decides whether "{percent} % within" is a repeated query\'s '
+            "time; compare the shares answered"
         )
     return found
 
