@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from narrows.errors import NarrowsError
 from narrows.report import SweepPlot, plot_sweep
+from narrows.report.figures import Mean, Series, Ticks, against
 from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.student import t_half_width
@@ -243,6 +244,30 @@ def test_axes_and_titles_say_what_they_show() -> None:
     assert axes.get_title(loc="left") == "TCP (bulk, once, on-off and ftp): goodput"
     axes = figure(plot_sweep(made((LIMITS,)), "loss_percent", "limit")).axes[0]
     assert axes.get_xlabel() == "limit of the queue (packets)"
+
+
+def test_long_labels_stay_in_the_figure_and_cover_nothing() -> None:
+    long = "answered within a second, of all queries that had a second to be answered in (%)"
+    variants = [Series(name, [Mean(1.0, 2.0, None, None)]) for name in ("codel", "fq-codel")]
+    drawn = against(
+        variants,
+        Ticks("interval of the queue and then some more words than have room here (ms)", [1.0], None),
+        title=f"DNS: {long}",
+        subtitle=f"means of 6 seeds with 95 % intervals; {long}; {long}",
+        y_label=long,
+        legend="variant",
+    )
+    drawn.draw_without_rendering()
+    axes = drawn.axes[0]
+    (subtitle,) = (text for text in axes.texts if text.get_text().startswith("means"))
+    label = axes.yaxis.label.get_window_extent()
+    title = axes._left_title.get_window_extent()  # type: ignore[attr-defined]
+    boxes = [label, title, subtitle.get_window_extent(), axes.xaxis.label.get_window_extent()]
+    for box in boxes:
+        assert drawn.bbox.x0 <= box.x0 < box.x1 <= drawn.bbox.x1
+        assert drawn.bbox.y0 <= box.y0 < box.y1 <= drawn.bbox.y1
+    assert not label.overlaps(drawn.legends[0].get_window_extent())
+    assert not title.overlaps(subtitle.get_window_extent())
 
 
 def test_a_single_seed_has_no_interval() -> None:

@@ -38,9 +38,7 @@ def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
     figure, axes = style.new_figure(height=3.2)
     pen = FigurePen(axes)
     drawn.draw(pen, _rows(record, runs))
-    axes.set_title(drawn.title)
-    axes.set_xlabel(drawn.x)
-    axes.set_ylabel(drawn.y)
+    style.name_axes(axes, drawn.title, drawn.x, drawn.y)
     if pen.labels > 1:
         style.below(figure, 3)
     return figure

@@ -22,6 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "from_zero",
     "label_line",
     "label_steps",
+    "name_axes",
     "new_figure",
     "pdf",
     "png",
@@ -48,6 +50,7 @@ __all__ = [
     "svg",
     "svg_inline",
     "thin",
+    "wrapped",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -175,9 +178,43 @@ def _legend_width(labels: Sequence[str], columns: int) -> float:
     return wide
 
 
-def _text_width(text: str) -> float:
-    path = TextPath((0.0, 0.0), text, size=_LEGEND_SIZE)
+def _text_width(text: str, size: float = _LEGEND_SIZE, *, bold: bool = False) -> float:
+    family = mpl.rcParams["font.family"]
+    font = FontProperties(family=family, weight="bold" if bold else "normal")
+    path = TextPath((0.0, 0.0), text, size=size, prop=font)
     return float(path.get_extents().width) if text else 0.0
+
+
+def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
+    """The text in lines that are at most so many points wide, if its words are not longer."""
+    lines: list[str] = []
+    for given in text.split("\n"):
+        line = ""
+        # A percentage and its sign stay together, and so does a unit in parentheses.
+        for word in re.split(r" (?!%)(?![^()]*\))", given):
+            longer = f"{line} {word}" if line else word
+            if line and _text_width(longer, size, bold=bold) > room:
+                lines.append(line)
+                longer = word
+            line = longer
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def name_axes(axes: Axes, title: str, x: str, y: str, pad: float | None = None) -> None:
+    """Gives the figure's only axes a title and labels, which wrap where they are long."""
+    width, height = (72.0 * inches for inches in axes.get_figure().get_size_inches())
+    size = float(mpl.rcParams["font.size"])
+    large = float(mpl.rcParams["axes.titlesize"])
+    axes.set_title(wrapped(title, width - _BESIDE, large, bold=True), pad=pad)
+    axes.set_xlabel(wrapped(x, width - _BESIDE, size))
+    axes.set_ylabel(wrapped(y, height - _ABOVE_AND_BELOW, size))
+
+
+_BESIDE = 80.0
+"""Points beside the axes for what stands there, at most."""
+_ABOVE_AND_BELOW = 110.0
+"""Points above and below them, likewise: title, ticks, label and a legend of one line."""
 
 
 def from_zero(axes: Axes, top: float | None = None) -> None:

@@ -110,9 +110,11 @@ def against(
         style.from_zero(axes, max(ends))
     else:
         axes.set_ylim(*_around(min(ends), max(ends)))
-    axes.set_title(title, pad=22.0)
+    below_title = style.wrapped(subtitle, 440.0, 9.0)
+    lines = below_title.count("\n") + 1
+    style.name_axes(axes, title, ticks.label, y_label, pad=10.0 + 12.0 * lines)
     axes.annotate(
-        subtitle,
+        below_title,
         (0.0, 1.0),
         xycoords="axes fraction",
         xytext=(0, 7),
@@ -120,8 +122,6 @@ def against(
         fontsize=9,
         color=MUTED,
     )
-    axes.set_xlabel(ticks.label)
-    axes.set_ylabel(y_label)
     if names:
         style.below(figure, _MOST_COLUMNS, title=legend)
     return figure

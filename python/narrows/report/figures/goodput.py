@@ -27,9 +27,7 @@ def goodput(run: Run) -> Figure:
         axes.stairs(rates, edges, baseline=None, color=color, label=group, linewidth=1.4)
     style.from_zero(axes, max((float(series[group][1].max()) for group in shown), default=0.0))
     axes.set_xlim(0.0, run.end_s)
-    axes.set_title("Goodput of TCP, by group")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("goodput (Mbit/s)")
+    style.name_axes(axes, "Goodput of TCP, by group", "time (s)", "goodput (Mbit/s)")
     if len(shown) > 1:
         style.below(figure, 3)
     return figure

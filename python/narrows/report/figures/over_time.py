@@ -27,9 +27,7 @@ def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: st
     axes.set_xlim(0.0, max(run.end_s for run in runs))
     style.from_zero(axes, top)
     _mark_dns(axes, dns_start(runs[0]))
-    axes.set_title(title)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel(label)
+    style.name_axes(axes, title, "time (s)", label)
 
 
 def _mark_dns(axes: Axes, start_s: float | None) -> None:
