@@ -251,7 +251,9 @@ def test_long_labels_stay_in_the_figure_and_cover_nothing() -> None:
     variants = [Series(name, [Mean(1.0, 2.0, None, None)]) for name in ("codel", "fq-codel")]
     drawn = against(
         variants,
-        Ticks("interval of the queue and then some more words than have room here (ms)", [1.0], None),
+        Ticks(
+            "interval of the queue and then some more words than have room here (ms)", [1.0], None
+        ),
         title=f"DNS: {long}",
         subtitle=f"means of 6 seeds with 95 % intervals; {long}; {long}",
         y_label=long,
@@ -268,6 +270,47 @@ def test_long_labels_stay_in_the_figure_and_cover_nothing() -> None:
         assert drawn.bbox.y0 <= box.y0 < box.y1 <= drawn.bbox.y1
     assert not label.overlaps(drawn.legends[0].get_window_extent())
     assert not title.overlaps(subtitle.get_window_extent())
+
+
+def test_equal_seeds_are_dots_side_by_side() -> None:
+    values = (5.0, 5.0, 1.0, 5.0, 5.0, 5.0)
+    series = [
+        Series(name, [Mean(at, 4.3, 3.0, 5.6, values) for at in (1.0, 2.0)]) for name in ("a", "b")
+    ]
+    drawn = against(series, Ticks("key", [1.0, 2.0], None), title="", subtitle="", y_label="")
+    drawn.draw_without_rendering()
+    axes = drawn.axes[0]
+    seen: list[tuple[float, float]] = []
+    for line in axes.lines:
+        if line.get_label() == "_seeds":
+            seen += map(tuple, line.get_transform().transform(line.get_xydata()))
+    # Two series of six seeds at two places: no dot covers another.
+    assert len(seen) == 2 * 2 * 6
+    assert len({(round(x), round(y)) for x, y in seen}) == 2 * 2 * 6
+    assert all(axes.bbox.x0 < x < axes.bbox.x1 for x, _ in seen)
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ((563.0, 918.0), None),
+        ((700.0, 918.0), "axis begins at 680 ms"),
+        ((18.2, 18.99), "axis begins at 18.1 ms"),
+        ((-3.0, 918.0), None),
+        ((0.0, 0.0), None),
+    ],
+)
+def test_an_axis_that_begins_above_zero_says_so(
+    values: tuple[float, ...], note: str | None
+) -> None:
+    series = [Series("", [Mean(float(n), y, None, None) for n, y in enumerate(values)])]
+    drawn = against(
+        series, Ticks("key", [0.0, 1.0], None), title="", subtitle="", y_label="", unit="ms"
+    )
+    axes = drawn.axes[0]
+    notes = [text.get_text() for text in axes.texts if "begins" in text.get_text()]
+    assert notes == ([] if note is None else [note])
+    assert note is not None or axes.get_ylim()[0] <= 0.0
 
 
 def test_a_single_seed_has_no_interval() -> None:
@@ -327,7 +370,8 @@ def test_where_fixes_a_key() -> None:
     assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
     texts = [text.get_text() for text in figure(plot).axes[0].texts]
     assert (
-        "means of 3 seeds with 95 % intervals; dots: single seeds; links.wan.rate=1 Mbit/s"
+        "means of 3 seeds with 95 % intervals; dots: single seeds, equal ones side by side; "
+        "links.wan.rate=1 Mbit/s"
     ) in texts
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "INK",
     "MUTED",
     "ORANGE",
+    "PAPER",
     "PURPLE",
     "SKY",
     "VERMILION",

@@ -164,6 +164,7 @@ def plot_sweep(
         y_range=figure.range,
         legend=", ".join(short_keys([line.key for line in lines]).values()),
         y_label=figure.name.rpartition(": ")[2] + (f" ({figure.unit})" if figure.unit else ""),
+        unit=figure.unit,
         x_scale=x_scale,
         y_scale=y_scale,
     )
@@ -229,7 +230,10 @@ def _subtitle(chosen: Sequence[Point], fixed: Mapping[str, Any]) -> str:
         text = "single runs: more seeds would give intervals"
     else:
         seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        text = f"means of {seeds} seeds with 95 % intervals; dots: single seeds"
+        text = (
+            f"means of {seeds} seeds with 95 % intervals; "
+            "dots: single seeds, equal ones side by side"
+        )
     return "; ".join([text, *(setting_text(key, value) for key, value in fixed.items())])
 
 

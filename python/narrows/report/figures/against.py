@@ -29,6 +29,15 @@ _MARGIN = 0.08
 _CLOSEST = 0.055
 """Of the axis: ticks that stand closer would run into each other."""
 
+_DOT = 3.4
+"""Points from dot to dot, so that each is seen."""
+_COLUMNS = 12
+"""Of dots beside an interval; what coincides beyond them shares the last."""
+_NOT_AXES = 130.0
+"""Points of the figure's height that the axes do not have, at most."""
+_NARROWEST = 400.0
+"""Points that the axes are wide, at least."""
+
 Scale = str
 """`auto`, `linear` or `log`."""
 
@@ -75,6 +84,7 @@ def against(
     title: str,
     subtitle: str,
     y_label: str,
+    unit: str = "",
     legend: str = "",
     y_range: tuple[float, float] | None = None,
     x_scale: Scale = "auto",
@@ -82,16 +92,17 @@ def against(
 ) -> Figure:
     """Means with their intervals, a line a series, and a faint dot for each run behind them.
 
-    ``legend`` heads the legend: what tells the series apart. ``y_range`` is the scale of a figure
-    that has one, such as scores from 1 to 4.5; cut, it would exaggerate differences.
+    ``unit`` is that of the vertical axis. ``legend`` heads the legend: what tells the series apart.
+    ``y_range`` is the scale of a figure that has one, such as scores from 1 to 4.5; cut, it would
+    exaggerate differences.
 
     An axis is logarithmic where all of it is above zero and its values span decades; the vertical
-    one starts at zero unless the values are close together.
+    one starts at zero unless the values are close together, and then says where it begins.
     """
     names = [one.label for one in series if one.label]
     figure, axes = style.new_figure(height=3.9 + 0.2 * math.ceil(len(names) / 3))
     for number, one in enumerate(series):
-        _draw(figure, axes, one, number, len(series), named=ticks.names is not None)
+        _draw(axes, one, number, len(series), named=ticks.names is not None)
     ends = [
         end
         for one in series
@@ -106,10 +117,15 @@ def against(
         axes.set_yscale("log")
         axes.set_ylim(*_around(min(ends), max(ends), log=True))
         _plain(axes.yaxis, min(ends), max(ends))
-    elif min(ends) >= 0.0 and min(ends) < 0.6 * max(ends):
+    elif min(ends) >= 0.0 and max(ends) - min(ends) >= max(ends) / 3.0:
         style.from_zero(axes, max(ends))
     else:
-        axes.set_ylim(*_around(min(ends), max(ends)))
+        low, high = _around(min(ends), max(ends))
+        if low > 0.0:
+            low = _rounded_down(low, high - low)
+            _mark_start(axes, low, unit)
+        axes.set_ylim(low, high)
+    _seeds(figure, axes, series, named=ticks.names is not None)
     below_title = style.wrapped(subtitle, 440.0, 9.0)
     lines = below_title.count("\n") + 1
     style.name_axes(axes, title, ticks.label, y_label, pad=10.0 + 12.0 * lines)
@@ -127,30 +143,12 @@ def against(
     return figure
 
 
-def _draw(figure: Figure, axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
-    # Beside each other where places are names, and nothing lies between them.
-    aside = (number - (count - 1) / 2) * min(0.12, 0.6 / count) if named else 0.0
+def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
     points = sorted(one.points, key=lambda point: point.at)
     color = CYCLE[number % len(CYCLE)]
-    places = [point.at + aside for point in points]
+    places = [point.at + _aside(number, count, named=named) for point in points]
     below = [point.mean - (point.mean if point.low is None else point.low) for point in points]
     above = [(point.mean if point.high is None else point.high) - point.mean for point in points]
-    # Beside the interval, which would hide them; in points, so that it holds for any axis.
-    aside_of_bar = offset_copy(axes.transData, figure, x=7.0, units="points")
-    for place, point in zip(places, points, strict=True):
-        if len(point.values) > 1:
-            axes.plot(
-                [place] * len(point.values),
-                point.values,
-                color=color,
-                marker=".",
-                markersize=6.0,
-                markeredgewidth=0.0,
-                linewidth=0.0,
-                alpha=0.6,
-                transform=aside_of_bar,
-                label="_seeds",
-            )
     axes.errorbar(
         places,
         [point.mean for point in points],
@@ -163,6 +161,57 @@ def _draw(figure: Figure, axes: Axes, one: Series, number: int, count: int, *, n
         capsize=3.5,
         label=one.label or None,
     )
+
+
+def _aside(number: int, count: int, *, named: bool) -> float:
+    """How far a series is from the place: where places are names, nothing lies between them."""
+    return (number - (count - 1) / 2) * min(0.12, 0.6 / count) if named else 0.0
+
+
+def _seeds(figure: Figure, axes: Axes, series: Sequence[Series], *, named: bool) -> None:
+    """A dot a seed, beside the interval, which would hide it; dots that would coincide spread.
+
+    The vertical axis has its ends already: they say which dots are how close.
+    """
+    dots = [
+        (point.at + _aside(number, len(series), named=named), value, number, index)
+        for number, one in enumerate(series)
+        for index, point in enumerate(one.points)
+        if len(point.values) > 1
+        for value in sorted(point.values)
+    ]
+    if not dots:
+        return
+    height = 72.0 * figure.get_figheight() - _NOT_AXES
+    scale = axes.transScale.transform([(1.0, y) for y in (*axes.get_ylim(), *(d[1] for d in dots))])
+    low, high, *shown = scale[:, 1]
+    taken: dict[float, list[list[float]]] = {}
+    columns: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    for (place, value, number, index), y in zip(dots, shown, strict=True):
+        at = height * float((y - low) / (high - low))
+        of_place = taken.setdefault(place, [[] for _ in range(_COLUMNS)])
+        free = (n for n, ys in enumerate(of_place) if all(abs(at - y) >= _DOT for y in ys))
+        column = next(free, _COLUMNS - 1)
+        of_place[column].append(at)
+        columns.setdefault((number, index, column), []).append((place, value))
+    for (number, _, column), together in columns.items():
+        # In points, so that it holds for any axis.
+        beside = offset_copy(axes.transData, figure, x=7.0 + _DOT * column, units="points")
+        axes.plot(
+            [place for place, _ in together],
+            [value for _, value in together],
+            color=CYCLE[number % len(CYCLE)],
+            marker=".",
+            markersize=6.0,
+            markeredgewidth=0.0,
+            linewidth=0.0,
+            alpha=0.6,
+            transform=beside,
+            label="_seeds",
+        )
+    if not named:
+        widest = 7.0 + _DOT * (1 + max(column for _, _, column in columns))
+        axes.margins(x=max(0.05, widest / _NARROWEST))
 
 
 def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
@@ -198,6 +247,26 @@ def _around(low: float, high: float, *, log: bool = False) -> tuple[float, float
         return low / factor, high * factor
     room = _MARGIN * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room
+
+
+def _rounded_down(low: float, length: float) -> float:
+    """Where an axis of this length begins, as a number that is short to say."""
+    step = 10.0 ** math.floor(math.log10(length) - 1.0)
+    return round(math.floor(low / step) * step, 12)
+
+
+def _mark_start(axes: Axes, low: float, unit: str) -> None:
+    """Says where the vertical axis begins: not at zero, so that heights are no shares."""
+    axes.annotate(
+        f"axis begins at {low:g} {unit}".rstrip(),
+        (0.0, 0.0),
+        xycoords="axes fraction",
+        xytext=(4, 3),
+        textcoords="offset points",
+        fontsize=8,
+        color=MUTED,
+        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0, "alpha": 0.8},
+    )
 
 
 def _is_log(values: Sequence[float], scale: Scale) -> bool:
