@@ -88,7 +88,7 @@ def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterat
         if figures and figures.get("unfinished"):
             key = metric.key.rpartition(".")[2]
             if key == "within_1s_percent":
-                of = "of all, also open ones, that began a second before the end"
+                of = "of all queries that had a second to be answered in"
             elif key.endswith("_percent"):
                 of = "of those that ended"
         yield replace(metric, of=of)
