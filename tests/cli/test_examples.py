@@ -40,6 +40,7 @@ def test_files_that_a_scenario_names_come_with_it(narrows: Narrows, tmp_path: Pa
     done = narrows("examples", "copy", "camera", "--into", "lines")
     assert done.returncode == 0
     assert done.stdout.split() == ["lines/camera.toml", "lines/camera.txt"]
+    assert done.stderr == "run it with: narrows run lines/camera.toml\n"
     assert (tmp_path / "lines/camera.txt").read_bytes() == (SCENARIOS / "camera.txt").read_bytes()
 
 

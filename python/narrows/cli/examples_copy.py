@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -41,4 +42,4 @@ def command(
     copies = copy_example(name, into)
     for copy in copies:
         print(copy)
-    say(f"narrows run {copies[0]} runs it")
+    say(f"run it with: narrows run {shlex.quote(str(copies[0]))}")
