@@ -333,19 +333,55 @@ _TABLES: Sequence[Table] = (
                 "none left.",
             ),
             _null("sojourn_max_ms", "ms", "Longest such time; null: none left."),
-            Column("arrived_packets", _U64, "packets", "Packets that came, dropped ones included."),
-            Column("arrived_bytes", _U64, "bytes", "Bytes that came, dropped ones included."),
-            Column("sent_packets", _U64, "packets", "Packets that left."),
-            Column("dropped_overflow", _U64, "packets", "Drops because the queue was full."),
-            Column("dropped_early", _U64, "packets", "Drops by an AQM's random decision."),
             Column(
-                "dropped_forced", _U64, "packets", "Drops because RED's average was above `max`."
+                "arrived_packets",
+                _U64,
+                "packets",
+                "Packets that came since the start, dropped ones included.",
             ),
-            Column("marked_early", _U64, "packets", "CE marks by an AQM's random decision."),
             Column(
-                "marked_forced", _U64, "packets", "CE marks because RED's average was above `max`."
+                "arrived_bytes",
+                _U64,
+                "bytes",
+                "Bytes that came since the start, dropped ones included.",
             ),
-            _unknown("dropped_dns", _U64, "packets", "Of all drops, those of DNS packets."),
+            Column("sent_packets", _U64, "packets", "Packets that left since the start."),
+            Column(
+                "dropped_overflow",
+                _U64,
+                "packets",
+                "Drops since the start because the queue was full.",
+            ),
+            Column(
+                "dropped_early",
+                _U64,
+                "packets",
+                "Drops since the start by an AQM's decision, although the queue was not full.",
+            ),
+            Column(
+                "dropped_forced",
+                _U64,
+                "packets",
+                "Drops since the start because RED's average was above `max`.",
+            ),
+            Column(
+                "marked_early",
+                _U64,
+                "packets",
+                "CE marks since the start by an AQM's decision, without the forced ones.",
+            ),
+            Column(
+                "marked_forced",
+                _U64,
+                "packets",
+                "CE marks since the start because RED's average was above `max`.",
+            ),
+            _unknown(
+                "dropped_dns",
+                _U64,
+                "packets",
+                "Of all drops since the start, those of DNS packets.",
+            ),
         ),
     ),
     Table(
@@ -354,10 +390,19 @@ _TABLES: Sequence[Table] = (
         (
             _TIME,
             _LINK,
-            Column("packets", _U64, "packets", "Packets completely transmitted."),
-            Column("bytes", _U64, "bytes", "Bytes completely transmitted, framing included."),
-            _null("busy_s", "s", "Time spent transmitting; null: the line's rate is not known."),
-            Column("lost", _U64, "packets", "Packets lost on the wire."),
+            Column("packets", _U64, "packets", "Packets completely transmitted since the start."),
+            Column(
+                "bytes",
+                _U64,
+                "bytes",
+                "Bytes completely transmitted since the start, framing included.",
+            ),
+            _null(
+                "busy_s",
+                "s",
+                "Time spent transmitting since the start; null: the line's rate is not known.",
+            ),
+            Column("lost", _U64, "packets", "Packets lost on the wire since the start."),
         ),
     ),
 )
