@@ -18,6 +18,7 @@ from narrows.report.pen import FigurePen
 from narrows.report.run_report import run_figures, write_run_report
 from narrows.report.source import queue_facts, retry_marks, retry_moments_s
 from narrows.results import Run
+from narrows.results.text import shown_metrics
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +166,32 @@ def test_a_waiting_time_to_aim_for_is_drawn(queue: dict[str, Any], target: str |
 def test_a_report_does_not_say_that_dns_waits_where_it_need_not(kind: str, together: bool) -> None:
     shown = {figure.name: figure.caption for figure in run_figures(changing({"kind": kind}))}
     assert ("all flows together" in shown[f"sojourn-{LINK}"]) is together
+
+
+def captions(run: Run) -> dict[str, str]:
+    return {figure.name: figure.caption for figure in run_figures(run)}
+
+
+def test_captions_speak_of_what_is_drawn(run: Run) -> None:
+    of_red = captions(run)
+    assert "levels at which the queue acts" in of_red[f"backlog-{LINK}"]
+    assert "card's ring" in of_red[f"backlog-{LINK}"]
+    assert of_red["response-cdf"].startswith("Each step is an attempt")
+    links = [
+        {key: value for key, value in link.items() if key != "ring"}
+        | {"forward": {"queue": {"kind": "codel"}}}
+        for link in run.scenario["links"]
+    ]
+    codel = replace(run, scenario={**run.scenario, "links": links})
+    of_codel = captions(codel)
+    assert "levels" not in of_codel[f"backlog-{LINK}"]
+    assert "ring" not in of_codel[f"backlog-{LINK}"]
+    names = {metric.name for metric in shown_metrics(codel)}
+    assert "in transmission, mean" in names
+    assert "in the ring, mean" not in names
+    once = run.attempts.filter(pl.col("attempt") == 1)
+    steady = replace(run, tables={**run.tables, "attempts": once})
+    assert captions(steady)["response-cdf"] == "No query was sent again."
 
 
 def test_the_start_of_dns_is_marked(run: Run) -> None:

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from narrows.report import figures
 from narrows.report.again import again
 from narrows.report.extras import extra_figures, headlines
 from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
-from narrows.report.source import monitored_links, monitored_queues, queue_facts
+from narrows.report.source import (
+    QueueFacts,
+    column,
+    monitored_links,
+    monitored_queues,
+    queue_facts,
+)
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.metrics import value_text
@@ -34,6 +42,8 @@ ENDED = {
 }
 """Why a run ended, in words."""
 
+_SENT_AGAIN = 1.0
+"""Percent of the queries from which on a step is seen."""
 _STEPS = (
     "Each step is an attempt: users whose packet is lost wait for the retry timer, which is much "
     "longer than the queue."
@@ -42,10 +52,8 @@ _STEPS_OVER_TCP = (
     "Steps at multiples of the round trip are handshakes. Those far to the right are lost packets: "
     "users wait for a timer, the client's or TCP's."
 )
-_BACKLOG = (
-    "What waits in the queue, with the levels at which the queue acts. What waits in the card's "
-    "ring, below the queue, adds delay that no queue discipline sees."
-)
+_RING = "What waits in the card's ring, below the queue, adds delay that no queue discipline sees."
+_IN_TRANSMISSION = "Grey is the packet in transmission, which has left the queue."
 _WATCHED = "What waits in the queue, as its own counters say. They do not count the card's ring."
 _WHO_WAITS = "The delay that every packet through this link suffers."
 _DNS_WAITS = "The delay that every packet through this link suffers, DNS included."
@@ -115,10 +123,47 @@ def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
                 figures.response_cdf({run.name: run}),
                 f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
                 f"99 % within {dns['response_p99_ms']:.0f} ms.",
-                _STEPS_OVER_TCP if over_tcp else _STEPS,
+                _STEPS_OVER_TCP if over_tcp else _steps(run),
             )
         )
     return shown[::-1] if attempts_mislead([run.summary]) else shown
+
+
+def _steps(run: Run) -> str:
+    """What the curve's steps are, if so many queries were sent again that there are some."""
+    measured = run.queries.filter("measured")
+    again = run.attempts.filter(pl.col("attempt") > 1).get_column("query")
+    count = measured.filter(pl.col("query").is_in(again.unique().implode())).height
+    percent = 100.0 * count / max(1, measured.height)
+    if not count:
+        return "No query was sent again."
+    if percent < _SENT_AGAIN:
+        return (
+            f"{value_text(percent)} % of the queries were sent again: those that follow the "
+            "retry timer are too few for a step."
+        )
+    return _STEPS
+
+
+def _backlog(run: Run, link: str, facts: QueueFacts | None) -> str:
+    """What the figure of the backlog shows: levels and what is below the queue, if drawn."""
+    words = ["What waits in the queue."]
+    if facts is not None and facts.thresholds:
+        words = ["What waits in the queue, with the levels at which the queue acts."]
+    _, below = column(run.queues, link, "ring_bytes")
+    if len(below) and below.max() > 0.0:
+        words.append(_RING if facts is None or facts.has_ring else _IN_TRANSMISSION)
+    return " ".join(words)
+
+
+def _uncounted(run: Run) -> str:
+    """What backlogs leave out; empty without queues."""
+    known = [queue_facts(run, link) for link in monitored_queues(run)]
+    if not known:
+        return ""
+    if any(facts is None or facts.has_ring for facts in known):
+        return "Backlogs do not count the card's ring."
+    return "Backlogs do not count the packet in transmission."
 
 
 def _second_attempts(run: Run) -> str:
@@ -193,7 +238,7 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
             figures.backlog(run, link),
             f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} packets "
             "on average.",
-            _WATCHED if run.backend == MONITOR else _BACKLOG,
+            _WATCHED if run.backend == MONITOR else _backlog(run, link, facts),
         )
     ]
     if queue["sojourn_mean_ms"] is not None:
@@ -212,8 +257,8 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
             figures.drop_rate({run.name: run}, link),
             f"Curve: {value_text(queue['drops_total_per_s'])} packets a second are dropped and "
             f"{value_text(queue['marks_total_per_s'])} marked on average.",
-            "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n), the "
-            "way of Figure 2 in Harhalakis, Samaras and Vitsas 2011.",
+            "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n) "
+            "(as in Harhalakis, Samaras and Vitsas 2011, Figure 2).",
         )
     )
     return shown
@@ -237,6 +282,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
         figures=on_page,
         sections=sections,
         notes=[*summary_table(run).notes, *_endless(run)],
+        uncounted=_uncounted(run),
         scenario=toml_text(run.scenario),
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TextIO
+from typing import Any, TextIO
 
 from narrows.results.emphasis import telling
 from narrows.results.jump import jumps
@@ -100,7 +100,28 @@ def shown_metrics(run: Run) -> list[Metric]:
     shown = telling({key: [metric.value] for key, metric in known.items()})
     if _both_ways(run):
         shown = [key for key in shown if key not in _SUMS]
-    return [known[key] for key in shown]
+    return [_named(known[key], run) for key in shown]
+
+
+def _named(metric: Metric, run: Run) -> Metric:
+    """A link without a ring holds the packet in transmission, and no more."""
+    begin, _, key = metric.key.rpartition(".")
+    if key != "ring_mean_bytes":
+        return metric
+    link = begin.removeprefix("queues.").rpartition(".")[0]
+    if _has_ring(run.scenario, link):
+        return metric
+    return replace(metric, name="in transmission, mean")
+
+
+def _has_ring(scenario: Mapping[str, Any], direction: str) -> bool:
+    """Whether a link's direction has one; what this version does not understand may have one."""
+    name, _, way = direction.rpartition(".")
+    for link in scenario.get("links") or ():
+        if isinstance(link, Mapping) and link.get("name") == name:
+            own = link.get(way)
+            return bool((isinstance(own, Mapping) and own.get("ring")) or link.get("ring"))
+    return True
 
 
 _SUMS = ("flows.goodput_mbit_per_s", "flows.jain_fairness")
