@@ -294,7 +294,7 @@ def test_equal_seeds_are_dots_side_by_side() -> None:
     [
         ((563.0, 918.0), None),
         ((700.0, 918.0), "axis begins at 680 ms"),
-        ((18.2, 18.99), "axis begins at 18.1 ms"),
+        ((18.2, 18.99), "axis begins at 18.13 ms"),
         ((-3.0, 918.0), None),
         ((0.0, 0.0), None),
     ],
@@ -367,7 +367,7 @@ def test_where_fixes_a_key() -> None:
         made((LIMITS, RATES)), "loss_percent", "limit", where={"links.wan.rate": "1 Mbit/s"}
     )
     assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
-    texts = [text.get_text() for text in figure(plot).axes[0].texts]
+    texts = [" ".join(text.get_text().split()) for text in figure(plot).axes[0].texts]
     assert (
         "means of 3 seeds with 95 % intervals; dots: single seeds, equal ones side by side; "
         "links.wan.rate=1 Mbit/s"
