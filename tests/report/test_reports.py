@@ -15,7 +15,16 @@ from narrows import Scenario, run
 from narrows.report import write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
 from narrows.report.toml_text import toml_text
-from narrows.results import Axis, Run, RunFolderError, Sweep, SweepRun, compare, compare_sweeps
+from narrows.results import (
+    Axis,
+    Run,
+    RunFolderError,
+    Sweep,
+    SweepRun,
+    compare,
+    compare_sweeps,
+    summary_table,
+)
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -71,6 +80,19 @@ def test_a_report_tells_how_to_run_it_again(folder: Path) -> None:
     start = words.index('name = "testbed-red"')
     scenario = words[start : words.index("Where and when it ran is")]
     assert tomllib.loads(scenario) == Run.load(folder).scenario
+
+
+def test_a_report_says_which_keys_were_set(tmp_path: Path) -> None:
+    made = synthetic_run(duration_s=60.0, workers=5)
+    assert "set" not in made.document()
+    assert "Changed for this run" not in write_run_report(made, tmp_path / "a").read_text("utf-8")
+    changed = replace(made, set={"traffic.connections": "1", "queue": {"kind": "red"}})
+    loaded = Run.load(changed.save(tmp_path / "b").folder or "")
+    assert loaded.set == changed.set
+    text = _words(write_run_report(loaded).read_text(encoding="utf-8"))
+    assert 'Changed for this run: traffic.connections=1, queue={"kind": "red"} .' in text
+    title = summary_table(loaded).title
+    assert title.startswith("testbed-red, seed 1, with traffic.connections=1, queue=")
 
 
 def test_figures_are_files_too(folder: Path) -> None:

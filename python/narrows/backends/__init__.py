@@ -9,6 +9,7 @@ To add a backend: a module with a `Backend`, and a line in `BACKENDS`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ __all__ = [
     "Refusal",
     "get",
     "run",
+    "run_changed",
 ]
 
 BACKENDS: Mapping[str, str] = {
@@ -105,15 +107,43 @@ def run(
         RunFolderError: ``out`` holds something or cannot be written; found before the run where
             possible.
     """
-    from narrows.results.folder import check_target
     from narrows.scenario import Scenario
 
+    return run_changed(
+        Scenario.of(scenario, set),
+        set or {},
+        seed=seed,
+        out=out,
+        backend=backend,
+        progress=progress,
+        event_limit=event_limit,
+    )
+
+
+def run_changed(
+    scenario: Scenario,
+    changed: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    backend: str = DEFAULT,
+    progress: Progress | bool | None = None,
+    event_limit: int | None = None,
+) -> Run:
+    """Runs a scenario of which some keys were changed already: `changed` is what the run says.
+
+    The other arguments, and what it raises, are those of `run`.
+    """
+    from narrows.results.folder import check_target
+    from narrows.scenario.overrides import plain
+
     chosen = get(backend)
-    scenario = Scenario.of(scenario, set)
     chosen.check(scenario)
     if out is not None:
         check_target(Path(out))
     with shown(scenario.name, quiet=progress is not True) as update, held():
         told = update if progress is True else progress or None
         result = chosen.run(scenario, seed=seed, progress=told, event_limit=event_limit)
+        if changed:
+            result = replace(result, set={key: plain(value) for key, value in changed.items()})
         return result if out is None else result.save(out)

@@ -70,16 +70,19 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
-    import narrows
+    from narrows.backends import run_changed
     from narrows.cli.schedules import schedules
     from narrows.results import RUN_FILE
+    from narrows.scenario import Scenario
 
-    loaded = narrows.Scenario.load(scenario, set=settings(set))
+    changed = settings(set)
+    loaded = Scenario.load(scenario, set=changed)
     folder = out or free_folder(Path("runs"), loaded.name)
     try:
         with shown(loaded.name, quiet=quiet) as update:
-            result = narrows.run(
+            result = run_changed(
                 loaded,
+                changed,
                 seed=seed,
                 out=folder,
                 backend=backend,

@@ -236,6 +236,8 @@ def _read_document(folder: Path) -> dict[str, Any]:
         value = document.get(key)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _RERUN)
+    if not isinstance(document.get("set", {}), dict):
+        raise RunFolderError(path, "is damaged (set is of a wrong type)", _RERUN)
     if document["status"] not in ("complete", "partial"):
         raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)
     return document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,6 +65,7 @@ class Run:
         narrows: The version that ran it.
         wall: Facts about wall-clock time, which differ from run to run.
         host: Facts about the machine.
+        set: Keys of the scenario that were set for this run alone, such as on the command line.
     """
 
     scenario: Mapping[str, Any]
@@ -81,6 +83,7 @@ class Run:
     """Packets of captured links as pcapng by link: the bytes, or the file that holds them."""
     folder: Path | None = None
     """Where the run was saved or loaded."""
+    set: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         schema = _schema(self.backend, self.tables)
@@ -139,6 +142,7 @@ class Run:
             host=document["host"],
             captures=run_folder.read_captures(path),
             folder=path,
+            set=document.get("set", {}),
         )
         # What the writing version found stands, even where this version would compute it otherwise.
         run.__dict__["summary"] = document["summary"]
@@ -165,6 +169,7 @@ class Run:
             "narrows": self.narrows,
             "backend": self.backend,
             "scenario": dict(self.scenario),
+            **({"set": dict(self.set)} if self.set else {}),
             "seed": self.seed,
             "status": self.status,
             "stopped": self.stopped,
@@ -179,6 +184,14 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The run's figures as JSON values; docs/run-folder.md says what they mean."""
         return summarise(self.tables, self.end_s)
+
+    @property
+    def settings(self) -> str:
+        """The keys that were set for this run alone, in words; empty for none."""
+        return ", ".join(
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in self.set.items()
+        )
 
     def __repr__(self) -> str:
         flows, queries = self.flows.height, self.queries.height

@@ -85,6 +85,7 @@ def summary_table(run: Run) -> TextTable:
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
     name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
+    name += f", with {run.settings}" if run.set else ""
     events = f", {run.events} events" if run.events else ""
     title = f"{name}: {length(run.backend, run.end_s)}{events}"
     return TextTable(title, (), list(sections.items()), notes)
