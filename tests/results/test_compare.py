@@ -192,13 +192,32 @@ def test_what_goes_both_ways_is_no_difference() -> None:
 
 def test_a_comparison_can_be_of_some_figures() -> None:
     found = compare([one("bfifo"), one("red")])
-    chosen = found.only(["first_attempt_percent", f"queues.{LINK}.run.drops_total_per_s"])
+    chosen = found.only([f"queues.{LINK}.run.drops_total_per_s", "first_attempt_percent"])
+    # In the order in which they were named, and these lead.
     assert [r.key for r in chosen.rows] == [
-        "dns.first_attempt_percent",
         f"queues.{LINK}.run.drops_total_per_s",
+        "dns.first_attempt_percent",
     ]
+    assert chosen.leading == list(chosen.rows)
     with pytest.raises(NarrowsError, match="metric nothing: there is none; hint: one of dns"):
         found.only(["nothing"])
+
+
+def test_a_difference_is_called_better_or_worse_where_one_way_is() -> None:
+    groups = (Group("a", (one("bfifo"),)), Group("b", (one("red"),)))
+    for key, change, word in (
+        ("dns.response_p99_ms", -3.0, "better"),
+        ("dns.response_p99_ms", 3.0, "worse"),
+        ("flows.goodput_mbit_per_s", 3.0, "better"),
+        ("queues.wan.forward.run.backlog_mean_packets", 3.0, ""),
+    ):
+        sure = Difference(change, change - 1.0, change + 1.0, "Student's", change / 10.0, 5)
+        row = Row(key, "DNS", "name", "ms", (10.0, 10.0 + change), (None, sure))
+        assert row.word(1) == word
+        assert (f"er ({word}) than a" in row.sentence(1, groups)) is bool(word)
+        assert row.cells[3].endswith(word or "3")
+        unsure = replace(sure, low=-9.0, high=9.0)
+        assert replace(row, differences=(None, unsure)).word(1) == ""
 
 
 def test_paired_is_students_own_example() -> None:

@@ -77,7 +77,8 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
             "differences" + (f"-{number}" if len(comparison.groups) > 2 else ""),
             figures.differences(changes, f"{group.label} against {comparison.groups[0].label}"),
             f"Lines: relative difference of each figure of {group.label}, with its interval.",
-            "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen.",
+            "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen. "
+            "At the right: what is better or worse, if a figure has a better direction.",
         )
         for number, group in enumerate(comparison.groups)
         if (changes := _changes(comparison, number))
@@ -178,6 +179,7 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
                     each * difference.value,
                     each * difference.low,
                     each * difference.high,
+                    row.word(number),
                 )
             )
     return found

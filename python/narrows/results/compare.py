@@ -32,7 +32,7 @@ from narrows.errors import NarrowsError
 from narrows.results.compare_rows import Difference, Group, Row, Sample
 from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
-from narrows.results.emphasis import leading, telling
+from narrows.results.emphasis import MOST, leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
 from narrows.results.intervals import newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
@@ -65,6 +65,8 @@ class Comparison:
     """Of several comparisons, which: what all their runs have in common."""
     remarks: tuple[str, ...] = ()
     """What was left out."""
+    asked: bool = False
+    """Whether the rows are those that somebody named, in that order."""
 
     @property
     def notes(self) -> list[str]:
@@ -144,6 +146,8 @@ class Comparison:
     @property
     def leading(self) -> list[Row]:
         """The figures that matter most, three at most."""
+        if self.asked:
+            return list(self.rows[:MOST])
         known = {row.key: row for row in self.rows}
         success = WITHIN_1S if self.attempts_mislead else FIRST_ATTEMPT
         return [known[key] for key in leading({key: known[key].values for key in known}, success)]
@@ -167,7 +171,7 @@ class Comparison:
         return f"{self.plot()._repr_html_()}{self.table()._repr_html_()}"
 
     def only(self, keys: Sequence[str]) -> Comparison:
-        """The comparison of some figures, by their path or its end.
+        """The comparison of some figures, by their path or its end, in this order.
 
         Raises:
             NarrowsError: There is no such figure.
@@ -178,8 +182,8 @@ class Comparison:
                 raise NarrowsError(
                     f'metric {key[:100]}: there is none; hint: {hint}; --metric "{ALL}" lists all'
                 )
-        rows = tuple(row for row in self.rows if any(_is_named(row, key) for key in keys))
-        return replace(self, rows=rows)
+        rows = [row for key in keys for row in self.rows if _is_named(row, key)]
+        return replace(self, rows=tuple({row.key: row for row in rows}.values()), asked=True)
 
     def figures_table(self) -> TextTable:
         """All figures, for people: paths, words, units."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from narrows.results.better import judged
 from narrows.results.metrics import value_text
 
 __all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
@@ -133,10 +134,19 @@ class Row:
         for n, (value, difference) in enumerate(zip(self.values, self.differences, strict=True)):
             cells.append(value_text(value))
             if n and difference is not None:
-                cells += [signed(difference.value), interval_text(difference)]
+                word = self.word(n)
+                cells.append(signed(difference.value) + (f" {word}" if word else ""))
+                cells.append(interval_text(difference))
             elif n:
                 cells += ["-", "-"]
         return tuple(cells)
+
+    def word(self, number: int) -> str:
+        """`better` or `worse`, of a group that differs for certain; else empty."""
+        difference = self.differences[number]
+        if difference is None or difference.verdict not in ("higher", "lower"):
+            return ""
+        return "" if difference.of_queries else judged(self.key, difference.value)
 
     def sentence(self, number: int, groups: Sequence[Group]) -> str:
         """What there is to say of a group's difference; empty where it has no interval."""
@@ -163,7 +173,8 @@ class Row:
         if difference.relative is not None and self.unit != "%" and not self.is_score:
             interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
             size = f"{100.0 * abs(difference.relative):.3g} %"
-        text = f"{what}: {other} is {size} {difference.verdict} than {first}"
+        word = f" ({better})" if (better := self.word(number)) else ""
+        text = f"{what}: {other} is {size} {difference.verdict}{word} than {first}"
         if difference.of_queries:
             return f"{text} with {runs} ({interval})."
         small = ""

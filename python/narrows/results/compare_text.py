@@ -100,7 +100,12 @@ def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tupl
     difference = row.differences[number]
     seeds = [range_text(row.samples[number])] if several else []
     first = ("", "") if number == 0 else ("-", "-")
-    changes = first if difference is None else (signed(difference.value), interval_text(difference))
+    word = f" {better}" if (better := row.word(number)) else ""
+    changes = (
+        first
+        if difference is None
+        else (signed(difference.value) + word, interval_text(difference))
+    )
     label = comparison.groups[number].label
     return (label, value_text(row.values[number]), *seeds, *changes)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from narrows.results.extras import records
 from narrows.results.success import FIRST_ATTEMPT
 
-__all__ = ["leading", "telling"]
+__all__ = ["MOST", "leading", "telling"]
 
 DIFFERS = 0.01
 """The share of a figure by which the DNS phase has to differ from the whole run."""
@@ -29,7 +29,8 @@ _OF_SOMETHING = frozenset(
 
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
-_MOST = 3
+MOST = 3
+"""Figures that come first."""
 
 Values = Mapping[str, Sequence[float | None]]
 """A figure's value in each run or group, by the figure's key, in the order of tables."""
@@ -57,7 +58,7 @@ def leading(values: Values, success: str = FIRST_ATTEMPT) -> list[str]:
     for end in ("run.sojourn_mean_ms", "run.loss_percent", "run.utilisation_percent"):
         known += [key for key in values if key.endswith(f".{end}")][:1]
     # Of a choice that has none of them, the first.
-    return [key for key in known if key in values][:_MOST] or list(values)[:_MOST]
+    return [key for key in known if key in values][:MOST] or list(values)[:MOST]
 
 
 def _tells(key: str, values: Values) -> bool:

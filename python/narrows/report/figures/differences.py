@@ -29,13 +29,16 @@ class Change:
     low: float
     """Lower end of the 95 % interval, in percent."""
     high: float
+    word: str = ""
+    """`better` or `worse`; empty where neither is known."""
 
 
 @style.styled
 def differences(changes: Sequence[Change], title: str) -> Figure:
     """A line a figure, below its section: its change in percent with its interval, against none.
 
-    Blue is lower, vermilion higher, grey not told from no difference. The axis is logarithmic
+    Blue is lower, vermilion higher, grey not told from no difference; a word at the right says what
+    is better. The axis is logarithmic
     beyond 100 % where a change is very large.
     """
     sections = list(dict.fromkeys(change.section for change in changes))
@@ -49,6 +52,17 @@ def differences(changes: Sequence[Change], title: str) -> Figure:
         color = BLUE if change.high < 0 else VERMILION if change.low > 0 else MUTED
         axes.plot([change.low, change.high], [at, at], color=color, linewidth=1.8)
         axes.plot([change.percent], [at], marker="o", markersize=4.5, color=color)
+        axes.annotate(
+            change.word,
+            (1.0, at),
+            xycoords=("axes fraction", "data"),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            color=color,
+            annotation_clip=False,
+        )
     axes.axvline(0.0, color=INK, linewidth=1.0)
     names = [line if isinstance(line, str) else line.label for line in lines]
     for label, line in zip(axes.set_yticks(range(len(lines)), names), lines, strict=True):
