@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -316,6 +317,40 @@ links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "20 m
         assert np.asarray(curve.get_xdata())[-1] == pytest.approx(expected, abs=1)
     together = figures.response_cdf({"one": both, "other": both})
     assert [str(line.get_label()) for line in together.axes[0].get_lines()] == ["one", "other"]
+
+
+@pytest.mark.parametrize(
+    ("shortest", "longest", "scale"),
+    [
+        (562.0, 918.0, "linear"),
+        (564.1, 564.3, "linear"),
+        (210.0, 640.0, "log"),
+        (0.4, 900.0, "log"),
+        (1.0, 30_000.0, "log"),
+        (0.01, 90_000.0, "log"),
+    ],
+)
+def test_the_cdfs_axis_fits_the_data_and_its_labels(
+    run: Run, shortest: float, longest: float, scale: str
+) -> None:
+    place = pl.int_range(pl.len()) / (pl.len() - 1)
+    times = shortest * (longest / shortest) ** place
+    answered = run.queries.filter(pl.col("measured") & pl.col("response_ms").is_not_null())
+    queries = answered.with_columns(response_ms=times)
+    figure = figures.response_cdf({"a": replace(run, tables={**run.tables, "queries": queries})})
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert axes.get_xscale() == scale
+    low, high = axes.get_xlim()
+    assert low < shortest < longest < high
+    # The data fill nine tenths of the axis.
+    ends = axes.transData.transform([(shortest, 0.0), (longest, 0.0)])[:, 0]
+    assert ends[1] - ends[0] > (0.9 if longest > 1.01 * shortest else 0.02) * axes.bbox.width
+    shown = [label for label in axes.get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in shown]
+    boxes = [box for box in boxes if axes.bbox.x0 <= (box.x0 + box.x1) / 2.0 <= axes.bbox.x1]
+    assert len(boxes) >= 3
+    assert all(one.x1 + 3.0 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_unanswered_queries_keep_the_cdf_below_one() -> None:

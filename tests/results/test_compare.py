@@ -10,7 +10,7 @@ from synthetic_run import LINK, synthetic_run
 
 from narrows.errors import NarrowsError
 from narrows.results import Run, compare
-from narrows.results.compare import Row
+from narrows.results.compare import Group, Row
 from narrows.results.compare_rows import Difference
 from narrows.results.intervals import paired, welch
 

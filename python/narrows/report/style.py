@@ -50,6 +50,7 @@ __all__ = [
     "styled",
     "svg",
     "svg_inline",
+    "text_width",
     "thin",
     "wrapped",
 ]
@@ -172,14 +173,15 @@ def _legend_width(labels: Sequence[str], columns: int) -> float:
     """How wide a legend is, in points: Matplotlib gives the first columns the labels left over."""
     rows, longer = divmod(len(labels), columns)
     spaces = _HANDLE + mpl.rcParams["legend.handletextpad"] + mpl.rcParams["legend.columnspacing"]
-    widths = iter([_text_width(label) for label in labels])
+    widths = iter([text_width(label) for label in labels])
     wide = 0.0
     for column in range(columns):
         wide += max(islice(widths, rows + (column < longer)), default=0.0) + spaces * _LEGEND_SIZE
     return wide
 
 
-def _text_width(text: str, size: float = _LEGEND_SIZE, *, bold: bool = False) -> float:
+def text_width(text: str, size: float = _LEGEND_SIZE, *, bold: bool = False) -> float:
+    """How wide a line of text is, in points."""
     family = mpl.rcParams["font.family"]
     font = FontProperties(family=family, weight="bold" if bold else "normal")
     path = TextPath((0.0, 0.0), text, size=size, prop=font)
@@ -194,7 +196,7 @@ def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
         # A percentage and its sign stay together, and so does a unit in parentheses.
         for word in re.split(r" (?!%)(?![^()]*\))", given):
             longer = f"{line} {word}" if line else word
-            if line and _text_width(longer, size, bold=bold) > room:
+            if line and text_width(longer, size, bold=bold) > room:
                 lines.append(line)
                 longer = word
             line = longer

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
 from narrows.report import style
 from narrows.report.source import NONE, retry_marks
@@ -38,14 +41,8 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
         for other in others.get(label, ()):
             style.faint(axes, *_few(*_shares(_done(other))), CYCLE[color], "steps-post")
         lowest, highest = min(lowest, float(x[0])), max(highest, float(x[-1]))
-    axes.set_xscale("log")
-    if np.isfinite(lowest):
-        axes.set_xlim(0.7 * max(lowest, 1e-3), 1.4 * highest)
+    is_log = _range(axes, lowest, highest)
     axes.set_ylim(0.0, 104.0)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(_time))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(visible=True, which="minor", axis="x", linewidth=0.4)
     for moment, words in retry_marks(list(runs.values())):
         if lowest < 1e3 * moment < highest:
             axes.axvline(1e3 * moment, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
@@ -62,11 +59,65 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
                 color=MUTED,
             )
     axes.set_title("DNS response time, from the first attempt to the answer")
-    axes.set_xlabel("response time, logarithmic")
+    axes.set_xlabel("response time, logarithmic" if is_log else "response time")
     axes.set_ylabel("queries answered\nwithin this time (%)")
     if len(curves) > 1:
         style.below(figure, 3)
     return figure
+
+
+def _range(axes: Axes, low: float, high: float) -> bool:
+    """Lets the horizontal axis hold the data and no more; says whether it is logarithmic.
+
+    It is, unless the longest time is less than three times the shortest.
+    """
+    known = np.isfinite(low)
+    low = max(low, 1e-3)
+    axes.xaxis.set_major_formatter(FuncFormatter(_time))
+    if known and high < _NARROW * low:
+        margin = max(_MARGIN * (high - low), 0.005 * high)
+        axes.set_xlim(low - margin, high + margin)
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        return False
+    axes.set_xscale("log")
+    if known:
+        factor = (high / low) ** _MARGIN
+        low, high = low / factor, high * factor
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(FixedLocator(_moments(low, high)))
+    axes.xaxis.set_major_formatter(FuncFormatter(_time))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, which="minor", axis="x", linewidth=0.4)
+    return True
+
+
+def _moments(low: float, high: float) -> list[float]:
+    """As many round times of a logarithmic axis as have room for their labels."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    each = _WIDTH / math.log(high / low)
+    found: list[float] = []
+    for digits in _ROUND:
+        found = [d * 10.0**n for n in decades for d in digits if low <= d * 10.0**n <= high]
+        widths = [style.text_width(_time(moment, None), 10.5) for moment in found]
+        fit = (
+            each * math.log(b / a) >= (of_a + of_b) / 2.0 + _APART
+            for (a, b), (of_a, of_b) in zip(pairwise(found), pairwise(widths), strict=True)
+        )
+        if all(fit):
+            break
+    return found
+
+
+_NARROW = 3.0
+"""Longest by shortest time from which on the axis is logarithmic."""
+_MARGIN = 0.04
+"""Of the axis: what is left free at either end."""
+_WIDTH = 430.0
+"""Points that the axes are wide, at least."""
+_APART = 8.0
+"""Points between labels."""
+_ROUND = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+"""Digits of labels, the most first."""
 
 
 def _by_run(runs: Mapping[str, Run]) -> list[tuple[str, pl.DataFrame]]:
@@ -101,6 +152,7 @@ def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Flo
 
 
 def _time(milliseconds: float, _position: object) -> str:
+    """A time in words."""
     if milliseconds >= 1e3:
         return f"{milliseconds / 1e3:g} s"
     return f"{milliseconds:g} ms"
