@@ -261,11 +261,11 @@ def _mark_start(axes: Axes, low: float, unit: str) -> None:
         f"axis begins at {low:g} {unit}".rstrip(),
         (0.0, 0.0),
         xycoords="axes fraction",
-        xytext=(4, 3),
+        xytext=(5, 5),
         textcoords="offset points",
         fontsize=8,
         color=MUTED,
-        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0, "alpha": 0.8},
+        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
     )
 
 
