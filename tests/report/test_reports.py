@@ -1,4 +1,5 @@
 import errno
+import html
 import json
 import os
 import re
@@ -89,7 +90,7 @@ def test_a_report_says_which_keys_were_set(tmp_path: Path) -> None:
     changed = replace(made, set={"traffic.connections": "1", "queue": {"kind": "red"}})
     loaded = Run.load(changed.save(tmp_path / "b").folder or "")
     assert loaded.set == changed.set
-    text = _words(write_run_report(loaded).read_text(encoding="utf-8"))
+    text = html.unescape(_words(write_run_report(loaded).read_text(encoding="utf-8")))
     assert 'Changed for this run: traffic.connections=1, queue={"kind": "red"} .' in text
     title = summary_table(loaded).title
     assert title.startswith("testbed-red, seed 1, with traffic.connections=1, queue=")
