@@ -75,7 +75,7 @@ def _range(axes: Axes, low: float, high: float) -> bool:
     low = max(low, 1e-3)
     axes.xaxis.set_major_formatter(FuncFormatter(_time))
     if known and high < _NARROW * low:
-        margin = max(_MARGIN * (high - low), 0.005 * high)
+        margin = max(_MARGIN * (high - low), 5e-4 * high)
         axes.set_xlim(low - margin, high + margin)
         axes.xaxis.set_major_locator(MaxNLocator(6))
         return False
