@@ -206,7 +206,9 @@ def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
 
 def name_axes(axes: Axes, title: str, x: str, y: str, pad: float | None = None) -> None:
     """Gives the figure's only axes a title and labels, which wrap where they are long."""
-    width, height = (72.0 * inches for inches in axes.get_figure().get_size_inches())
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure), "the axes are a figure's own"
+    width, height = (72.0 * inches for inches in figure.get_size_inches())
     size = float(mpl.rcParams["font.size"])
     large = float(mpl.rcParams["axes.titlesize"])
     axes.set_title(wrapped(title, width - _BESIDE, large, bold=True), pad=pad)
