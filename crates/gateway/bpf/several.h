@@ -115,9 +115,15 @@ __noinline int several_begin(__u64 now, int answered)
 	return 1;
 }
 
-/* Sends the reply's segment from the client's acknowledgement on again. `first`: this is not the
- * answer to a partial acknowledgement. */
-static __always_inline enum fate several_again(struct verdict *v, struct flow *flow, struct opens *o, bool first)
+/* Why a segment is sent again. */
+enum again {
+	AGAIN_ASKED, /* the client asks for it */
+	AGAIN_PART,  /* it has acknowledged a part */
+	AGAIN_ICMP,  /* a router says that it was too long */
+};
+
+/* Sends the reply's segment from the client's acknowledgement on again. */
+static __always_inline enum fate several_again(struct verdict *v, struct flow *flow, struct opens *o, enum again why)
 {
 	__u32 acked, ack = 0, stored = 0, offset = 0, left = 0, size = flow_segment_size(flow, our_mss(v));
 	__u32 least = v->w->in.ipv6 ? 1220 : 1024;
@@ -139,13 +145,16 @@ static __always_inline enum fate several_again(struct verdict *v, struct flow *f
 		opens_advance(o);
 		ack = opens_acknowledged(o, flow);
 		opens_tell(o, ack);
-		if (first)
+		if (why != AGAIN_PART)
 			o->recover = o->given;
 	}
 	bpf_spin_unlock(&o->lock);
 	if (!left)
 		return drop(COUNT_STRANGE);
 	if (!head || !ring_holds(head, stored)) {
+		/* The client's next segment has the numbers for a RST. */
+		if (why == AGAIN_ICMP)
+			return FATE_PASS;
 		flow_remove(v);
 		count(COUNT_RESEND_GONE);
 		return answer_reset(v);
@@ -450,7 +459,7 @@ __noinline int on_open(__u64 now)
 	 * does not answer. */
 	if (is_old) {
 		if (left)
-			return several_again(&v, flow, o, true);
+			return several_again(&v, flow, o, AGAIN_ASKED);
 		if (!leaving && (__u32)(now / 1000) - asked < s->patience_us)
 			return drop(COUNT_QUERY_WAITS);
 		if (!leaving) {
@@ -469,7 +478,7 @@ __noinline int on_open(__u64 now)
 		return FATE_PASS;
 	if (pure) {
 		count(COUNT_ACK);
-		return again ? several_again(&v, flow, o, !advanced) : FATE_DROP;
+		return again ? several_again(&v, flow, o, advanced ? AGAIN_PART : AGAIN_ASKED) : FATE_DROP;
 	}
 	/* A FIN comes again when everything that was asked before is answered. */
 	if (!length)
@@ -499,5 +508,5 @@ __noinline int several_too_big(__u64 now, __u32 mtu)
 	count(COUNT_PATH_MTU);
 	path_learn(w->in.who.client, mtu, now);
 	flow_seen(&v, flow);
-	return several_again(&v, flow, o, true);
+	return several_again(&v, flow, o, AGAIN_ICMP);
 }

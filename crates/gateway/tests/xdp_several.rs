@@ -7,7 +7,7 @@
 mod common;
 
 use common::frames::*;
-use common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query};
+use common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query, too_big};
 use common::programs::{Programs, XDP_PASS, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{opens, settings};
@@ -337,5 +337,31 @@ fn what_is_not_served_waits_for_the_kernel() {
         let fin = Segment { flags: FIN | ACK, ..client.saying.ack(at, 0) };
         assert_eq!(client.say(&fin), Came::Pass);
         several(&programs);
+    }
+}
+
+/// An ICMP message has no acknowledgement from which a RST could take its number.
+#[test]
+fn a_message_about_a_reply_that_is_gone_passes() {
+    let programs = programs!("a_message_about_a_reply_that_is_gone_passes");
+    several(&programs);
+    let reply = reply_bytes(1350);
+    // A client's address has a message remembered, and only a lower MTU says something new.
+    for (client, mtu) in Client::kinds(&programs).zip([1300, 1290, 1300, 1290]) {
+        let (mut client, _) = asked(client, 2);
+        answer(&client, 0, &reply);
+        let segment = Segment { payload: reply.clone(), ..client.segment(0, 0) };
+        let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+        programs.set_ring_head(programs.ring_head().wrapping_add(units));
+        let message = too_big(&segment.packet(), mtu, 1280);
+        let counters = [Counter::PathMtu];
+        let came = counted(&programs, &counters, || client.say_packet(&message));
+        assert_eq!(came, Came::Pass);
+        // The client's own copy is answered with the numbers that it expects.
+        let again = client.saying.data_at(0, 0, &nth(0));
+        let came = counted(&programs, &[Counter::ResendGone], || client.say(&again));
+        let Came::Segment(reset) = came else { panic!("{came:?}") };
+        assert_eq!((reset.flags, reset.seq), (RST, client.starts().1));
+        assert!(client.flow().is_none());
     }
 }
