@@ -286,9 +286,9 @@ static __always_inline __u32 segment_limit(const struct settings *s, const struc
 }
 
 /* Whether the kernel has to send a reply with a message of `length` bytes. */
-static __always_inline bool too_large(const struct settings *s, const struct flow *flow, bool v6, __u32 length)
+static __always_inline bool too_large(const struct settings *s, const struct flow *flow, bool v6, __u32 length, bool added)
 {
-	if (flow->flags & FLOW_EDNS_ADDED)
+	if (added)
 		length -= DNS_OPT;
 	return length > 65533 || length + 2 > flow->window ||
 	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
@@ -547,7 +547,7 @@ __noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
 	}
 
 	length = d->length - UDP_HEADER;
-	if (refused(d) || d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length)) {
+	if (refused(d) || d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length, flow->flags & FLOW_EDNS_ADDED)) {
 		gather_drop(d);
 		return to_kernel(ctx, s, d, flow, refused(d));
 	}

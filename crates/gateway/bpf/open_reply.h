@@ -35,6 +35,13 @@ static __always_inline int open_inject(struct __sk_buff *ctx, const struct setti
 	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 }
 
+/* What a reply says about its question. */
+enum telling {
+	TELLS_ANSWER,
+	TELLS_LARGE,   /* the answer, which is too large to be sent here */
+	TELLS_NOTHING, /* the server does not answer over UDP */
+};
+
 /* Sends the reply to one of several open queries. A separate function, so that the verifier
  * checks it once. */
 __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
@@ -46,7 +53,8 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 	struct sending out = {};
 	__u32 query_seq = 0, query_length = 0, query_stored = 0, query_offset = 0, asked = 0;
 	__u32 length, position, offset, seq = 0, ack = 0;
-	bool found = false, again = false, left = false, given = false, inject = false, added = false, told;
+	bool found = false, again = false, left = false, given = false, inject = false, added = false;
+	enum telling tells = TELLS_ANSWER;
 	enum summing sum;
 	struct flow *flow;
 	struct opens *o;
@@ -94,10 +102,13 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 		return swallow();
 	}
 
-	told = !refused(d);
 	length = d->length - UDP_HEADER;
+	if (refused(d))
+		tells = TELLS_NOTHING;
+	else if (d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length, added))
+		tells = TELLS_LARGE;
 	sum = summing(ctx, d->l4);
-	if (!told || d->dns_flags & bpf_htons(DNS_TC) || d->more || sum == SUM_ODD ||
+	if (tells != TELLS_ANSWER || d->more || sum == SUM_ODD ||
 	    length + DNS_PREFIX > segment_limit(s, flow, d->v6) + (added ? DNS_OPT : 0) || !WITHIN(length, DNS_HEADER, SUM_MAX))
 		goto refuse;
 	position = ring_take(head, DNS_PREFIX + length);
@@ -172,11 +183,11 @@ refuse:
 		inject = flow->acked == o->given;
 	}
 	bpf_spin_unlock(&o->lock);
-	count(told ? COUNT_TO_KERNEL_REPLY : COUNT_TO_KERNEL_REFUSED);
+	count(tells == TELLS_NOTHING ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
 	/* A rate limit or a missing cookie says nothing about the name. A reply of several
 	 * segments only says that other queries are open. */
-	if (told && (d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, d->length - UDP_HEADER)) &&
-	    WITHIN(query_length, 1, QUERY_MAX) && WITHIN(query_offset, 0, QUERY_MAX) && ring_holds(head, query_stored))
+	if (tells == TELLS_LARGE && WITHIN(query_length, 1, QUERY_MAX) && WITHIN(query_offset, 0, QUERY_MAX) &&
+	    ring_holds(head, query_stored))
 		large_name_add(s, ring + ring_offset(query_stored) + query_offset, query_length, bpf_ktime_get_boot_ns());
 	return inject ? open_inject(ctx, s, d, flow) : swallow();
 }

@@ -154,3 +154,26 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
         assert_eq!((verdict, Segment::read(&after[14..])), (NEXT, joined));
     }
 }
+
+/// A reply that only needs more than one segment is not on the list of large replies, whatever was
+/// added to another query. One that is too long is.
+#[test]
+fn only_its_own_query_says_whether_a_reply_is_too_long() {
+    let Some(programs) = Programs::load_with_tc("several, too long") else { return };
+    programs.set(settings { max_segments: 1, ..Programs::settings() });
+    for (n, edns, added, over, listed) in
+        [(1, EDNS_ADDED, 0, 0, 0), (1, 0, 1, 11, 0), (1, EDNS_ADDED, 0, 1, 1), (2, 0, 1, 12, 1)]
+    {
+        let (asked, queries) = three(&programs, false, true);
+        programs.set_flow(&asked.key, &flow { flags: edns, ..asked.flow() });
+        let mut all = state(&asked);
+        all.query[n - 1].edns_added = added;
+        programs.set_opens(&asked.key, &all);
+        let before = programs.large().len();
+        // With its two bytes of length as long as a segment, and so many bytes more.
+        let mut message = reply_to(&queries[n][2..], 1398 + over, 0);
+        message.resize(1398 + over, 0);
+        asked.answer(&message);
+        assert_eq!(programs.large().len() - before, listed, "{n}, {over}");
+    }
+}
