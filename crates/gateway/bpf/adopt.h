@@ -414,6 +414,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	bool shown = ctx->tc_index == SHOWN_INDEX;
 	struct flow *flow;
 	__u32 before = 0, place = 0; /* what goes in front of the segment, and its first sequence number */
+	__u32 trimmed;
 	__u16 least;
 
 	if (!in || socket_marked(ctx))
@@ -481,12 +482,16 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (flow && adoption == ADOPT_OPEN) {
 		before = adopt_open_ready(&key, in->ack);
 		place = flow->client_next + flow->ahead_length;
-		/* A query sent again, which the ring has completely. */
-		if (in->seq != place) {
-			if (in->flags & FLAG_FIN && in->seq + in->length != place)
+		/* The ring has what is sent again, or it is answered. What is behind that may be
+		 * new. */
+		trimmed = place - in->seq;
+		if (trimmed > in->length) {
+			if (in->flags & FLAG_FIN)
 				before = 0;
-			in->length = 0;
+			trimmed = in->length;
 		}
+		in->trimmed = trimmed;
+		in->length -= trimmed;
 		if (!before)
 			adoption = ADOPT_LATE;
 		place -= before;

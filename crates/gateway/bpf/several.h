@@ -474,7 +474,9 @@ __noinline int on_open(__u64 now)
 	/* Data behind a gap: the client sends it again with what is missing. */
 	if (!pure && seq != next && seq != flow->client_next)
 		return drop(COUNT_STRANGE);
-	if (leaving && !left && seq == next)
+	/* Not only at kept_end: if the client's acknowledgement was lost, it sends what is kept
+	 * again. */
+	if (leaving && !left)
 		return FATE_PASS;
 	if (pure) {
 		count(COUNT_ACK);

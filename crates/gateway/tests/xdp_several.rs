@@ -365,3 +365,26 @@ fn a_message_about_a_reply_that_is_gone_passes() {
         assert!(client.flow().is_none());
     }
 }
+
+/// The client's acknowledgement of the replies is lost. Then it sends again what was kept.
+#[test]
+fn what_was_kept_passes_when_it_comes_again() {
+    let programs = programs!("what_was_kept_passes_when_it_comes_again");
+    several(&programs);
+    let part = nth(9)[..20].to_vec();
+    for client in Client::kinds(&programs) {
+        let (mut client, at) = asked(client, 2);
+        answer(&client, 0, &reply_bytes(60));
+        answer(&client, 1, &reply_bytes(40));
+        let segment = client.saying.data_at(at, 0, &part);
+        let counters = [Counter::ToKernelPipelined, Counter::Kept];
+        assert_eq!(counted(&programs, &counters, || client.say(&segment)), Came::Drop);
+        // Not before it has all of them.
+        let early = client.saying.data_at(at, 60, &part);
+        assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&early)), Came::Drop);
+        let again = client.saying.data_at(at, 100, &part);
+        for _ in 0..2 {
+            assert_eq!(counted(&programs, &[], || client.say(&again)), Came::Pass);
+        }
+    }
+}

@@ -177,3 +177,39 @@ fn only_its_own_query_says_whether_a_reply_is_too_long() {
         assert_eq!(programs.large().len() - before, listed, "{n}, {over}");
     }
 }
+
+/// A client may send what the ring has together with what comes behind it, and its FIN.
+#[test]
+fn what_comes_behind_a_copy_is_adopted_with_it() {
+    let Some(programs) = Programs::load_with_tc("behind a copy") else { return };
+    for (v6, plain) in [(false, true), (true, false)] {
+        for (size, flags) in [(1, ACK), (700, ACK | FIN), (0, ACK | FIN)] {
+            let (asked, queries) = three(&programs, v6, plain);
+            let kept = b"kept".to_vec();
+            let entry = flow {
+                ahead: programs.ring_store(&kept),
+                ahead_length: kept.len() as u16,
+                ..asked.flow()
+            };
+            programs.set_flow(&asked.key, &entry);
+            let leaving = opens { state: LEAVING, ..state(&asked) };
+            programs.set_opens(&asked.key, &leaving);
+            let more = vec![7; size];
+            let again = Segment {
+                from: asked.client,
+                to: asked.server,
+                seq: entry.client_next,
+                ack: REPLY_SEQ,
+                flags,
+                timestamps: (!plain).then_some((CLIENT_TSVAL, TSVAL)),
+                payload: [&kept[..], &more].concat(),
+                ..asked.segment(0, &[], ACK, 0)
+            };
+            let payload = [&queries.concat()[..], &kept, &more].concat();
+            let joined = Segment { seq: QUERY_SEQ, payload, ..again.clone() };
+            let (verdict, after) = programs.adopt(&frame(&again.packet()));
+            assert_eq!((verdict, Segment::read(&after[14..])), (NEXT, joined));
+            assert_eq!((state(&asked).state, asked.flow().state), (LEFT, KERNEL));
+        }
+    }
+}
