@@ -418,7 +418,9 @@ __noinline int on_open(__u64 now)
 					break;
 				flow->earlier = earlier < 0xffff ? earlier : 0xffff;
 				flow->query_seq = q->seq + q->length;
-				if (o->count == 1 && !flow->ahead_length && o->state == OPENS_SERVED) {
+				/* Also if it was leaving: the kernel's TCP has nothing to get
+				 * until the client's next data. */
+				if (o->count == 1 && !flow->ahead_length && o->state != OPENS_LEFT) {
 					several_end(flow, o, q);
 					ended = true;
 				}

@@ -13,6 +13,11 @@
 //! - the server gets each query of an open connection once, unless the client lacks its only reply;
 //! - everything is served here: no segment goes to the kernel's TCP.
 //!
+//! A second test's client also sends what is not served: more than 1024 bytes in a segment, or a
+//! query in two segments. Then either the client gets all replies here, or the kernel's TCP gets the
+//! connection, with all bytes of the client that have no reply and no others, and the client has
+//! everything that was given out.
+//!
 //! `SEVERAL_SEEDS=500` uses that many seeds instead of 25. Needs root; prints SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
@@ -25,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::frames::*;
 use common::packets::{Datagram, RST, SYN, Segment, prefixed, query, reply};
 use common::programs::{Programs, XDP_DROP, XDP_PASS, XDP_TX};
+use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -36,6 +42,8 @@ const SPLIT_BYTES: usize = 20;
 const NEXT: i32 = -1;
 /// Swallowed.
 const REDIRECT: i32 = 7;
+/// Freed.
+const DROP: i32 = 2;
 /// The most queries open at once: fewer than the programs serve, so that the kernel gets none.
 const OPEN_AT_ONCE: usize = 12;
 const STEPS: usize = 400;
@@ -74,11 +82,17 @@ struct Model<'a> {
     late: Vec<Segment>,
     /// The client sends whole segments again, even if their first bytes are acknowledged.
     whole: bool,
+    /// The client also sends what is not served here.
+    odd: bool,
+    /// The client has received data and owes an acknowledgement.
+    due: bool,
+    /// The kernel's TCP has the connection.
+    adopted: bool,
     what: String,
 }
 
 impl<'a> Model<'a> {
-    fn new(client: Client<'a>, seed: u64, whole: bool, what: String) -> Self {
+    fn new(client: Client<'a>, seed: u64, whole: bool, odd: bool, what: String) -> Self {
         Self {
             client: client.open(),
             random: Pcg32::seed_from_u64(seed),
@@ -92,6 +106,9 @@ impl<'a> Model<'a> {
             have: 0,
             late: Vec::new(),
             whole,
+            odd,
+            due: false,
+            adopted: false,
             what,
         }
     }
@@ -106,6 +123,9 @@ impl<'a> Model<'a> {
 
     fn run(mut self) {
         for _ in 0..STEPS {
+            if self.adopted {
+                return;
+            }
             match self.below(10) {
                 0..=2 => self.ask(),
                 3..=5 => self.answer(25),
@@ -115,12 +135,15 @@ impl<'a> Model<'a> {
                 _ => self.repeat(),
             }
         }
-        self.finish();
+        if self.odd { self.leave() } else { self.finish() }
     }
 
     /// New queries in one segment, which may be lost.
     fn ask(&mut self) {
-        let count = 1 + self.below(3);
+        let (long, cut) =
+            if self.odd { (self.chance(10), self.chance(10)) } else { (false, false) };
+        // Six long queries have more than 1024 bytes.
+        let count = if long { 6 } else { 1 + self.below(3) };
         let lacking = self.asked.iter().filter(|one| one.reply.is_none()).count();
         let unacked = self.sent.iter().filter(|(at, bytes)| at + bytes.len() as u32 > self.acked);
         if lacking + count > OPEN_AT_ONCE || unacked.count() >= OPEN_AT_ONCE {
@@ -129,14 +152,26 @@ impl<'a> Model<'a> {
         let (at, mut bytes) = (self.next, Vec::new());
         for _ in 0..count {
             let number = self.asked.len() as u16;
-            let query = query(number, &format!("n{number}.example.com"), 1, Some(1232));
+            let label = "x".repeat(60);
+            let tail = if long { [&label[..]; 3].join(".") } else { String::from("example.com") };
+            let name = format!("n{number}.{tail}");
+            let query = query(number, &name, 1, Some(1232));
             bytes.extend(&query);
             self.next += query.len() as u32;
             self.asked.push(Asked { end: self.next, bytes: query, times: 0, reply: None });
         }
-        self.sent.push((at, bytes));
-        if !self.chance(20) {
-            self.say(self.sent.len() - 1, self.have);
+        let first = self.sent.len();
+        if cut {
+            let rest = bytes.split_off(bytes.len() - 20);
+            self.sent.push((at, bytes));
+            self.sent.push((self.next - 20, rest));
+        } else {
+            self.sent.push((at, bytes));
+        }
+        for which in first..self.sent.len() {
+            if !self.chance(20) && !self.adopted {
+                self.say(which, self.have);
+            }
         }
     }
 
@@ -174,6 +209,10 @@ impl<'a> Model<'a> {
     }
 
     fn acknowledge(&mut self) {
+        self.due = false;
+        if self.odd && self.chance(30) {
+            return; // it is lost
+        }
         let segment = self.client.saying.ack(self.next, self.have);
         self.hear(&segment, 25);
     }
@@ -200,6 +239,7 @@ impl<'a> Model<'a> {
         *tsval = tsval.map(|tsval| tsval.wrapping_add(1));
         let (verdict, after) = self.client.programs.xdp(&frame);
         match verdict {
+            XDP_PASS if self.odd && after == frame => self.ingress(&frame),
             XDP_DROP => {}
             XDP_TX => self.on_the_way(Segment::read(&after[14..]), lost),
             XDP_PASS => {
@@ -218,6 +258,33 @@ impl<'a> Model<'a> {
             }
             other => panic!("verdict {other}, {}", self.what),
         }
+    }
+
+    /// What tc ingress does with a segment that XDP let pass.
+    fn ingress(&mut self, frame: &[u8]) {
+        let before = self.client.programs.count(Counter::AdoptFailed);
+        let (verdict, after) = self.client.programs.adopt(frame);
+        let what = &self.what;
+        if verdict == DROP {
+            return;
+        }
+        // Under bpf_prog_run the kernel takes no connection, which is counted.
+        let given = self.client.programs.count(Counter::AdoptFailed) - before;
+        let segment = Segment::read(&after[14..]);
+        assert_eq!((verdict, given), (NEXT, 1), "the kernel resets: {segment:?}, {what}");
+        let (client, ours) = self.client.starts();
+        assert_eq!(segment.ack.wrapping_sub(ours), self.have, "{segment:?}, {what}");
+        assert_eq!(*self.ends().last().unwrap(), self.have, "the client lacks a reply, {what}");
+        let end = segment.next().wrapping_sub(client);
+        let bytes = self.asked.iter().flat_map(|one| {
+            let start = one.end - one.bytes.len() as u32;
+            let taken = end.saturating_sub(start).min(one.bytes.len() as u32) as usize;
+            assert!(one.reply.is_none() || taken == one.bytes.len(), "{segment:?}, {what}");
+            let waits = one.reply.is_none();
+            one.bytes[..if waits { taken } else { 0 }].iter().copied()
+        });
+        assert!(bytes.eq(segment.payload.iter().copied()), "{segment:?}, {what}");
+        self.adopted = true;
     }
 
     /// The server answers any of the queries that it has.
@@ -287,6 +354,7 @@ impl<'a> Model<'a> {
             "acknowledges a part: {segment:?}, {what}"
         );
         self.acked = self.acked.max(ack);
+        self.due |= !segment.payload.is_empty();
         for (at, &byte) in (seq..).zip(&segment.payload) {
             let before = self.stream.insert(at, byte);
             assert!(before.is_none_or(|before| before == byte), "byte {at} changed, {what}");
@@ -294,6 +362,33 @@ impl<'a> Model<'a> {
         while self.stream.contains_key(&self.have) {
             self.have += 1;
         }
+    }
+
+    /// Nothing is lost any more. The client acknowledges data once, and sends again what is not
+    /// acknowledged, as TCP does.
+    fn leave(mut self) {
+        for _ in 0..10 * STEPS {
+            while !self.waiting.is_empty() && !self.adopted {
+                self.answer(0);
+            }
+            if self.adopted {
+                return;
+            }
+            if self.acked == self.next && self.asked.iter().all(|one| one.reply.is_some()) {
+                return;
+            }
+            if self.due {
+                self.due = false;
+                let ack = self.client.saying.ack(self.next, self.have);
+                self.hear(&ack, 0);
+            }
+            if !self.adopted {
+                self.send_again(0);
+            }
+        }
+        let lacking = self.asked.iter().filter(|one| one.reply.is_none()).count();
+        let (acked, next, what) = (self.acked, self.next, &self.what);
+        panic!("it hangs: {acked} of {next} acknowledged, {lacking} without a reply, {what}");
     }
 
     /// Nothing is lost any more, and the client asks for what it lacks, as TCP does.
@@ -332,7 +427,15 @@ impl<'a> Model<'a> {
 
 #[test]
 fn the_client_gets_each_reply_once_whatever_the_network_does() {
-    let name = "the_client_gets_each_reply_once_whatever_the_network_does";
+    run_models("the_client_gets_each_reply_once_whatever_the_network_does", false);
+}
+
+#[test]
+fn a_connection_leaves_with_all_that_has_no_reply() {
+    run_models("a_connection_leaves_with_all_that_has_no_reply", true);
+}
+
+fn run_models(name: &str, odd: bool) {
     let Some(programs) = Programs::load_all(name) else { return };
     programs.set(settings {
         several_queries: 1,
@@ -348,7 +451,7 @@ fn the_client_gets_each_reply_once_whatever_the_network_does() {
                 client.saying.client.set_port(port + kind as u16);
                 client.saying.isn = (seed as u32).wrapping_mul(0x9e37_79b9);
                 let what = format!("seed {seed}, kind {kind}, whole segments: {whole}");
-                Model::new(client, seed * 4 + kind as u64, whole, what).run();
+                Model::new(client, seed * 4 + kind as u64, whole, odd, what).run();
             }
         }
     }

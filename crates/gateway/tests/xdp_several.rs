@@ -388,3 +388,39 @@ fn what_was_kept_passes_when_it_comes_again() {
         }
     }
 }
+
+/// A segment of more than 1024 bytes cannot be kept. When the client has all replies, it is like one
+/// behind a single query's reply.
+#[test]
+fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
+    let programs = programs!("what_cannot_be_kept_comes_again_when_the_client_has_all_replies");
+    several(&programs);
+    let long: Vec<u8> = (10..40).flat_map(nth).collect();
+    assert!((1025..1400).contains(&long.len()));
+    for client in Client::kinds(&programs) {
+        // The client acknowledges the replies alone, or with the segment.
+        for (port, alone) in [(50_100, true), (50_200, false)] {
+            let (mut client, at) = asked(on_port(&client, port), 2);
+            answer(&client, 0, &reply_bytes(60));
+            answer(&client, 1, &reply_bytes(40));
+            let segment = client.saying.data_at(at, 0, &long);
+            let counters = [Counter::ToKernelPipelined, Counter::Strange];
+            assert_eq!(counted(&programs, &counters, || client.say(&segment)), Came::Drop);
+            assert_eq!(client.flow().unwrap().ahead_length, 0);
+            if alone {
+                let ack = client.saying.ack(at, 100);
+                let came = client.say(&ack);
+                let Came::Segment(answer) = came else { panic!("{came:?}") };
+                assert_eq!((answer.ack, answer.flags), (client.segment(100, at).ack, ACK));
+                assert_eq!(client.flow().unwrap().state, IDLE);
+            }
+            let segment = client.saying.data_at(at, 100, &long);
+            let came = counted(&programs, &[Counter::ToKernelSecond], || client.say(&segment));
+            assert_eq!(came, Came::Pass);
+            let entry = client.flow().unwrap();
+            let end = entry.server_seq.wrapping_add(entry.reply_length.into());
+            assert_eq!((entry.state, entry.client_next, end), (IDLE, segment.seq, segment.ack));
+            assert!(programs.opens(&client.key()).is_none());
+        }
+    }
+}
