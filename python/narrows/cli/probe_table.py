@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["live", "print_measurement"]
 
 LEGEND = (
-    "medians in ms; ratio: of whole times, to UDP's in the same round; bytes by segment: as most "
-    "replies came"
+    "medians in ms; 95 % or longest: of whole times; ratio: of whole times, to UDP's in the same "
+    "round;\nsegments: bytes in each, as most replies came"
 )
+
+MANY = 20
+"""Answers from which on the 95th percentile is not simply the longest."""
+
+WIDTH = 100
+"""Columns of a table that goes to no terminal."""
 
 Key = tuple[str, str, str]
 
@@ -44,25 +50,30 @@ class _Board:
         self.rows.setdefault((row["target"], row["vantage"], row["transport"]), []).append(row)
 
     def table(self) -> Table:
-        """Medians in ms, ratios to UDP, and what failed."""
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        """Medians in ms, long times, ratios to UDP, and what failed."""
+        many = all(len(_answered(rows)) >= MANY for rows in self.rows.values())
+        silent = any(_timeouts(rows) for rows in self.rows.values())
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         table.add_column("server", overflow="fold")
         if self.several:
             table.add_column("from")
-        table.add_column("over")
-        for title in ("asked", "replies", "connect", "query", "whole", "ratio"):
-            table.add_column(title, justify="right")
-        table.add_column("bytes by segment")
-        table.add_column("else")
+        table.add_column("over", no_wrap=True)
+        titles = ["asked", "replies", *(["no reply"] if silent else []), "connect", "query"]
+        for title in (*titles, "whole", "95 %" if many else "longest", "ratio"):
+            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("segments", min_width=len("segments"))
+        table.add_column("else", min_width=len("else"))
         for (target, vantage, transport), rows in self.rows.items():
             cells = [target, *([vantage] if self.several else []), transport]
-            cells += self._figures((target, vantage, transport), rows)
+            cells += self._figures((target, vantage, transport), rows, many=many, silent=silent)
             # Text, so that nothing that a name holds is taken for markup.
             table.add_row(*(Text(cell) for cell in cells))
         return table
 
-    def _figures(self, key: Key, rows: list[Mapping[str, Any]]) -> list[str]:
-        answered = [row for row in rows if row["outcome"] == "answered"]
+    def _figures(
+        self, key: Key, rows: list[Mapping[str, Any]], *, many: bool, silent: bool
+    ) -> list[str]:
+        answered = _answered(rows)
         whole = _median(answered, "total_ms")
         udp = self.rows.get((key[0], key[1], "udp"), [])
         ratio = None if key[2] == "udp" else whole_ratio(udp, rows)
@@ -71,9 +82,11 @@ class _Board:
         return [
             str(len(rows)),
             str(len(answered)),
+            *([str(_timeouts(rows))] if silent else []),
             _text(_median(rows, "connect_ms")),
             _text(_median(answered, "query_ms")),
             _text(whole),
+            _text(_long(answered, many=many)),
             "-" if ratio is None else f"{ratio:.2f}",
             " + ".join(str(size) for size in usual) or "-",
             _others(rows, reuse=self.reuse),
@@ -105,7 +118,7 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
     board = _Board(several, reuse=bool(measurement.settings.get("reuse")))
     for row in measurement.exchanges.iter_rows(named=True):
         board.add(row)
-    width = None if file.isatty() else 160
+    width = None if file.isatty() else WIDTH
     console = Console(file=file, width=width, highlight=False)
     console.print(board.table())
     console.print(LEGEND, style="dim", soft_wrap=True)
@@ -121,6 +134,23 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
         console.print(Text(f"\n{kept['target']}{over}: {kept['sentence']}"), soft_wrap=True)
 
 
+def _answered(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["outcome"] == "answered"]
+
+
+def _timeouts(rows: list[Mapping[str, Any]]) -> int:
+    return sum(1 for row in rows if row["outcome"] == "timeout")
+
+
+def _long(answered: list[Mapping[str, Any]], *, many: bool) -> float | None:
+    """The 95th percentile of whole times, or the longest of few."""
+    known = [row["total_ms"] for row in answered if row["total_ms"] is not None]
+    if not known:
+        return None
+    # Cut points at 5 %, 10 %, ...: the last is at 95 %.
+    return statistics.quantiles(known, n=20, method="inclusive")[-1] if many else max(known)
+
+
 def _median(rows: list[Mapping[str, Any]], column: str) -> float | None:
     known = [row[column] for row in rows if row[column] is not None]
     return statistics.median(known) if known else None
@@ -131,7 +161,7 @@ def _text(value: float | None) -> str:
 
 
 def _others(rows: list[Mapping[str, Any]], *, reuse: bool) -> str:
-    names = [row["outcome"] for row in rows if row["outcome"] != "answered"]
+    names = [row["outcome"] for row in rows if row["outcome"] not in ("answered", "timeout")]
     names += ["truncated" for row in rows if row["truncated"]]
     names += [row["rcode"] for row in rows if row["rcode"] not in (None, "NOERROR")]
     if reuse:

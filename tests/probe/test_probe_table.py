@@ -1,0 +1,58 @@
+"""What the table of a probe shows of known times."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from narrows.cli.probe_table import print_measurement
+from narrows.results import Measurement
+
+from .rows import tcp, udp, unanswered
+
+
+def shown(*rows: dict[str, Any], **facts: Any) -> list[str]:
+    """The lines that are printed."""
+    known = [
+        {"exchange": number, "started_s": 1.8e9 + number, "round": number, **row}
+        for number, row in enumerate(rows)
+    ]
+    out = io.StringIO()
+    print_measurement(Measurement.of_rows("probe", exchanges=known, narrows="0", **facts), out)
+    return out.getvalue().splitlines()
+
+
+def cells(lines: list[str], transport: str) -> dict[str, str]:
+    """A row by the heads that are one word, up to the ratio."""
+    heads = lines[0].replace("no reply", "no-reply").replace("95 %", "95%").split()
+    (row,) = [line for line in lines[1:] if line.split()[1:2] == [transport]]
+    return dict(zip(heads, row.split()[: heads.index("ratio") + 1], strict=False))
+
+
+def test_lost_queries_show_beside_medians() -> None:
+    """A median hides that one answer took a second more, and that two never came."""
+    slow = [tcp(connect=1040.0), *[unanswered("timeout", "connect")] * 2]
+    lines = shown(*[udp()] * 10, *[tcp()] * 7, *slow)
+    assert cells(lines, "tcp") | {"no-reply": "2", "whole": "80.00", "longest": "1080.00"} == (
+        cells(lines, "tcp")
+    )
+    assert cells(lines, "udp")["no-reply"] == "0"
+    assert "timeout" not in lines[2]
+
+
+def test_twenty_answers_have_a_95th_percentile() -> None:
+    times = [float(ms) for ms in range(1, 102)]
+    lines = shown(*[udp(ms) for ms in times], *[tcp(first=ms) for ms in times])
+    # Of 1 to 101, 95 % are at most 96; over TCP 40 ms more.
+    assert cells(lines, "udp")["95%"] == "96.00"
+    assert cells(lines, "tcp")["95%"] == "136.00"
+    assert "no reply" not in lines[0]
+
+
+def test_a_table_has_at_most_100_columns() -> None:
+    where = {"target": "2001:db8:1234:5678:9abc:def0:1234:5678"}
+    sizes = {"segment_bytes": [1460, 1460, 1460, 800]}
+    rows = [udp(**where), tcp(**where, **sizes), unanswered("timeout", "query", **where)]
+    lines = shown(*rows, udp(**where, rcode="REFUSED", truncated=True))
+    assert max(map(len, lines)) <= 100
+    assert lines[0].split()[-1] == "else"
