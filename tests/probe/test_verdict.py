@@ -79,7 +79,10 @@ def test_a_busy_machine_is_no_full_server() -> None:
     slow = [tcp(connect=0.1, first=first) for first in (25.0, 31.0, 38.0)]
     verdict = judge([udp(0.12)] * 8 + [udp(27.0), udp(33.0)], [near] * 7 + slow)
     assert verdict.name == "one-write"
-    assert verdict.notes[0].startswith("3 of 10 answers over TCP come late, and 2 of 10 over UDP")
+    assert verdict.notes[0].startswith(
+        "over TCP, 3 of 10 queries are answered late, and over UDP, 2 of 10 "
+        "queries are answered late;"
+    )
     # Two of ten against none of ten: a chance of 0.24 (Fisher).
     assert name_of([near] * 8 + slow[:2], quiet) == "one-write"
     far = [udp()] * 8 + [udp(65.0), udp(70.0)]
@@ -95,7 +98,9 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     # Three of three against none of three: a chance of 1 in 20 (Fisher).
     assert few.name == "unanswered"
     (note,) = few.notes
-    assert note.startswith("3 of 3 answers over TCP come late or never, and 0 of 3 over UDP")
+    assert note.startswith(
+        "over TCP, 3 of 3 queries time out, and over UDP, none of 3 queries is answered late;"
+    )
     assert note.endswith("hint: --count 10 tells if it goes on like this")
     assert name_of([never] * 10, [udp(0.12)] * 10) == "slots-full"
     # Two of ten against none: 3 of 15 have a chance of 0.11, 4 of 20 one of 0.053, and 5 of 23 one
@@ -109,12 +114,25 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     assert "hint" not in note
 
 
+def test_a_query_that_times_out_is_no_late_answer() -> None:
+    """As on a path that loses packets: 2 late of 25 over TCP; over UDP 1 late and 4 lost."""
+    rows = [tcp()] * 23 + [tcp(first=70.0), tcp(first=90.0)]
+    over_udp = [udp()] * 20 + [udp(70.0)] + [unanswered("timeout", "query", transport="udp")] * 4
+    *_, note = judge(over_udp, rows).notes
+    assert note == (
+        "over TCP, 2 of 25 queries are answered late, and over UDP, 1 of 25 queries is answered "
+        "late and 4 time out; the difference is too small to tell whether the server is full, the "
+        "machine is busy or the path loses packets"
+    )
+
+
 def test_a_note_does_not_count_answers_of_nothing() -> None:
     rows = [tcp(connect=0.1, first=0.15)] * 18 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
     notes = judge([], rows).notes
     assert not any("of 0" in note for note in notes)
     assert any(
-        note.startswith("2 of 20 answers over TCP come late; UDP was not asked") for note in notes
+        note.startswith("over TCP, 2 of 20 queries are answered late; queries over UDP would tell")
+        for note in notes
     )
     assert not any("does not answer over UDP" in note for note in notes)
 

@@ -144,7 +144,7 @@ def _timeouts(rows: list[Mapping[str, Any]]) -> int:
 
 def _long(answered: list[Mapping[str, Any]], *, many: bool) -> float | None:
     """The 95th percentile of whole times, or the longest of few."""
-    known = [row["total_ms"] for row in answered if row["total_ms"] is not None]
+    known = [float(row["total_ms"]) for row in answered if row["total_ms"] is not None]
     if not known:
         return None
     # Cut points at 5 %, 10 %, ...: the last is at 95 %.

@@ -322,19 +322,16 @@ class _Reading(Evidence):
 
     def _undecided(self) -> str:
         """Late answers that tell too little, and what would tell more."""
-        never = " or never" if ended(self.tcp, "timeout", stage="query") else ""
-        seen = f"{self.late} of {len(self.waits)} answers over TCP come late{never}"
-        causes = "a full server from a busy machine or a path that loses packets"
+        never = ended(self.tcp, "timeout", stage="query")
+        over_tcp = _said("over TCP", self.late - never, never, len(self.waits))
+        causes = "whether the server is full, the machine is busy or the path loses packets"
         if not self.udp:
-            return (
-                f"{seen}; UDP was not asked, which would tell {causes}; hint: --transport udp,tcp"
-            )
+            return f"{over_tcp}; queries over UDP would tell {causes}; hint: --transport udp,tcp"
+        lost = ended(self.udp, "timeout")
+        over_udp = _said("over UDP", self.udp_late - lost, lost, len(self.udp))
         rounds = self.rounds_that_tell()
         hint = "" if rounds is None else f"; hint: --count {rounds} tells if it goes on like this"
-        return (
-            f"{seen}, and {self.udp_late} of {len(self.udp)} over UDP: too few more to tell "
-            f"{causes}{hint}"
-        )
+        return f"{over_tcp}, and {over_udp}; the difference is too small to tell {causes}{hint}"
 
     def _number(self) -> str:
         return "" if self.ratio is None else f"{self.ratio:.1f}: "
@@ -342,3 +339,14 @@ class _Reading(Evidence):
 
 DELAYED_MS = 40.0
 """Linux's shortest delay of an acknowledgement (TCP_DELACK_MIN)."""
+
+
+def _said(over: str, late: int, timeouts: int, every: int) -> str:
+    """How many of the queries over a transport were answered late, and how many not in time."""
+    many = f"of {every} queries"
+    if timeouts and not late:
+        return f"{over}, {timeouts} {many} {'times' if timeouts == 1 else 'time'} out"
+    if not late:
+        return f"{over}, none {many} is answered late"
+    lost = f" and {timeouts} {'times' if timeouts == 1 else 'time'} out" if timeouts else ""
+    return f"{over}, {late} {many} {'is' if late == 1 else 'are'} answered late{lost}"
