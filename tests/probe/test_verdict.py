@@ -265,3 +265,33 @@ def test_a_server_without_quic_is_not_said_to_drop_syns() -> None:
     verdict = judge(TEN_UDP, rows, transport="quic")
     assert verdict.name == "silent"
     assert "QUIC" in verdict.sentence and "SYN" not in verdict.sentence
+
+
+def test_truncation_names_the_sizes() -> None:
+    cut = [udp(truncated=True, reply_bytes=40)] * 5
+    over = [tcp(reply_bytes=1775)] * 5
+    limited, *_ = judge(cut, over, settings={"edns": 4096}).notes
+    assert limited == (
+        "5 of 5 answers over UDP are truncated although 4096 bytes were offered; over TCP the "
+        "reply has 1775 bytes: clients ask again over TCP, and wait three round trips in all"
+    )
+    assert (
+        "truncated where 1232 bytes were offered"
+        in (judge(cut, over, settings={"edns": 1232}).notes[0])
+    )
+    assert (
+        "without EDNS, which allows 512 bytes"
+        in (judge(cut, over, settings={"edns": None}).notes[0])
+    )
+    some = judge([*cut, udp(reply_bytes=1200)], over, settings={"edns": 4096}).notes[0]
+    assert "5 of 6" in some and "the largest whole answer over UDP has 1200 bytes" in some
+
+
+def test_attempts_are_told_if_a_stub_resolver_asked() -> None:
+    over_udp = [udp(attempts=1)] * 8 + [udp(attempts=3), udp(attempts=2)]
+    (note,) = judge(over_udp, [tcp()] * 10, settings={"retry": "glibc"}).notes
+    assert note.startswith(
+        "over UDP, 8 of 10 queries (80 %) were answered at the first attempt; the most attempts "
+        "were 3"
+    )
+    assert judge(over_udp, [tcp()] * 10, settings={"retry": None}).notes == ()

@@ -98,7 +98,9 @@ def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Mea
         host=_host(),
     )
     findings: dict[str, Any] = {
-        "verdicts": [verdict.document() for verdict in verdicts(measurement.exchanges)]
+        "verdicts": [
+            verdict.document() for verdict in verdicts(measurement.exchanges, measurement.settings)
+        ]
     }
     if plan.reuse:
         kept = kept_connections(

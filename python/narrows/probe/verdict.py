@@ -81,11 +81,12 @@ class Verdict:
         return {**asdict(self), "notes": list(self.notes)}
 
 
-def verdicts(exchanges: pl.DataFrame) -> list[Verdict]:
+def verdicts(exchanges: pl.DataFrame, settings: Mapping[str, Any] | None = None) -> list[Verdict]:
     """A verdict for each target, vantage point and connection-oriented transport.
 
     Args:
         exchanges: The table of a measurement.
+        settings: What the probe was told to ask, for notes on `edns` and `retry`.
     """
     found = []
     for (target, vantage), rows in exchanges.group_by("target", "vantage", maintain_order=True):
@@ -93,7 +94,7 @@ def verdicts(exchanges: pl.DataFrame) -> list[Verdict]:
         kinds = [kind for kind in ("tcp", "tls", "quic") if rows.filter(transport=kind).height]
         for kind in kinds or ["tcp"]:
             over = rows.filter(transport=kind).to_dicts()
-            found.append(judge(udp, over, str(target), str(vantage), kind))
+            found.append(judge(udp, over, str(target), str(vantage), kind, settings))
     return found
 
 
@@ -103,6 +104,7 @@ def judge(
     target: str = "",
     vantage: str = "",
     transport: str = "tcp",
+    settings: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """The verdict on rows of `exchanges`: those over UDP, and those over a connection."""
     seen = _Reading(udp, tcp, transport)
@@ -111,7 +113,9 @@ def judge(
         sentence = seen.secure(transport)
     if name == "fixed-delay" and transport == "tls" and seen.held_back:
         name, sentence = "held-back", seen.held()
-    return Verdict(target, vantage, transport, name, sentence, seen.notes(), seen.figures())
+    return Verdict(
+        target, vantage, transport, name, sentence, seen.notes(settings or {}), seen.figures()
+    )
 
 
 class _Reading(Evidence):
@@ -293,15 +297,13 @@ class _Reading(Evidence):
         said = {1: "one", 2: "two"}.get(trips, f"{trips}")
         return f"{number}one round trip for TCP, {said} for TLS, one for the query"
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """What else is worth saying."""
         found = []
-        truncated = sum(1 for row in self.udp if row["truncated"])
-        if truncated:
-            found.append(
-                f"{truncated} of {len(self.udp)} answers over UDP are truncated: clients ask "
-                "again over TCP, and wait three round trips in all"
-            )
+        if any(row["truncated"] for row in self.udp):
+            found.append(self._truncation(settings))
+        if settings.get("retry") and (attempts := self._attempts()):
+            found.append(attempts)
         if self.udp and self.udp_ms is None:
             found.append("it does not answer over UDP, so there is no ratio")
         elif self.udp_lost > 0.0:
@@ -320,6 +322,45 @@ class _Reading(Evidence):
             found.append(f"answers say {', '.join(bad)}{hint}")
         return tuple(found)
 
+    def _truncation(self, settings: Mapping[str, Any]) -> str:
+        """How many answers are truncated, at what size, and what clients do then."""
+        answered = [row for row in self.udp if row["outcome"] == "answered"]
+        said = f"{sum(1 for row in answered if row['truncated'])} of {len(answered)} answers"
+        said += " over UDP are truncated"
+        whole = max((row.get("reply_bytes") or 0 for row in self.answered), default=0)
+        largest = max(
+            (row.get("reply_bytes") or 0 for row in answered if not row["truncated"]), default=0
+        )
+        if "edns" in settings:
+            offered = settings["edns"]
+            size = max(offered or 0, PLAIN_BYTES)
+            # Whoever cuts a reply that fits has a limit of its own.
+            when = "although" if 0 < whole <= size else "where"
+            said += (
+                " without EDNS, which allows 512 bytes"
+                if offered is None
+                else f" {when} {size} bytes were offered"
+            )
+        if whole:
+            said += f"; over {self.transport.upper()} the reply has {whole} bytes"
+        if largest:
+            said += f"; the largest whole answer over UDP has {largest} bytes"
+        return f"{said}: clients ask again over TCP, and wait three round trips in all"
+
+    def _attempts(self) -> str:
+        """How many attempts answers over UDP took."""
+        taken = [row.get("attempts") for row in self.udp if row["outcome"] == "answered"]
+        known = [count for count in taken if count]
+        if not known:
+            return ""
+        first, every = known.count(1), len(self.udp)
+        most = max(count for row in self.udp if (count := row.get("attempts")))
+        return (
+            f"over UDP, {first} of {every} queries ({100 * first / every:.0f} %) were answered at "
+            f"the first attempt; the most attempts were {most}; times are the last attempt's, "
+            "without the time-outs before it"
+        )
+
     def _undecided(self) -> str:
         """Late answers that tell too little, and what would tell more."""
         never = ended(self.tcp, "timeout", stage="query")
@@ -336,6 +377,9 @@ class _Reading(Evidence):
     def _number(self) -> str:
         return "" if self.ratio is None else f"{self.ratio:.1f}: "
 
+
+PLAIN_BYTES = 512
+"""The longest message over UDP without EDNS, and the least that EDNS means (RFC 6891, 6.2.3)."""
 
 DELAYED_MS = 40.0
 """Linux's shortest delay of an acknowledgement (TCP_DELACK_MIN)."""
