@@ -14,8 +14,7 @@ from .rows import tcp, udp, unanswered
 def shown(*rows: dict[str, Any], **facts: Any) -> list[str]:
     """The lines that are printed."""
     known = [
-        {"exchange": number, "started_s": 1.8e9 + number, "round": number, **row}
-        for number, row in enumerate(rows)
+        {"exchange": number, "started_s": 1.8e9 + number, **row} for number, row in enumerate(rows)
     ]
     out = io.StringIO()
     print_measurement(Measurement.of_rows("probe", exchanges=known, narrows="0", **facts), out)
@@ -56,3 +55,8 @@ def test_a_table_has_at_most_100_columns() -> None:
     lines = shown(*rows, udp(**where, rcode="REFUSED", truncated=True))
     assert max(map(len, lines)) <= 100
     assert lines[0].split()[-1] == "else"
+
+
+def test_the_ratio_stands_beside_the_one_with_the_truncated_query() -> None:
+    rows = [{**row, "round": n} for n in range(3) for row in (udp(truncated=True), tcp())]
+    assert "2.00; 3.00" in "\n".join(shown(*rows))

@@ -295,3 +295,14 @@ def test_attempts_are_told_if_a_stub_resolver_asked() -> None:
         "were 3"
     )
     assert judge(over_udp, [tcp()] * 10, settings={"retry": None}).notes == ()
+
+
+def test_the_ratio_holds_the_truncated_query_if_all_are_truncated() -> None:
+    """Clients wait three round trips: the truncated answer, the connection, and the query."""
+    cut = [udp(truncated=True)] * 10
+    verdict = judge(cut, [tcp()] * 10)
+    assert verdict.sentence.startswith("2.0 (3.0 with the truncated query before it): one round")
+    assert verdict.figures["ratio_after_truncated"] == 3.0
+    some = judge([*cut, udp()], [tcp()] * 10)
+    assert some.sentence.startswith("2.0: one round")
+    assert some.figures["ratio_after_truncated"] is None

@@ -48,6 +48,18 @@ def test_nothing_is_said_of_peaks_in_few_pairs_or_a_machines_own_times(
     assert "below 1 ms a ratio tells of the machines" in said and "peak" not in said
 
 
+def test_the_truncated_query_counts_if_all_answers_over_udp_are_truncated(
+    samples: dict[str, Measurement],
+) -> None:
+    """Two round trips over TCP after one over UDP are three."""
+    table = analyse([samples["fixed"]]).table
+    cut = table.with_columns(udp_truncated=pl.lit(value=True))
+    said = " ".join(say_group(Group("server", None, cut)))
+    assert "the median ratio is 2.00; 3.00 with the truncated query before it." in said
+    some = cut.with_columns(udp_truncated=pl.col("ratio") > 2.0)
+    assert "truncated" not in " ".join(say_group(Group("server", None, some)))
+
+
 def test_ten_slots_make_tcp_wait(samples: dict[str, Measurement]) -> None:
     analysis = analyse([samples["before"]])
     peaks = analysis.whole.peaks

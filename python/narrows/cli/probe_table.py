@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from narrows.probe.whole_ratio import whole_ratio
+from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.results.verdict_groups import group_verdicts
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ LEGEND = (
     "medians in ms; 95 % or longest: of whole times; ratio: of whole times, to UDP's in the same "
     "round;\nsegments: bytes in each, as most replies came"
 )
+
+AFTER = "ratio after the semicolon: with the truncated query over UDP before it, as clients wait"
 
 MANY = 20
 """Answers from which on the 95th percentile is not simply the longest."""
@@ -77,6 +79,8 @@ class _Board:
         whole = _median(answered, "total_ms")
         udp = self.rows.get((key[0], key[1], "udp"), [])
         ratio = None if key[2] == "udp" else whole_ratio(udp, rows)
+        after = ratio_after_truncated(udp, ratio)
+        beside = "" if after is None else f"; {after:.2f}"
         cut = [row["segment_bytes"] for row in answered if row.get("segment_bytes")]
         usual = statistics.mode([tuple(sizes) for sizes in cut]) if cut else ()
         return [
@@ -87,7 +91,7 @@ class _Board:
             _text(_median(answered, "query_ms")),
             _text(whole),
             _text(_long(answered, many=many)),
-            "-" if ratio is None else f"{ratio:.2f}",
+            "-" if ratio is None else f"{ratio:.2f}{beside}",
             " + ".join(str(size) for size in usual) or "-",
             _others(rows, reuse=self.reuse),
         ]
@@ -122,6 +126,9 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
     console = Console(file=file, width=width, highlight=False)
     console.print(board.table())
     console.print(LEGEND, style="dim", soft_wrap=True)
+    found = measurement.findings.get("verdicts", [])
+    if any(verdict["figures"].get("ratio_after_truncated") for verdict in found):
+        console.print(AFTER, style="dim", soft_wrap=True)
     for vantages, verdict in group_verdicts(measurement.findings.get("verdicts", [])):
         where = f" from {vantages}" if board.several else ""
         over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"

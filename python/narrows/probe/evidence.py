@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.probe.plan import ROUNDS
-from narrows.probe.whole_ratio import NEAR_MS, whole_ratio
+from narrows.probe.whole_ratio import NEAR_MS, ratio_after_truncated, whole_ratio
 
 __all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
 
@@ -78,6 +78,7 @@ class Evidence:
         totals = [row["total_ms"] for row in self.answered if row["total_ms"] is not None]
         self.total = median(totals)
         self.ratio = whole_ratio(udp, tcp)
+        self.ratio_after_truncated = ratio_after_truncated(udp, self.ratio)
         self.reused = any(row["reused"] for row in self.answered)
 
     def _waits(self) -> list[float]:
@@ -175,6 +176,7 @@ class Evidence:
         wait = None if self.wait == float("inf") else self.wait
         rounded = {
             "ratio": self.ratio,
+            "ratio_after_truncated": self.ratio_after_truncated,
             "round_trip_ms": self.round_trip,
             "udp_ms": self.udp_ms,
             "tcp_ms": self.total,

@@ -74,7 +74,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     """What else was seen."""
     figures: Mapping[str, float | None] = field(default_factory=dict)
-    """`ratio`, and in ms `round_trip`, `udp`, `wait`, `gap`; and `answered_percent`."""
+    """`ratio`, `ratio_after_truncated` if all answers over UDP are truncated; in ms `round_trip`,
+    `udp`, `wait`, `gap`; and `answered_percent`."""
 
     def document(self) -> dict[str, Any]:
         """As JSON values."""
@@ -375,7 +376,12 @@ class _Reading(Evidence):
         return f"{over_tcp}, and {over_udp}; the difference is too small to tell {causes}{hint}"
 
     def _number(self) -> str:
-        return "" if self.ratio is None else f"{self.ratio:.1f}: "
+        if self.ratio is None:
+            return ""
+        if self.ratio_after_truncated is None:
+            return f"{self.ratio:.1f}: "
+        after = f"{self.ratio_after_truncated:.1f} with the truncated query before it"
+        return f"{self.ratio:.1f} ({after}): "
 
 
 PLAIN_BYTES = 512

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["NEAR_MS", "whole_ratio"]
+__all__ = ["NEAR_MS", "ratio_after_truncated", "whole_ratio"]
 
 NEAR_MS = 1.0
 """Round trips below this are too short to tell waits from a machine's own delays."""
@@ -37,6 +37,23 @@ def whole_ratio(udp: Rows, over: Rows) -> float | None:
     if pairs:
         return float(statistics.median(pairs))
     return _median(whole) / _median(base)
+
+
+def ratio_after_truncated(udp: Rows, ratio: float | None) -> float | None:
+    """The ratio with the query over UDP before it; None if not all answers over UDP are truncated.
+
+    A client that gets a truncated answer has waited for UDP, and asks again over TCP (RFC 7766,
+    section 5). The time is UDP's own and TCP's together, which is one more than the ratio.
+
+    Examples:
+        >>> udp = [{"outcome": "answered", "truncated": True}]
+        >>> ratio_after_truncated(udp, 2.0)
+        3.0
+    """
+    answered = [row for row in udp if row["outcome"] == "answered"]
+    if ratio is None or not answered or not all(row["truncated"] for row in answered):
+        return None
+    return 1.0 + ratio
 
 
 def _answered(rows: Rows) -> list[Mapping[str, Any]]:

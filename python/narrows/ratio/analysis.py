@@ -67,6 +67,13 @@ class Group:
         """Where the ratios gather."""
         return peaks_of(self.ratios, self.vantage)
 
+    @property
+    def all_truncated(self) -> bool:
+        """Whether each pair's answer over UDP was truncated."""
+        # An analysis of an earlier version does not know it.
+        known = "udp_truncated" in self.table.columns
+        return known and bool(self.table["udp_truncated"].fill_null(value=False).all())
+
     @cached_property
     def udp_ms(self) -> float:
         """Median of UDP's time."""
@@ -320,6 +327,7 @@ _NEEDED = (
     "qname",
     "qtype",
     "rcode",
+    "truncated",
     "site",
     "measurement",
     "firmware",

@@ -71,8 +71,8 @@ class Pairs:
     """Pairs as a table, and what is in none.
 
     The table's columns: `source` (the measurement of the TCP query, if known), `vantage`, `target`,
-    `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`, `tcp_ms`,
-    `connect_ms` and `query_ms` of TCP (null where unknown), `site`, `firmware`, `ratio` (TCP /
+    `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`,
+    `udp_truncated` (null where unknown), `tcp_ms`, `connect_ms` and `query_ms` of TCP (null where unknown), `site`, `firmware`, `ratio` (TCP /
     UDP), `excess_ms` (TCP - 2 UDP) and `excess_round_trips` (the same divided by UDP).
     """
 
@@ -112,6 +112,8 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
         rows = rows.with_columns(question=questions(rows))
     if "name" not in rows.columns:
         rows = rows.with_columns(name="target")
+    if "truncated" not in rows.columns:
+        rows = rows.with_columns(truncated=pl.lit(None, dtype=pl.Boolean))
     if "source" not in rows.columns:
         rows = rows.with_columns(source=pl.lit(None, dtype=pl.String))
     why = _unusable(rows, rules)
@@ -301,7 +303,14 @@ def _nearest_other(
 
 def _table(rows: pl.DataFrame, udp: Rows, tcp: Rows) -> pl.DataFrame:
     first = rows.select(
-        "vantage", "target", "name", "server", "family", "started_s", udp_ms="total_ms"
+        "vantage",
+        "target",
+        "name",
+        "server",
+        "family",
+        "started_s",
+        udp_ms="total_ms",
+        udp_truncated="truncated",
     )[udp]
     second = rows.select(
         "source",

@@ -50,9 +50,9 @@ _SHARES = ("around_2", "around_3", "above_4", "above_10")
 def say_group(group: Group) -> list[str]:
     """What a group's ratios say about its server, in sentences."""
     peaks = group.peaks
-    said = []
+    said = _truncated(group)
     if why := _too_little(group):
-        return [f"{group.label}: {why}."]
+        return [f"{group.label}: {why}.", *said]
     tall = [peak for peak in peaks.peaks if peak.share >= 0.1]
     if len(tall) == 1:
         said.append(f"{group.label}: the ratio gathers at {tall[0].ratio:.2f}.")
@@ -75,6 +75,17 @@ def say_group(group: Group) -> list[str]:
     elif line is not None:
         said.append(f"At every distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
     return said
+
+
+def _truncated(group: Group) -> list[str]:
+    """What clients wait for besides, where each answer over UDP was truncated."""
+    if not group.all_truncated or group.udp_ms < NEAR_MS:
+        return []
+    ratio = group.peaks.quantiles[0.5]
+    return [
+        f"{group.label}: all answers over UDP are truncated, and clients wait for those too: the "
+        f"median ratio is {ratio:.2f}; {1.0 + ratio:.2f} with the truncated query before it."
+    ]
 
 
 def _too_little(group: Group) -> str:
