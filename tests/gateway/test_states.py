@@ -177,14 +177,28 @@ def test_udp_replies_are_truncated_above_a_size(make: Maker) -> None:
                     assert reply == whole
                 else:
                     assert reply[2] & 2, "TC"
-                    assert len(reply) < 100
-                    assert reply[6:10] == bytes(4), "no answer, no authority"
+                    assert reply[6:12] == bytes([0, 0, 0, 0, 0, 1]), "no record but OPT"
                     assert reply[12 : len(message) - 11] == message[12 : len(message) - 11]
+                    # RFC 6891, section 6.1.2: root, type 41, a size, and no flags or options.
+                    opt = reply[len(message) - 11 :]
+                    assert (opt[:3], opt[5:]) == (bytes([0, 0, 41]), bytes(6))
+                    if size < 1400:
+                        assert opt == whole[-11:], "not the server's own"
+                    else:
+                        # It came in fragments, and the last had the server's OPT.
+                        assert int.from_bytes(opt[3:5]) == 1000
             words = ["dig", "+bufsize=4096", "+nocookie", f"@{behind(lab, version)}", "TXT"]
             shown = lab.network.client.run(*words, zones.size_name(4000))
             assert "Truncated, retrying in TCP mode" in shown
             assert "status: NOERROR" in shown
-        assert lab.counter("truncated") >= 4
+            # As resolvers ask: a reply without OPT would say that the server has no EDNS.
+            words.insert(1, "+ignore")
+            for name in (zones.size_name(1200), zones.size_name(4000)):
+                shown = lab.network.client.run(*words, "+dnssec", name)
+                assert "flags: qr aa tc" in shown
+                assert "ADDITIONAL: 1" in shown
+                assert "EDNS: version: 0, flags:" in shown
+        assert lab.counter("truncated") >= 8
         serves(lab)
 
 

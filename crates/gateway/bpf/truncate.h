@@ -3,6 +3,10 @@
  * tc egress, setting truncate_over: shortens a long UDP reply to its header, its question and a
  * bare OPT, with TC = 1 (RFC 1035 section 4.1.1, RFC 6891 section 7), so that the client asks again
  * over TCP. S9 of the paper.
+ *
+ * truncate_over is 512 bytes or more, and only a client that sent an OPT gets more than 512 bytes
+ * (RFC 1035 section 4.2.1, RFC 6891 section 6.2.3). So the truncated reply needs an OPT, too (RFC
+ * 6891 section 6.1.1), unless the server itself sent no additional record.
  */
 #pragma once
 
@@ -43,15 +47,20 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	end += DNS_HEADER;
 	if (!WITHIN(end, DNS_HEADER, TRUNCATED_MAX))
 		return TC_ACT_UNSPEC;
-	/* The end of a fragmented reply is not here yet, and neither is its OPT. */
-	at = d->l4 + UDP_HEADER + length - DNS_OPT;
-	if (!d->more && length >= end + DNS_OPT && (message[10] || message[11]) && !bpf_skb_load_bytes(ctx, at, opt, DNS_OPT) && !opt[0] && !opt[1] &&
-	    opt[2] == 41 && !opt[9] && !opt[10]) {
+	if (message[10] || message[11]) {
+		/* The end of a fragmented reply is not here yet, and neither is its OPT. */
+		at = d->l4 + UDP_HEADER + length - DNS_OPT;
+		if (d->more || length < end + DNS_OPT || bpf_skb_load_bytes(ctx, at, opt, DNS_OPT) || opt[0] || opt[1] ||
+		    opt[2] != DNS_TYPE_OPT || opt[9] || opt[10]) {
+			/* A new one, with DO = 0: the query, which had the bit, is not here. */
+			__builtin_memset(opt, 0, DNS_OPT);
+			opt[2] = DNS_TYPE_OPT;
+			opt[3] = s->truncate_over >> 8;
+			opt[4] = s->truncate_over;
+		}
 		__builtin_memcpy(message + end, opt, DNS_OPT);
 		end += DNS_OPT;
 		message[11] = 1;
-	} else {
-		message[11] = 0;
 	}
 	message[2] |= DNS_TC >> 8;
 	message[6] = message[7] = message[8] = message[9] = message[10] = 0;

@@ -112,10 +112,7 @@ impl<'a> Query<'a> {
             message[size..size + 2].copy_from_slice(&raised.to_be_bytes());
         } else {
             set(&mut message, ARCOUNT, 1);
-            message.push(0);
-            message.extend(TYPE_OPT.to_be_bytes());
-            message.extend(edns_size.to_be_bytes());
-            message.extend([0; 6]);
+            message.extend(bare_opt(edns_size));
         }
         message
     }
@@ -183,14 +180,17 @@ impl<'a> Reply<'a> {
         Some((header, &rest[..rest.len() - OPT]))
     }
 
-    /// Header, question and, if the message is `whole` and it is its last record and bare, OPT, with TC set (S9). `None`
+    /// Header, question and, if it has additional records, OPT, with TC set (S9). The OPT is the message's own if the
+    /// message is `whole` and that is its last record and bare, otherwise a new one with this payload size. `None`
     /// where there is not one question that can be read.
-    pub(super) fn truncated(&self, whole: bool) -> Option<Vec<u8>> {
+    pub(super) fn truncated(&self, whole: bool, size: u16) -> Option<Vec<u8>> {
         let end = (u16_at(self.message, QDCOUNT) == 1).then(|| question_end(self.message))??;
         let mut short = self.message[..end].to_vec();
-        let opt = whole && u16_at(self.message, ARCOUNT) > 0 && self.ends_with_bare_opt(end);
-        if opt {
+        let opt = u16_at(self.message, ARCOUNT) > 0;
+        if opt && whole && self.ends_with_bare_opt(end) {
             short.extend(&self.message[self.len() - OPT..]);
+        } else if opt {
+            short.extend(bare_opt(size));
         }
         let flags = u16_at(&short, FLAGS) | TC;
         set(&mut short, FLAGS, flags);
@@ -222,6 +222,12 @@ fn is_opt(record: &[u8]) -> bool {
         && record[..3] == [0, 0, TYPE_OPT as u8]
         && record[6] == 0
         && usize::from(u16_at(record, OPT - 2)) == record.len() - OPT
+}
+
+/// An OPT record of version 0 without options, with DO = 0 and this payload size.
+fn bare_opt(size: u16) -> [u8; OPT] {
+    let [high, low] = size.to_be_bytes();
+    [0, 0, TYPE_OPT as u8, high, low, 0, 0, 0, 0, 0, 0]
 }
 
 /// Where a message's first question ends, if its name is whole and uncompressed.

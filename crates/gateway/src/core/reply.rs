@@ -92,12 +92,12 @@ impl Core {
         length: usize,
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
-        let limit = usize::from(self.settings.truncate_over);
-        if limit == 0 || length <= limit {
+        let limit = self.settings.truncate_over;
+        if limit == 0 || length <= usize::from(limit) {
             return ReplyVerdict::Pass;
         }
         let whole = length == datagram.message.len();
-        match Reply::read(datagram.message).and_then(|reply| reply.truncated(whole)) {
+        match Reply::read(datagram.message).and_then(|reply| reply.truncated(whole, limit)) {
             None => ReplyVerdict::Pass,
             Some(short) => {
                 self.count(Counter::Truncated);

@@ -112,12 +112,12 @@ fn truncate_over_shortens_replies_to_others() {
         assert_eq!(verdict, NEXT);
         assert_eq!(Datagram::read(&after[14..]), datagram(&short));
 
-        // Without an OPT at the end.
+        // Without an OPT at the end that could be read: a new one.
         let mut odd = long.clone();
         let at = odd.len() - 1;
         odd[at] = 1;
-        short[11] = 0;
         short.truncate(question);
+        short.extend([0, 0, 41, (600_u16 >> 8) as u8, 600_u16 as u8, 0, 0, 0, 0, 0, 0]);
         let (_, after) = programs.egress(&frame(&datagram(&odd).packet()));
         assert_eq!(Datagram::read(&after[14..]), datagram(&short));
 
@@ -130,10 +130,24 @@ fn truncate_over_shortens_replies_to_others() {
             assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
         }
 
+        // Without additional records.
+        let mut none = [&long[..long.len() - 11], &[0; 4000]].concat();
+        none[11] = 0;
+        short[11] = 0;
+        short.truncate(question);
+        let (_, after) = programs.egress(&frame(&datagram(&none[..601]).packet()));
+        assert_eq!(Datagram::read(&after[14..]), datagram(&short));
+        let parts = fragments(&datagram(&none).packet(), 1500);
+        let (_, after) = programs.egress(&frame(&parts[0]));
+        assert_eq!(Datagram::read(&after[14..]), datagram(&short));
+        for part in &parts[1..] {
+            assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+        }
+
         // A question that cannot be read.
         let mut strange = long;
         strange[12] = 0xc0;
         asked.passed(&datagram(&strange).packet());
     }
-    assert_eq!(programs.counts(), [(Counter::Truncated, 12)]);
+    assert_eq!(programs.counts(), [(Counter::Truncated, 20)]);
 }
