@@ -48,10 +48,19 @@ static __always_inline __u32 fnv1a(const __u8 *bytes, __u32 length)
 	return hash;
 }
 
+/* MurmurHash3's finalizer (Appleby 2011, smhasher, MurmurHash3.cpp, fmix32). The last bytes that
+ * FNV-1a takes hardly reach its high bits; behind this, each bit depends on all of them. */
+static __always_inline __u32 fmix32(__u32 hash)
+{
+	hash = (hash ^ hash >> 16) * 0x85ebca6b;
+	hash = (hash ^ hash >> 13) * 0xc2b2ae35;
+	return hash ^ hash >> 16;
+}
+
 /* Whether a client belongs to the share that is served. */
 static __always_inline int client_served(const struct settings *s, const __be32 client[4])
 {
-	return s->share == ~0U || fnv1a((const __u8 *)client, 16) < s->share;
+	return s->share == ~0U || fmix32(fnv1a((const __u8 *)client, 16)) < s->share;
 }
 
 static __always_inline struct flow *flow_find(const struct flow_key *key)

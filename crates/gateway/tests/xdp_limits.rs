@@ -9,14 +9,15 @@ mod common;
 use common::frames::*;
 use common::packets::{ACK, FIN, RST, Segment};
 use common::programs::{Programs, counted, programs};
-use narrows_gateway::core::Counter;
+use narrows_gateway::core::{Counter, in_share};
 use narrows_gateway::kernel::types::settings;
 
 #[test]
 fn a_share_of_the_clients_is_served() {
     let programs = programs!("a_share_of_the_clients_is_served");
-    // FNV-1a in 32 bits (draft-eastlake-fnv) over 198.51.100.7 and 2001:db8:7::7 as 16 bytes, computed in Python.
-    for (ipv6, hash) in [(false, 0xdec4_476d_u32), (true, 0xbe48_363f)] {
+    // fmix32 (MurmurHash3) of FNV-1a in 32 bits (draft-eastlake-fnv) over 198.51.100.7 and 2001:db8:7::7 as 16 bytes,
+    // computed in Python.
+    for (ipv6, hash) in [(false, 0xd6aa_8729_u32), (true, 0x5c8e_cac4)] {
         let client = Client::new(&programs, ipv6, false);
         let syn = client.saying.syn().packet();
         for share in [hash, 0] {
@@ -33,6 +34,28 @@ fn a_share_of_the_clients_is_served() {
         programs.set(settings { share: 0, ..Programs::settings() });
         let data = client.saying.data();
         assert!(matches!(client.say(&data), Came::Query(_)));
+    }
+}
+
+/// The program serves the clients whom `status --address` names, and no whole block of a network.
+#[test]
+fn neighbours_are_served_as_status_says() {
+    let programs = programs!("neighbours_are_served_as_status_says");
+    let share = u32::MAX / 2;
+    programs.set(settings { share, ..Programs::settings() });
+    for ipv6 in [false, true] {
+        let mut client = Client::new(&programs, ipv6, false);
+        let network = if ipv6 { "2001:db8:7::" } else { "198.51.100." };
+        let mut served = 0;
+        for host in 0..64 {
+            let address = format!("{network}{host}").parse().unwrap();
+            client.saying.client.set_ip(address);
+            let answered = client.say_packet(&client.saying.syn().packet()) != Came::Pass;
+            assert_eq!(answered, in_share(address, share), "{address}");
+            served += u32::from(answered);
+        }
+        // 32 are expected, with a standard deviation of 4.
+        assert!((12..=52).contains(&served), "{served} of 64");
     }
 }
 

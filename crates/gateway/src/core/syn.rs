@@ -104,10 +104,10 @@ impl Client<'_> {
     }
 }
 
-/// Whether a client is of the share that is served, by FNV-1a over its address (IPv4 as
-/// ::ffff:a.b.c.d). A share of `u32::MAX` is all clients.
+/// Whether a client is of the share that is served, by a hash of its address: FNV-1a (IPv4 as
+/// ::ffff:a.b.c.d), finalized by [`fmix32`]. A share of `u32::MAX` is all clients.
 pub fn in_share(client: IpAddr, share: u32) -> bool {
-    share == u32::MAX || fnv1a(cookie::mapped(client)) < share
+    share == u32::MAX || fmix32(fnv1a(cookie::mapped(client))) < share
 }
 
 impl Core {
@@ -134,4 +134,12 @@ impl Core {
 fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u32 {
     let step = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     bytes.into_iter().fold(0x811c_9dc5, step)
+}
+
+/// MurmurHash3's finalizer (Appleby 2011, smhasher, `MurmurHash3.cpp`). The last bytes that FNV-1a
+/// takes hardly reach its high bits; behind this, each bit depends on all of them.
+fn fmix32(hash: u32) -> u32 {
+    let hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    let hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
 }

@@ -50,8 +50,9 @@ fn with_another_of_these_is_dropped() {
 
 #[test]
 fn of_a_client_beyond_the_share_is_passed() {
-    // FNV-1a in 32 bits (draft-eastlake-fnv) over the address as 16 bytes, computed in Python.
-    for (address, hash) in [("198.51.100.7", 0xdec4_476d_u32), ("2001:db8:7::7", 0xbe48_363f)] {
+    // fmix32 (MurmurHash3) of FNV-1a in 32 bits (draft-eastlake-fnv) over the address as 16 bytes,
+    // computed in Python.
+    for (address, hash) in [("198.51.100.7", 0xd6aa_8729_u32), ("2001:db8:7::7", 0x5c8e_cac4)] {
         for (share, served) in [(hash, false), (hash + 1, true), (0, false), (u32::MAX, true)] {
             let mut client = Conversation::new(Settings { share, ..settings() });
             if address.contains(':') {
