@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narrows.captures.overview import say_overview
 from narrows.captures.reading import CaptureError, read_captures
 
-__all__ = ["CaptureError", "read_captures"]
+__all__ = ["CaptureError", "read_captures", "say_overview"]

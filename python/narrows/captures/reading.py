@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from narrows import _core
+from narrows.captures.overview import overview
 from narrows.errors import HintedError
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
@@ -85,6 +86,7 @@ def read_captures(
             "records": reading.records,
             "remarks": reading.remarks,
             "watched_near": _watched_near(connections),
+            "overview": overview(exchanges, connections),
         },
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
 from narrows.progress import shown
+
+if TYPE_CHECKING:
+    from narrows.results import Measurement
 
 EXAMPLES = """\
 # A row for each DNS exchange and each connection: handshake, segments,
@@ -50,7 +53,7 @@ def command(
 ) -> Exit:
     """Read DNS exchanges over UDP and TCP from captures, or from dnstap, into a run folder."""
     from narrows import _core
-    from narrows.captures import read_captures
+    from narrows.captures import read_captures, say_overview
     from narrows.cli.measured import saved
     from narrows.results.folder import check_target
 
@@ -62,7 +65,15 @@ def command(
     check_target(folder)
     with shown("reading", quiet=quiet) as update:
         measurement = read_captures(files, ports=ports, progress=update)
-    code = saved(measurement, folder, json_output=json_output, quiet=quiet)
+    code = saved(
+        measurement,
+        folder,
+        json_output=json_output,
+        quiet=quiet,
+        notes=say_overview(measurement),
+    )
+    if measurement.exchanges.height and not quiet:
+        say(_where_to_read_on(measurement, folder))
     if measurement.findings["watched_near"] == "server" and not quiet:
         say(
             "note: watched near the server, where an exchange takes no round trip; "
@@ -79,3 +90,13 @@ def command(
             "and types are null; hint: tcpdump -s 0 keeps whole packets"
         )
     return code
+
+
+def _where_to_read_on(measurement: Measurement, folder: Path) -> str:
+    """What to look at next."""
+    answered = measurement.exchanges.filter(outcome="answered")["transport"].unique()
+    ratio = f"narrows ratio {folder} sets tcp against udp; "
+    tables = f"{folder}/exchanges.parquet has a row for each query"
+    if measurement.connections.height:
+        tables += ", connections.parquet one for each connection"
+    return f"read on: {ratio if {'udp', 'tcp'} <= set(answered) else ''}{tables}"

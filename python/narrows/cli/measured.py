@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -36,13 +38,20 @@ def _is_scenario(folder: Path) -> bool:
     return any(f'"backend": "{name}"'.encode() in head for name in ("sim", "kernel"))
 
 
-def saved(measurement: Measurement, folder: Path, *, json_output: bool, quiet: bool) -> Exit:
-    """Saves a measurement, prints its counts, and gives the exit code that fits it."""
+def saved(
+    measurement: Measurement,
+    folder: Path,
+    *,
+    json_output: bool,
+    quiet: bool,
+    notes: Sequence[str] = (),
+) -> Exit:
+    """Saves a measurement, prints its counts and notes, and gives the exit code that fits it."""
     measurement.save(folder)
     if json_output:
         print(json.dumps(measurement.document(), indent=2))
     else:
-        counts_table(measurement).print(sys.stdout)
+        replace(counts_table(measurement), notes=notes).print(sys.stdout)
     if not measurement.complete:
         say(f"interrupted; wrote what was read to {folder}")
         return Exit.INTERRUPTED
