@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from narrows.captures import read_captures, say_overview
 from narrows.captures.overview import overview
+from narrows.captures.reading import watched_near
 from narrows.cli import main
 from narrows.results import Measurement
 
@@ -88,6 +90,8 @@ def test_codes_questions_times_and_connections() -> None:
         "udp: 2 NXDOMAIN, 1 SERVFAIL, of 12 answers",
         "udp: 9 of 12 answers truncated, most for 0.example. TXT (3), 1.example. TXT (2), "
         "2.example. TXT (2)",
+        "tcp: 0 of 101 queries came within 5 s after a truncated udp answer to the same client, "
+        "name and type",
         "tcp: 1.5 queries per connection, at most 2, on 2 connections",
         "tcp: 1 connection without a query",
         "from query to reply: tcp median 51.00 ms, 95 % 96.00 ms; udp median 10.00 ms, "
@@ -102,3 +106,21 @@ def test_there_is_no_line_about_nothing() -> None:
     ]
     nothing = read_captures([DATA / "nsd3213-soa.pcapng"])
     assert not any("truncated" in line for line in say_overview(nothing))
+
+
+def test_the_length_is_the_captures_and_not_the_readings() -> None:
+    """The first query stands at 01:42:07.849 in tshark, and the last packet 1.01 s later."""
+    measurement = read_captures([DATA / "unbound-big.pcapng"])
+    assert measurement.document()["end_s"] == pytest.approx(1.0, abs=0.05)
+    assert measurement.wall["reading_s"] > 0.0
+
+
+def test_where_a_capture_was_made_has_a_reason() -> None:
+    near = read_captures([DATA / "unbound-big.pcapng"]).findings
+    assert near["watched_near"] == "client"
+    assert near["watched_near_because"].startswith("handshakes wait 4")
+    nothing = read_captures([DATA / "kdig-udp.dnstap"]).findings
+    assert nothing["watched_near"] == "unknown"
+    assert nothing["watched_near_because"] == "no TCP handshake was captured whole"
+    half = pl.DataFrame({"syn_ms": [20.0], "ack_ms": [21.0]})
+    assert "one end is near only if" in watched_near(half)["watched_near_because"]

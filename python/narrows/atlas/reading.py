@@ -19,7 +19,7 @@ from narrows.atlas.errors import AtlasError
 from narrows.atlas.probes import read_probes
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
-from narrows.results.intake import Chunks, to_frame
+from narrows.results.intake import Chunks, covered, to_frame
 
 __all__ = ["read_atlas"]
 
@@ -66,6 +66,7 @@ def read_atlas(
     if not reading.chunks.height and status == "complete":
         raise AtlasError(Path(files[0]), reading.nothing(len(files)), _NO_RESULT)
     exchanges = reading.exchanges()
+    first, last = covered(exchanges)
     return Measurement(
         source="atlas",
         settings={
@@ -74,13 +75,14 @@ def read_atlas(
         },
         status=status,
         stopped="end" if status == "complete" else "interrupted",
-        length_s=time.perf_counter() - clock,
+        length_s=last - first,
         tables={
             "exchanges": exchanges,
             "vantages": _vantages(exchanges, places),
             "skipped": reading.skipped_table(),
         },
         narrows=_core.version,
+        wall={"reading_s": time.perf_counter() - clock},
         findings={"records": reading.records, "remarks": reading.remarks},
     )
 

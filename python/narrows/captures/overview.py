@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from narrows.results import Measurement
+from narrows.results.intake import covered
 
 __all__ = ["REPEATED_S", "overview", "say_overview"]
 
@@ -30,7 +31,7 @@ def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, An
     """Figures of a capture as JSON values; what the tables do not tell is None or left out."""
     if not exchanges.height:
         return {}
-    start, end = _span(exchanges)
+    start, end = covered(exchanges)
     return {
         "start_s": start,
         "end_s": end,
@@ -59,7 +60,7 @@ def say_overview(measurement: Measurement) -> list[str]:
             line = f"{name}: {part['truncated']} of {_many(part['answered'], 'answer')} truncated"
             lines.append(line + (_say_questions(found) if name == "udp" else ""))
     queries = found["transports"].get("tcp", {}).get("queries", 0)
-    if found["tcp_after_truncated"]:
+    if queries and found["truncated_questions"]:
         lines.append(
             f"tcp: {found['tcp_after_truncated']} of {_many(queries, 'query')} came within "
             f"{REPEATED_S:g} s after a truncated udp answer to the same client, name and type"
@@ -67,8 +68,9 @@ def say_overview(measurement: Measurement) -> list[str]:
     opened = found["tcp_connections"]
     if opened["used"]:
         each = opened["queries"] / opened["used"]
+        what = "query" if each == 1 else "queries"
         lines.append(
-            f"tcp: {each:.3g} {'query' if each == 1 else 'queries'} per connection, at most {opened['most']}, on "
+            f"tcp: {each:.3g} {what} per connection, at most {opened['most']}, on "
             f"{_many(opened['used'], 'connection')}"
         )
     if opened["unused"]:
@@ -80,11 +82,6 @@ def say_overview(measurement: Measurement) -> list[str]:
     if whole:
         lines.append(f"tcp with its handshake: {_say_quantiles(whole)}")
     return lines
-
-
-def _span(exchanges: pl.DataFrame) -> tuple[float, float]:
-    lasted = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3
-    return float(exchanges["started_s"].min()), float(exchanges.select(lasted.max()).item())  # type: ignore[arg-type]
 
 
 def _transport(rows: pl.DataFrame) -> dict[str, Any]:

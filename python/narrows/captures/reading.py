@@ -18,7 +18,7 @@ from narrows.captures.overview import overview
 from narrows.errors import HintedError
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
-from narrows.results.intake import Chunks, to_frame
+from narrows.results.intake import Chunks, covered, to_frame
 
 __all__ = ["CaptureError", "read_captures"]
 
@@ -69,12 +69,13 @@ def read_captures(
     if not reading.exchanges.height + reading.connections.height and status == "complete":
         raise CaptureError(Path(files[0]), *reading.nothing(len(files)))
     exchanges, connections = reading.tables()
+    first, last = covered(exchanges)
     return Measurement(
         source="capture",
         settings={"files": [str(file) for file in files], "ports": list(ports)},
         status=status,
         stopped="end" if status == "complete" else "interrupted",
-        length_s=time.perf_counter() - clock,
+        length_s=last - first,
         tables={
             "exchanges": exchanges,
             "connections": connections,
@@ -82,10 +83,11 @@ def read_captures(
             "skipped": reading.skipped_table(),
         },
         narrows=_core.version,
+        wall={"reading_s": time.perf_counter() - clock},
         findings={
             "records": reading.records,
             "remarks": reading.remarks,
-            "watched_near": _watched_near(connections),
+            **watched_near(connections),
             "overview": overview(exchanges, connections),
         },
     )
@@ -220,22 +222,39 @@ def _vantages(exchanges: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _watched_near(connections: pl.DataFrame) -> str:
-    """Where the capture was made: near the `client`, near the `server`, or `unknown`.
+def watched_near(connections: pl.DataFrame) -> dict[str, str]:
+    """Where the capture was made, near the `client`, near the `server`, or `unknown`; and why.
 
     Near the client the SYN/ACK takes the round trip and the ACK nothing; near the server it is the
     other way round.
+
+    Examples:
+        >>> seen = pl.DataFrame({"syn_ms": [40.0, 41.0], "ack_ms": [0.1, 0.1]})
+        >>> watched_near(seen)["watched_near"]
+        'client'
     """
     seen = connections.select("syn_ms", "ack_ms").drop_nulls()
     if not seen.height:
-        return "unknown"
-    near_client = int((seen["syn_ms"] > 4.0 * seen["ack_ms"]).sum())
-    near_server = int((seen["ack_ms"] > 4.0 * seen["syn_ms"]).sum())
+        return _near("unknown", "no TCP handshake was captured whole")
+    near_client = int((seen["syn_ms"] > _TIMES * seen["ack_ms"]).sum())
+    near_server = int((seen["ack_ms"] > _TIMES * seen["syn_ms"]).sum())
+    syn_ms, ack_ms = (float(np.median(seen[name].to_numpy())) for name in ("syn_ms", "ack_ms"))
+    times = (
+        f"handshakes wait {syn_ms:.3g} ms for the SYN/ACK and {ack_ms:.3g} ms for the ACK (medians)"
+    )
     if near_client > 0.8 * seen.height:
-        return "client"
+        return _near("client", times)
     if near_server > 0.8 * seen.height:
-        return "server"
-    return "unknown"
+        return _near("server", times)
+    return _near("unknown", f"{times}; one end is near only if one time is {_TIMES:g} times longer")
+
+
+_TIMES = 4.0
+"""So many times longer must one half of a handshake be than the other."""
+
+
+def _near(end: str, why: str) -> dict[str, str]:
+    return {"watched_near": end, "watched_near_because": why}
 
 
 def _size(path: Path) -> int:

@@ -79,6 +79,13 @@ def command(
             "note: watched near the server, where an exchange takes no round trip; "
             "connections.ack_ms holds the clients' round trips"
         )
+    unknown = measurement.findings["watched_near"] == "unknown"
+    if unknown and measurement.connections.height and not quiet:
+        say(
+            "note: it is not known whether the capture was made near the client or the server: "
+            f"{measurement.findings['watched_near_because']}; near a server, times hold no round "
+            "trip"
+        )
     cut = sum(
         remark["records"]
         for remark in measurement.findings["remarks"]

@@ -13,7 +13,7 @@ import polars as pl
 
 from narrows.results.schema import Table
 
-__all__ = ["Chunks", "to_frame"]
+__all__ = ["Chunks", "covered", "to_frame"]
 
 
 def to_frame(
@@ -105,3 +105,15 @@ class Chunks:
         if parts:
             return pl.concat(parts)
         return pl.Series(name, [None], dtype=dtype).new_from_index(0, self.height)
+
+
+def covered(exchanges: pl.DataFrame) -> tuple[float, float]:
+    """Unix times of the first query and of the last thing known of any; 0 and 0 without queries.
+
+    Examples:
+        >>> covered(pl.DataFrame({"started_s": [100.0, 160.0], "total_ms": [40.0, 500.0]}))
+        (100.0, 160.5)
+    """
+    ended = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3
+    first, last = exchanges.select(first=pl.col("started_s").min(), last=ended.max()).row(0)
+    return (0.0, 0.0) if first is None else (float(first), float(last))

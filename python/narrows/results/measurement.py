@@ -43,7 +43,8 @@ class Measurement:
         settings: What was asked for, or which files were read.
         status: `partial` when it ended before all of that was done.
         stopped: Why it ended: `end` or `interrupted`.
-        length_s: How long the measuring or reading took, in seconds.
+        length_s: How long the measuring took, in seconds; of what was imported, from its first
+            query to the end of its last exchange.
         tables: Tables by name; `MEASUREMENT_TABLES` says what their columns mean.
         narrows: The version that wrote it.
         wall: Facts about wall-clock time.
