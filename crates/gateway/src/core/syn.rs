@@ -105,7 +105,7 @@ impl Client<'_> {
 }
 
 /// Whether a client is of the share that is served, by a hash of its address: FNV-1a (IPv4 as
-/// ::ffff:a.b.c.d), finalized by [`fmix32`]. A share of `u32::MAX` is all clients.
+/// ::ffff:a.b.c.d), finalized by `fmix32`. A share of `u32::MAX` is all clients.
 pub fn in_share(client: IpAddr, share: u32) -> bool {
     share == u32::MAX || fmix32(fnv1a(cookie::mapped(client))) < share
 }
