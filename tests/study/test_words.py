@@ -16,6 +16,7 @@ from narrows.study.dns_transport.phrases import SECOND, percent, points
 from narrows.study.dns_transport.pooled import difference, mean
 from narrows.study.dns_transport.surprises import surprises
 from narrows.study.dns_transport.words import sentences, tables
+from narrows.study.dns_transport.words.told import Table
 
 PLANE = {"path": "clean", "round_trip": "20ms", "reply": "100B", "neighbours": "arp"}
 
@@ -367,3 +368,22 @@ def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:
         table.filter(pl.col("seed") < 3), SECOND, {"transport": "tcp-new"}, {"transport": "udp"}
     )
     assert found == without
+
+
+def test_a_table_names_only_the_load_that_was_run_and_has_no_empty_column() -> None:
+    shares = {"udp": 90.0, "tcp-kept": 95.0}
+    (whole,) = queue_tables(runs({"fifo": shares, "red": shares}))
+    assert "with UDP and 120 downloads with ECN" in whole.title
+    assert "time in the queue, ms" in whole.columns
+    without_udp = runs({"fifo": {"tcp-kept": 95.0}, "red": {"tcp-kept": 90.0}})
+    other = runs({"fifo": shares, "red": shares}).with_columns(load=pl.lit("downloads"))
+    for table in (without_udp, other):
+        (made,) = queue_tables(table)
+        assert "time in the queue" not in f"{made.title} {made.columns}"
+        assert "downloads with ECN" not in made.title or table is without_udp
+        for place in range(1, len(made.columns)):
+            assert any(row[place] for row in made.rows), made.columns[place]
+
+
+def queue_tables(table: pl.DataFrame) -> list[Table]:
+    return [each for each in tables(table) if each.columns[0] == "queue"]

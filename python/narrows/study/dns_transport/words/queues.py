@@ -173,7 +173,7 @@ def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[dict[str, str], Interva
 
 def _under_load(runs: pl.DataFrame) -> Table:
     rows = []
-    waiting: Where = {**base(), "transport": "udp", "load": "downloads-ecn"}
+    waiting = {**base(), "transport": "udp", "load": "downloads-ecn"}
     for name, within in ranked(runs, "queue", loaded(runs)):
         gap = difference(runs, SECOND, {"queue": name}, {"queue": "fifo"}, loaded(runs))
         udp = mean(runs, SECOND, {**loaded(runs), "queue": name, "transport": "udp"})
@@ -192,17 +192,26 @@ def _under_load(runs: pl.DataFrame) -> Table:
                 "" if waited is None else f"{waited.mean:.0f}",
             )
         )
+    columns = (
+        "queue",
+        "within a second, %",
+        "against FIFO, points",
+        "UDP alone, %",
+        "worst cell, %",
+        WAITED,
+    )
+    shown = [0, *(place for place in range(1, len(columns)) if any(row[place] for row in rows))]
+    caption = f"Answered within a second over {pooled_over(runs, 'transport')}"
+    if columns.index(WAITED) in shown:
+        load = title("load", waiting["load"])
+        caption += f"; time in the queue is the mean of all packets with UDP and {load}"
     return Table(
         "network operator",
-        f"Answered within a second over {pooled_over(runs, 'transport')}; time in the queue is the "
-        "mean of all packets with UDP and 120 downloads with ECN",
-        (
-            "queue",
-            "within a second, %",
-            "against FIFO, points",
-            "UDP alone, %",
-            "worst cell, %",
-            "time in the queue, ms",
-        ),
-        rows,
+        caption,
+        [columns[place] for place in shown],
+        [tuple(row[place] for place in shown) for row in rows],
     )
+
+
+WAITED = "time in the queue, ms"
+"""The head of a column that needs runs with UDP."""
