@@ -77,6 +77,18 @@ def test_the_default_bandwidth_keeps_two_and_three_apart() -> None:
     assert [round(peak.share, 2) for peak in peaks] == [0.5, 0.5]
 
 
+def test_peaks_that_a_machines_delays_make_are_one() -> None:
+    """A path of 40 ms whose TCP answers come 2 ms late now and then: 2.00 and 2.05."""
+    noise = 0.004 * NORMAL[::5]
+    near = np.concatenate([2.0 + noise[:700], 2.0 + noise[300:], 2.05 + noise[200:800]])
+    (peak,) = find_peaks(density(near), near)
+    assert peak.ratio == pytest.approx(2.0, abs=0.01)
+    assert peak.share == 1.0
+    # A fixed delay of 12 ms at 40 ms is another peak, however narrow both are.
+    far = np.concatenate([2.0 + noise, 2.3 + noise])
+    assert [round(peak.ratio, 1) for peak in find_peaks(density(far), far)] == [2.0, 2.3]
+
+
 def test_counts_over_the_day() -> None:
     seconds, ratios = np.array([0.0, 1799.0, 1800.0]), np.array([2.0, 2.04, 3.0])
     times, _, counts = over_the_day(seconds, ratios)

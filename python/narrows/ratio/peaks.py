@@ -17,7 +17,16 @@ from narrows.ratio.resampling import (
     weights,
 )
 
-__all__ = ["AROUND", "BEYOND", "Peak", "Peaks", "find_peaks", "half_sample_mode", "peaks_of"]
+__all__ = [
+    "APART",
+    "AROUND",
+    "BEYOND",
+    "Peak",
+    "Peaks",
+    "find_peaks",
+    "half_sample_mode",
+    "peaks_of",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -114,8 +123,20 @@ def half_sample_mode(ranked: Floats) -> float:
     return float(ranked.mean())
 
 
+APART = 0.1
+"""Peaks nearer than this share of the lower one's ratio are one: the half width of `AROUND`.
+
+What the analysis tells apart, round trips and fixed delays of many milliseconds, lies farther away.
+On a constant path, a machine's delays of one or two milliseconds make peaks a few hundredths apart,
+and the bandwidth, which falls with the number of pairs, no longer smooths them away.
+"""
+
+
 def find_peaks(smooth: Density, ratios: Floats, least: float = 0.05) -> tuple[Peak, ...]:
-    """Peaks that rise by at least ``least`` of the highest above the valleys next to them."""
+    """Peaks that rise by at least ``least`` of the highest above the valleys next to them.
+
+    Of peaks nearer than `APART`, the highest counts, with the shares of all.
+    """
     values = smooth.density
     top = float(values.max(initial=0.0))
     if top <= 0.0:
@@ -137,6 +158,14 @@ def find_peaks(smooth: Density, ratios: Floats, least: float = 0.05) -> tuple[Pe
         elif values[index] - values[low] >= least * top:
             valleys.append(low)
             rising, high = True, index
+    while len(peaks) > 1:
+        at = smooth.ratio[peaks]
+        apart = np.diff(at) / at[:-1]
+        nearest = int(np.argmin(apart))
+        if apart[nearest] >= APART:
+            break
+        lower = nearest if values[peaks[nearest]] < values[peaks[nearest + 1]] else nearest + 1
+        del peaks[lower], valleys[nearest]
     edges = [-np.inf, *(float(smooth.ratio[valley]) for valley in valleys), np.inf]
     found = []
     for number, peak in enumerate(peaks):
