@@ -71,9 +71,10 @@ class Pairs:
     """Pairs as a table, and what is in none.
 
     The table's columns: `source` (the measurement of the TCP query, if known), `vantage`, `target`,
-    `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`,
-    `udp_truncated` (null where unknown), `tcp_ms`, `connect_ms` and `query_ms` of TCP (null where unknown), `site`, `firmware`, `ratio` (TCP /
-    UDP), `excess_ms` (TCP - 2 UDP) and `excess_round_trips` (the same divided by UDP).
+    `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`, `udp_truncated`
+    (null where unknown), `tcp_ms`, `connect_ms` and `query_ms` of TCP (null where unknown), `site`,
+    `firmware`, `ratio` (TCP / UDP), `excess_ms` (TCP - 2 UDP) and `excess_round_trips` (the same
+    divided by UDP).
     """
 
     table: pl.DataFrame
