@@ -112,7 +112,7 @@ fn an_interface_that_is_not_there_is_named() {
         if command[0] != "check" && !cfg!(feature = "ebpf") {
             continue;
         }
-        refused(&[command, &["--interface", "nowhere0"]].concat(), &["nowhere0", "nearest"]);
+        refused(&[command, &["--interface", "nowhere0"]].concat(), &["nowhere0", "ip link"]);
     }
 }
 
