@@ -52,14 +52,15 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Answers on a listening socket, in threads of its own, until the process ends.
+    /// Answers on a listening socket, in threads of its own, until the process ends; with `first`
+    /// until there is another snapshot.
     ///
     /// # Errors
     ///
     /// If the system cannot start the thread.
-    pub fn serve(listener: TcpListener) -> io::Result<Self> {
+    pub fn serve(listener: TcpListener, first: Snapshot) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let shared = Arc::new(Mutex::new(Snapshot::default()));
+        let shared = Arc::new(Mutex::new(first));
         let listener = Arc::new(listener);
         for _ in 0..AT_ONCE {
             let (listener, theirs) = (Arc::clone(&listener), Arc::clone(&shared));
@@ -211,7 +212,9 @@ mod tests {
     use crate::core::BUCKETS;
 
     fn serve() -> Metrics {
-        Metrics::serve(TcpListener::bind("127.0.0.1:0").expect("a free port")).expect("a thread")
+        let first = Snapshot { interface: "eth1".into(), ..Snapshot::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Metrics::serve(listener, first).expect("a thread")
     }
 
     fn server() -> SocketAddr {
@@ -229,6 +232,8 @@ mod tests {
     #[test]
     fn a_scrape_gets_the_latest_snapshot() {
         let metrics = serve();
+        let reply = ask(metrics.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(reply.contains("narrows_gateway_active{interface=\"eth1\""), "{reply}");
         metrics.tell(Snapshot {
             interface: "eth0".into(),
             mode: "native".into(),

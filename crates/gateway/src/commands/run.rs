@@ -49,14 +49,24 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     let secret = secret(config)?;
     // Before attaching: an occupied port is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
+    let doing = |what: &str| log(Level::Info, what, json!({ "interface": config.interface }));
+    doing("asking the server");
     // Before signals are blocked: nothing is attached yet, so a signal may end this wait at once.
     let silent = check_servers(config)?;
     // Before any thread, because threads inherit the blocked signals.
     let signals = Signals::new().map_err(Failure::fault)?;
+    doing("starting the data path");
     let mut path = start(config, secret)?;
     // Before any thread, because each thread has its own privileges.
     privileges::drop_all().map_err(Failure::fault)?;
-    let metrics = listener.map(Metrics::serve).transpose().map_err(Failure::fault)?;
+    // With figures of its own from the first scrape on, because the first tick may take seconds.
+    let metrics = match listener {
+        Some(listener) => {
+            let first = path.snapshot(config)?;
+            Some(Metrics::serve(listener, first).map_err(Failure::fault)?)
+        }
+        None => None,
+    };
     path.begin()?;
 
     put(&event("ready", config, path.mode()).to_string());
