@@ -71,8 +71,8 @@ impl Limit {
     pub fn words(&self) -> Option<String> {
         let most = self.stated.filter(|_| self.software.is_none_or(|software| software.states));
         match (&self.asked, most) {
-            (Some(Asked::Whole(length)), _) => Some(format!("{length} bytes whole")),
-            (Some(Asked::Truncated(Some(length))), _) => Some(format!("{length} bytes truncated")),
+            (Some(Asked::Whole(length)), _) => Some(format!("{length} bytes, whole")),
+            (Some(Asked::Truncated(Some(length))), _) => Some(format!("{length} bytes, truncated")),
             (_, Some(most)) => Some(format!("up to {most} bytes")),
             _ => None,
         }
