@@ -1,4 +1,4 @@
-//! A light DNS client for measurements: one query per connection, at a paced rate.
+//! A light DNS client for measurements: queries at a paced rate, usually one per connection.
 //!
 //! ```text
 //! dnsload --server 198.18.0.1:53 --transport tcp --rate 500 --seconds 10 --source 198.18.0.10
@@ -9,6 +9,10 @@
 //! 6.2.1 allows it, and `dig` does it), or send a datagram. Arrivals are open-loop: the next query
 //! does not wait for the last one. It has one thread with one epoll, so it runs on one core beside
 //! the server's.
+//!
+//! Three ways to ask take the cost of TCP apart: `connect` opens and closes connections without a
+//! query, `kept` sends queries on connections that stay, and `tcp --fast-open` sends the query with
+//! the SYN.
 //!
 //! `hold` opens connections; with `--asked` it sends one query on each and reads the answer. It
 //! prints how many are open and keeps them until its standard input ends. This shows what an open
@@ -41,7 +45,7 @@ fn main() -> ExitCode {
     };
     let outcome = match options.transport {
         Transport::Udp => udp::run(&options),
-        Transport::Tcp => tcp::run(&options),
+        Transport::Tcp | Transport::Connect | Transport::Kept => tcp::run(&options),
         Transport::Hold => tcp::hold(&options),
     };
     match outcome {

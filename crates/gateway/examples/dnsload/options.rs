@@ -10,6 +10,11 @@ pub(crate) enum Transport {
     Udp,
     /// A connection for each query, closed by the client after the answer.
     Tcp,
+    /// Connections that the client closes as soon as they are established, without a query.
+    Connect,
+    /// Queries on connections that stay open, one after the other on each. There are as many
+    /// connections as queries wait at once.
+    Kept,
     /// Connections that stay open.
     Hold,
 }
@@ -38,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     /// `--open`: the most queries that wait for answers at once; further ones are not sent.
     pub(crate) most_open: usize,
+    /// `tcp`: SYNs carry the query, once the server has given a cookie (TCP Fast Open, RFC 7413).
+    pub(crate) fast_open: bool,
     /// `hold`: how many.
     pub(crate) count: usize,
     /// `hold`: whether to ask a query on each connection.
@@ -61,6 +68,7 @@ impl Options {
             edns: 1232,
             timeout: Duration::from_secs(2),
             most_open: 20_000,
+            fast_open: false,
             count: 0,
             asked: false,
         };
@@ -69,6 +77,7 @@ impl Options {
             match flag.as_str() {
                 "--poisson" => options.poisson = true,
                 "--asked" => options.asked = true,
+                "--fast-open" => options.fast_open = true,
                 _ => {
                     let value =
                         words.next().ok_or_else(|| format!("{flag}: the value is missing"))?;
@@ -79,6 +88,9 @@ impl Options {
         }
         if !named_server {
             return Err("--server is missing; hint: --server 192.0.2.53:53".to_owned());
+        }
+        if options.fast_open && options.transport != Transport::Tcp {
+            return Err("--fast-open needs a query for each connection: --transport tcp".to_owned());
         }
         if options.sources.is_empty() {
             let any = if options.server.is_ipv4() { "0.0.0.0" } else { "::" };
@@ -94,8 +106,13 @@ impl Options {
                 self.transport = match value {
                     "udp" => Transport::Udp,
                     "tcp" => Transport::Tcp,
+                    "connect" => Transport::Connect,
+                    "kept" => Transport::Kept,
                     "hold" => Transport::Hold,
-                    _ => return Err(format!("{flag}: {value:?} is none of udp, tcp, hold")),
+                    _ => {
+                        let known = "udp, tcp, connect, kept, hold";
+                        return Err(format!("{flag}: {value:?} is none of {known}"));
+                    }
                 }
             }
             "--rate" => {

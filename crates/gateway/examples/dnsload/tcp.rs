@@ -1,4 +1,5 @@
-//! A connection for each query, closed by the client after the answer; or connections that stay open.
+//! A connection for each query, closed by the client after the answer; connections without a query;
+//! connections that serve one query after the other; or connections that only stay open.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -10,19 +11,22 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send,
-    socket_with, sockopt,
+    sendto, socket_with, sockopt,
 };
 
-use crate::options::Options;
+use crate::options::{Options, Transport};
 use crate::report::Report;
 use crate::{Arrivals, Questions, is_answer};
 
 struct Connection {
     socket: OwnedFd,
-    opened_at: Instant,
     /// Distinguishes it from an earlier one in the same place.
     generation: u32,
     id: u16,
+    /// The number of its query, while it waits for the answer.
+    waits_for: Option<u64>,
+    /// When the query's turn came: at this time the connection was opened, or was idle.
+    began_at: Instant,
     asked: bool,
     /// The number of bytes of the answer so far, and the first of them.
     got: usize,
@@ -35,23 +39,24 @@ enum Outcome {
     Failed,
 }
 
-/// Opens connections at the requested rate, and waits for the last answers.
+/// Begins queries (or connections, for `connect`) at the requested rate, and waits for the last
+/// answers.
 pub(crate) fn run(options: &Options) -> io::Result<Report> {
     let mut client = Client::new(options)?;
     let mut questions = Questions::new(options);
     let mut report = Report::new();
-    let mut pending: VecDeque<(u32, usize)> = VecDeque::new();
+    let mut pending: VecDeque<(u64, usize)> = VecDeque::new();
     let started_at = Instant::now();
     let mut arrivals = Arrivals::new(options, started_at);
     loop {
         let now = Instant::now();
         for _ in 0..arrivals.due(now, &mut report) {
-            if client.open >= options.most_open {
+            if client.open - client.idle.len() >= options.most_open {
                 report.unsent += 1;
                 continue;
             }
-            match client.open() {
-                Ok(place) => pending.push_back((client.generation, place)),
+            match client.begin(&mut questions) {
+                Ok(place) => pending.push_back((client.queries, place)),
                 Err(_) => report.failed += 1,
             }
         }
@@ -61,21 +66,33 @@ pub(crate) fn run(options: &Options) -> io::Result<Report> {
             arrivals.next_at.saturating_duration_since(Instant::now())
         };
         client.poll(wait, |client, place| {
-            match client.step(place, &mut questions) {
+            if client.is_idle(place) {
+                client.look_at_idle(place);
+                return;
+            }
+            let outcome = match options.transport {
+                Transport::Connect => client.connected(place),
+                _ => client.step(place, &mut questions),
+            };
+            match outcome {
                 Outcome::Open => return,
                 Outcome::Answered => {
                     let connection = client.places[place].as_ref().expect("it was just stepped");
                     report.answered += 1;
-                    report.latency.add(connection.opened_at.elapsed().as_nanos() as u64);
+                    report.latency.add(connection.began_at.elapsed().as_nanos() as u64);
+                    if options.transport == Transport::Kept {
+                        client.keep(place);
+                        return;
+                    }
                 }
                 Outcome::Failed => report.failed += 1,
             }
             client.close(place);
         })?;
-        while let Some(&(generation, place)) = pending.front() {
+        while let Some(&(query, place)) = pending.front() {
             let open = client.places[place].as_ref();
-            if let Some(connection) = open.filter(|open| open.generation == generation) {
-                if connection.opened_at.elapsed() < options.timeout {
+            if let Some(connection) = open.filter(|open| open.waits_for == Some(query)) {
+                if connection.began_at.elapsed() < options.timeout {
                     break;
                 }
                 report.lost += 1;
@@ -107,21 +124,20 @@ pub(crate) fn hold(options: &Options) -> io::Result<Report> {
         if (report.offered as usize) < options.count && unfinished < 64 {
             report.offered += 1;
             last_at = Instant::now();
-            if client.open().is_err() {
+            if client.begin(&mut questions).is_err() {
                 report.failed += 1;
             }
             continue;
         }
         client.poll(Duration::from_millis(1), |client, place| {
             if !options.asked {
-                // A connection's first event says that it is established or has failed.
-                let connection = client.places[place].as_mut().expect("events are of open places");
-                let failed = sockopt::socket_error(&connection.socket) != Ok(Ok(()));
-                if failed {
-                    report.failed += 1;
-                    client.close(place);
-                } else if !std::mem::replace(&mut connection.asked, true) {
-                    report.open += 1;
+                match client.connected(place) {
+                    Outcome::Open => {}
+                    Outcome::Answered => report.open += 1,
+                    Outcome::Failed => {
+                        report.failed += 1;
+                        client.close(place);
+                    }
                 }
                 return;
             }
@@ -149,6 +165,8 @@ pub(crate) fn hold(options: &Options) -> io::Result<Report> {
 
 /// How long one wait for the last answers may take.
 const DRAINING: Duration = Duration::from_millis(20);
+/// `MSG_FASTOPEN` (include/linux/socket.h of Linux 6.18): connects, with the data in the SYN.
+const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000).union(SendFlags::NOSIGNAL);
 /// Other programs use the ports below these.
 const FIRST_PORT: u16 = 1024;
 
@@ -157,11 +175,17 @@ struct Client {
     /// The client's addresses, each with its next port.
     sources: Vec<SocketAddr>,
     turn: usize,
+    /// Whether SYNs carry the query (RFC 7413).
+    fast_open: bool,
     epoll: OwnedFd,
     places: Vec<Option<Connection>>,
     free: Vec<usize>,
+    /// Places of open connections that wait for nothing, the one used last at the end.
+    idle: Vec<usize>,
     open: usize,
     generation: u32,
+    /// How many queries have begun.
+    queries: u64,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
 }
@@ -174,21 +198,64 @@ impl Client {
             server: options.server,
             sources: options.sources.iter().map(|ip| SocketAddr::new(*ip, first)).collect(),
             turn: 0,
+            fast_open: options.fast_open,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             places: Vec::new(),
             free: Vec::new(),
+            idle: Vec::new(),
             open: 0,
             generation: 0,
+            queries: 0,
             events: Vec::with_capacity(512),
             buffer: vec![0; 1 << 17],
         })
     }
 
+    /// Begins a query, on an idle connection or on a new one; returns the connection's place.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be opened, or the idle one is broken.
+    fn begin(&mut self, questions: &mut Questions) -> io::Result<usize> {
+        self.queries += 1;
+        let Some(place) = self.idle.pop() else { return self.open(questions) };
+        let connection = self.places[place].as_mut().expect("idle connections are open");
+        connection.waits_for = Some(self.queries);
+        connection.began_at = Instant::now();
+        (connection.asked, connection.got) = (false, 0);
+        if matches!(self.step(place, questions), Outcome::Failed) {
+            self.close(place);
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(place)
+    }
+
+    /// Leaves a connection open for a later query.
+    fn keep(&mut self, place: usize) {
+        self.places[place].as_mut().expect("it has just answered").waits_for = None;
+        self.idle.push(place);
+    }
+
+    fn is_idle(&self, place: usize) -> bool {
+        self.places[place].as_ref().is_some_and(|connection| connection.waits_for.is_none())
+    }
+
+    /// Closes an idle connection that the server has closed, or on which it says something.
+    fn look_at_idle(&mut self, place: usize) {
+        let connection = self.places[place].as_ref().expect("events are of open places");
+        let got = recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty());
+        if got.is_err_and(|error| error == Errno::AGAIN) {
+            return;
+        }
+        self.idle.retain(|idle| *idle != place);
+        self.close(place);
+    }
+
     /// Sends the SYN of a new connection; returns its place.
-    fn open(&mut self) -> io::Result<usize> {
+    fn open(&mut self, questions: &mut Questions) -> io::Result<usize> {
         let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let opened_at = Instant::now();
+        let began_at = Instant::now();
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         let mut attempts = 0;
@@ -204,9 +271,15 @@ impl Client {
                 Err(error) => return Err(error.into()),
             }
         };
-        match connect(&socket, &self.server) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error.into()),
+        let begun = if self.fast_open {
+            sendto(&socket, questions.next(id), FAST_OPEN, &self.server).map(drop)
+        } else {
+            connect(&socket, &self.server)
+        };
+        // With Fast Open: the client has no cookie yet, so the SYN asks for one without the query.
+        let in_progress = begun == Err(Errno::INPROGRESS);
+        if !in_progress {
+            begun?;
         }
         self.generation = self.generation.wrapping_add(1);
         let place = self.free.pop().unwrap_or_else(|| {
@@ -219,10 +292,11 @@ impl Client {
         let generation = self.generation;
         self.places[place] = Some(Connection {
             socket,
-            opened_at,
             generation,
             id,
-            asked: false,
+            waits_for: Some(self.queries),
+            began_at,
+            asked: self.fast_open && !in_progress,
             got: 0,
             head: [0; 14],
         });
@@ -259,6 +333,18 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Whether a connection is established; its first event says so.
+    fn connected(&mut self, place: usize) -> Outcome {
+        let connection = self.places[place].as_mut().expect("events are of open places");
+        if sockopt::socket_error(&connection.socket) != Ok(Ok(())) {
+            return Outcome::Failed;
+        }
+        if std::mem::replace(&mut connection.asked, true) {
+            return Outcome::Open;
+        }
+        Outcome::Answered
     }
 
     /// Does what a connection is ready for: asks or reads.
