@@ -39,6 +39,11 @@ def test_each_round_has_every_arm_at_every_rate_once(form: plan.Form) -> None:
             assert turn == Counter(wanted)
 
 
+def test_a_bench_whose_time_is_up_has_the_short_parts_whole() -> None:
+    lengths = [part.length_s for part in plan.parts(plan.FULL, ARMS)]
+    assert lengths[-1] == max(lengths)
+
+
 def test_rounds_differ_in_order_and_arms_share_arrivals() -> None:
     part = plan.parts(plan.FULL, ARMS)[0]
     found = plan.intervals(part, seed=1)

@@ -83,6 +83,7 @@ class Bench:
             **counted,
             "lost": 0,
             "failed": 0,
+            "packets": 200,
             "latency_us": {"p50": 100.0, "p90": 150.0, "p99": 200.0, "max": 300.0},
             "histogram_us": [(103.0, 60), (106.1, 40)],
         }
@@ -183,11 +184,12 @@ def test_a_journal_that_was_killed_in_its_first_line_begins_anew(folder: Path) -
 
 
 def test_a_budget_ends_after_a_whole_round(folder: Path) -> None:
-    # As in `make bench-gateway`: rounds of 40 intervals of 10 s, and a second around each.
-    part = plan.parts(plan.FULL, ARMS)[0]
+    # The paper's rates as in `make bench-gateway`: intervals of 10 s, and a second around each.
+    form = replace(plan.FULL, fast_rounds=0, saturating_rounds=0)
+    (part,) = plan.parts(form, ARMS)
     load_s = 10.0 * 10 * len(part.arms)
     bench = Bench(folder, takes_s=11.0)
-    stopped, journal = bench.sit(budget_s=55 * 60.0, form=plan.FULL)
+    stopped, journal = bench.sit(budget_s=55 * 60.0, form=form)
     assert stopped == "budget"
     # Of rounds that take 1.1 times their load, as many as fit into 55 minutes, and not one more.
     fit = int(55 * 60 // (1.1 * load_s))
