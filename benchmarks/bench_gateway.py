@@ -25,7 +25,7 @@ from typing import Any
 import measure
 import narrows
 from gateway import checks, left_over, memory, plan, servers
-from gateway.beds import Bed, Beds
+from gateway.beds import SPLIT, Arm, Bed, Beds
 from gateway.journal import Journal, Sitting, unfinished
 from gateway.lab import Lab, LabError, require
 from gateway.load import Generator, Programs, build, built
@@ -42,7 +42,7 @@ from narrows.results.gateway_bench import JOURNAL, GatewayBench
 
 SEED = 1
 
-ORDER = ["udp", "tcp", "gateway", "gateway-axfr", "gateway-fin", "xdp-udp", "xdp-tcp"]
+ORDER = ["udp", "tcp", *SPLIT, "gateway", "gateway-axfr", "gateway-fin", "xdp-udp", "xdp-tcp"]
 """Of the table's lines within a server: what is compared with what stands above."""
 
 
@@ -287,7 +287,7 @@ def start(beds: Beds, names: list[str]) -> list[Bed]:
 
 def behaviour(form: plan.Form, beds: Beds, made: list[Bed], generator: Generator) -> list[Step]:
     """What BIND's arms do, and what an open connection costs: what needs no quiet machine."""
-    bind = {bed.transports[-1]: bed for bed in made if bed.server.name == "bind"}
+    bind = {name: bed for bed in made if bed.server.name == "bind" for name in bed.transports}
     steps = []
 
     def look(recording: Recording) -> list[str]:
@@ -300,8 +300,9 @@ def behaviour(form: plan.Form, beds: Beds, made: list[Bed], generator: Generator
     def weigh(transport: str, recording: Recording) -> list[str]:
         measure.log(f"memory and connections at once: {transport}")
         bed, length = bind[transport], form.seconds
-        memory.measure(bed, generator, recording, form.idle, form.looks)
-        memory.sessions(bed, generator, recording, rate=500, seconds=length, rounds=form.looks)
+        arm = Arm(bed.server.name, transport)
+        memory.measure(bed, arm, generator, recording, form.idle, form.looks)
+        memory.sessions(bed, arm, generator, recording, rate=500, seconds=length, rounds=form.looks)
         return []
 
     if bind.keys() >= {"tcp", "gateway", "gateway-axfr"}:
@@ -365,7 +366,7 @@ def load(
 def table(bench: GatewayBench) -> str:
     """The figures for people."""
     head = ["server, transport", "over UDP, 500/s", "us, 500/s", "us, 5000/s", "of TCP's"]
-    head.append("most a second")
+    head += ["packets", "most a second"]
     rows = []
     for server, arms in bench.summary.items():
         for transport in sorted(arms, key=ORDER.index):
@@ -380,6 +381,7 @@ def table(bench: GatewayBench) -> str:
                     text(figures.get("us_per_query_500qps")),
                     text(figures.get("us_per_query_5000qps")),
                     "" if of_tcp is None else f"{100 * of_tcp:.0f} %",
+                    text(figures.get("packets_per_query_5000qps")),
                     "" if most is None else f"{'>= ' if figures['at_least'] else ''}{most:.0f}",
                 ]
             )

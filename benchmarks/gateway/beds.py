@@ -14,6 +14,14 @@ from gateway.lab import SERVER_CORE, Lab, LabError, Link, napi_threads
 from gateway.load import Generator
 from gateway.switches import Switches
 
+SPLIT = {
+    "tcp-connect": ("connect",),
+    "tcp-kept": ("kept",),
+    "tcp-fastopen": ("tcp", "--fast-open"),
+}
+"""Arms that take the cost of the kernel's TCP apart, each with the load that `dnsload` makes:
+connections without a query, queries without a connection of their own, and queries in the SYN."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -23,9 +31,11 @@ class Arm:
     transport: str
 
     @property
-    def load(self) -> str:
-        """What the generator sends."""
-        return "udp" if self.transport.endswith("udp") else "tcp"
+    def load(self) -> tuple[str, ...]:
+        """What the generator sends: dnsload's transport and further words."""
+        if self.transport in SPLIT:
+            return SPLIT[self.transport]
+        return ("udp",) if self.transport.endswith("udp") else ("tcp",)
 
     def __str__(self) -> str:
         return f"{self.server} {self.transport}"
@@ -84,11 +94,12 @@ class Bed:
             "gateway": Meter(gateway, switches),
         }
         receiving = Meter(napi_threads(self.link.client_interface), switches)
-        busy_s = core_busy_s(SERVER_CORE)
+        busy_s, packets = core_busy_s(SERVER_CORE), self.link.packets()
         if flood:
             found = generator.flood(self.link, self.folder, rate=rate, seconds=seconds)
         else:
-            found = generator.run(self.link, arm.load, rate=rate, seconds=seconds, seed=seed)
+            found = generator.run(self.link, *arm.load, rate=rate, seconds=seconds, seed=seed)
+        packets = self.link.packets() - packets
         spent = {f"{name}_s": meter.spent_s() for name, meter in meters.items()}
         others_s = core_busy_s(SERVER_CORE) - busy_s - sum(spent.values())
         return {
@@ -97,6 +108,8 @@ class Bed:
             **{f"{name}_schedstat_s": meter.schedstat_s() for name, meter in meters.items()},
             "others_s": max(0.0, others_s),
             "generator_s": found["cpu_s"] + receiving.spent_s(),
+            # What makes its packets in XDP passes the counters of its interface by.
+            "packets": None if flood else packets,
         }
 
 
@@ -124,8 +137,8 @@ class Beds:
             self.made.pop().stop()
 
     def plain(self, server: str) -> Bed:
-        """A server with the kernel's UDP and TCP."""
-        return self._start(server, "plain", ["udp", "tcp"])
+        """A server with the kernel's UDP and TCP; BIND, the paper's, with TCP taken apart."""
+        return self._start(server, "plain", ["udp", "tcp", *(SPLIT if server == "bind" else ())])
 
     def xdp(self, server: str) -> Bed:
         """Knot's own XDP mode."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.beds import Bed, Beds
+from gateway.failing import Failing
 from gateway.lab import LabError, run
 from gateway.servers import ZONE
 from gateway.wire import ACK, FIN, PSH, SYN, Ghost, Segment, query
@@ -48,6 +49,7 @@ def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, *, rounds: int) -> lis
             _transfer(axfr, plain, family, note)
             if cut is not None:
                 _truncation(cut, plain, family, note)
+            _failure(plain, family, note)
     return rows
 
 
@@ -181,6 +183,19 @@ def _truncation(bed: Bed, plain: Bed, family: int, note: Note) -> None:
     note("S9", "retried", len(ours) > 1 and ours == theirs, f"{len(ours)} of {len(theirs)} records")
 
 
+def _failure(bed: Bed, family: int, note: Note) -> None:
+    """Whether dig turns to TCP when it gets no reply over UDP, and when the reply is an error."""
+    turned = []
+    for what, reply in (("no reply", b""), ("SERVFAIL", b"\x81\x82")):
+        with Failing(bed.link, family, reply) as failing:
+            command = _dig_command(bed, family, "+tries=2", "+time=1", "-p", str(failing.port))
+            run(*command, f"h0000001.{ZONE}", check=False)
+        asked = failing.datagrams > 0
+        if failing.connections or not asked:
+            turned.append(f"{what}: {failing.connections} connections")
+    note("S12", "stays-with-udp", not turned, ", ".join(turned))
+
+
 def _ask(ghost: Ghost, opened: tuple[int, int] | None, host: str, kind: int) -> list[Segment]:
     """What comes after a query on a connection."""
     if opened is None:
@@ -190,9 +205,10 @@ def _ask(ghost: Ghost, opened: tuple[int, int] | None, host: str, kind: int) -> 
     return [segment for segment in ghost.receive(0.3) if segment.port == ghost.port]
 
 
-def _dig_command(bed: Bed, family: int) -> list[str]:
+def _dig_command(bed: Bed, family: int, *more: str) -> list[str]:
     server = bed.link.server if family == 4 else bed.link.server6
-    return bed.link.at_client("dig", f"@{server}", "+tries=1", "+time=3", "+nocookie")
+    more = more or ("+tries=1", "+time=3")
+    return bed.link.at_client("dig", f"@{server}", "+nocookie", *more)
 
 
 def _dig(bed: Bed, family: int, kind: str, name: str, *more: str) -> list[str]:

@@ -16,6 +16,7 @@ everywhere.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -33,6 +34,10 @@ POLLED_NS = 50_000
 POLLED_TIMES = 1000
 """Clients look for packets every 50 us, and give up after as many times in vain. They need no
 interrupt then: over a wire, too, it is not the server that pays for waking its clients."""
+
+FAST_OPEN_CLIENT, FAST_OPEN_SERVER = "1", "1026"
+"""Clients may use TCP Fast Open, and all listeners accept it, although BIND does not ask for it:
+0x2 and 0x400 (Linux 6.18, Documentation/networking/ip-sysctl.rst, tcp_fastopen)."""
 
 CLIENTS = 5
 """Addresses that clients use: the paper has five hosts."""
@@ -140,6 +145,15 @@ class Link:
         """The same for IPv6."""
         return f"fd18:{self.number}::99"
 
+    def packets(self) -> int:
+        """Packets that the link has carried, both ways: what the clients' interface counts.
+
+        The server's interface does not count what an XDP program sends back.
+        """
+        shown = ["-s", "-j", "link", "show", "dev", self.client_interface]
+        (device,) = json.loads(run("ip", "-n", self.client_namespace, *shown))
+        return sum(device["stats64"][way]["packets"] for way in ("rx", "tx"))
+
     def attach_client_program(self, folder: Path | None) -> None:
         """The clients' interface passes everything in XDP; None: no XDP there any more."""
         to = ["off"] if folder is None else ["obj", str(folder / "pass.o"), "sec", "xdp"]
@@ -177,6 +191,7 @@ class Lab:
             # generator, and is no part of what is measured.
             self._sysctl(self.client_namespace, "net.ipv4.tcp_max_tw_buckets", "0")
             self._sysctl(self.client_namespace, "net.ipv4.ip_local_port_range", "1024 65535")
+            self._sysctl(self.client_namespace, "net.ipv4.tcp_fastopen", FAST_OPEN_CLIENT)
         except BaseException:
             self.close()
             raise
@@ -201,6 +216,7 @@ class Lab:
             client_interface=f"b{os.getpid()}c{number}",
         )
         self._namespace(made.namespace)
+        self._sysctl(made.namespace, "net.ipv4.tcp_fastopen", FAST_OPEN_SERVER)
         self.links.append(made)
         ours, theirs = made.server_interface, made.client_interface
         run(

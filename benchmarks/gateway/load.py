@@ -88,12 +88,13 @@ class Generator:
         )
 
     def start(
-        self, link: Link, transport: str, *, rate: float, seconds: float, seed: int
+        self, link: Link, transport: str, *more: str, rate: float, seconds: float, seed: int
     ) -> subprocess.Popen[str]:
         """Starts a load of Poisson arrivals."""
         return subprocess.Popen(
             self.command(
-                *(link, transport, "--poisson"),
+                *(link, transport),
+                *(*more, "--poisson"),
                 *("--rate", f"{rate:g}", "--seconds", f"{seconds:g}", "--seed", str(seed)),
             ),
             stdin=subprocess.DEVNULL,
@@ -103,10 +104,10 @@ class Generator:
         )
 
     def run(
-        self, link: Link, transport: str, *, rate: float, seconds: float, seed: int = 1
+        self, link: Link, transport: str, *more: str, rate: float, seconds: float, seed: int = 1
     ) -> dict[str, Any]:
         """A load from start to end; gives what `dnsload` found."""
-        return finish(self.start(link, transport, rate=rate, seconds=seconds, seed=seed))
+        return finish(self.start(link, transport, *more, rate=rate, seconds=seconds, seed=seed))
 
     def flood(self, link: Link, folder: Path, *, rate: float, seconds: float) -> dict[str, Any]:
         """More connections than a client with real sockets can make: `kxdpgun` makes its own.

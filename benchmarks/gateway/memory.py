@@ -23,10 +23,10 @@ SAMPLES_S = 0.02
 """Between two samples of the connections that are open at once."""
 
 
-def measure(bed: Bed, generator: Generator, recording: Recording, count: int, rounds: int) -> None:
+def measure(
+    bed: Bed, arm: Arm, generator: Generator, recording: Recording, count: int, rounds: int
+) -> None:
     """Memory for each of `count` connections, idle and after a query."""
-    (transport,) = [name for name in bed.transports if name != "udp"]
-    arm = Arm(bed.server.name, transport)
     for number in range(1, rounds + 1):
         for kind in ("idle", "asked"):
             slabs, server = _slabs(), resident_bytes(bed.server.processes)
@@ -56,6 +56,7 @@ def _entries(bed: Bed, arm: Arm, number: int, kind: str, opened: int, recording:
 
 def sessions(
     bed: Bed,
+    arm: Arm,
     generator: Generator,
     recording: Recording,
     *,
@@ -64,8 +65,6 @@ def sessions(
     rounds: int,
 ) -> None:
     """Samples how many connections state is held for, under a load."""
-    (transport,) = [name for name in bed.transports if name != "udp"]
-    arm = Arm(bed.server.name, transport)
     for number in range(1, rounds + 1):
         idle = _held(bed)
         load = generator.start(bed.link, "tcp", rate=rate, seconds=seconds, seed=number)

@@ -32,7 +32,8 @@ class Recording:
         latency = {f"{name}_us": value for name, value in found["latency_us"].items()}
         spent = ["kernel_s", "server_s", "gateway_s", "others_s", "generator_s"]
         spent += [f"{part}_schedstat_s" for part in ("kernel", "server", "gateway")]
-        counted = ("offered", "answered", "answered_in_time", "lost", "failed", "unsent")
+        counted = ["offered", "answered", "answered_in_time", "lost", "failed", "unsent"]
+        counted += ["packets"]
         self.rows["intervals"].append(
             {
                 **where,

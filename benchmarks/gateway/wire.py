@@ -14,9 +14,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from gateway.lab import Link, mac_address
 
@@ -27,6 +28,8 @@ ETH_P_ALL = 3
 MSS = 1460
 
 PORTS = itertools.count(20_000)
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Ghost:
         theirs = mac_address(link.namespace, link.server_interface)
         kind = b"\x08\x00" if family == 4 else b"\x86\xdd"
         self._ethernet = _mac(theirs) + _mac(own) + kind
-        self._socket = _socket_in(link.client_namespace, link.client_interface)
+        self._socket = entered(link.client_namespace, lambda: _packets(link.client_interface))
         self.port = next(PORTS)
 
     def close(self) -> None:
@@ -139,27 +142,37 @@ def query(name: str, kind: int, id: int) -> bytes:
     return struct.pack("!H", len(message)) + message
 
 
-def _socket_in(namespace: str, interface: str) -> socket.socket:
-    """A packet socket in another namespace: a thread of its own enters it, and ends."""
-    made: list[socket.socket] = []
+def entered(namespace: str, make: Callable[[], Made]) -> Made:
+    """What `make` makes in another namespace: a thread of its own enters it, and ends.
+
+    Raises:
+        OSError: The namespace cannot be entered, or something cannot be made there.
+    """
+    made: list[Made] = []
     failed: list[OSError] = []
 
     def enter() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
-        with Path(f"/run/netns/{namespace}").open() as file:
-            if libc.setns(file.fileno(), CLONE_NEWNET) != 0:
-                failed.append(OSError(ctypes.get_errno(), "setns"))
-                return
-        packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-        packets.bind((interface, 0))
-        made.append(packets)
+        try:
+            with Path(f"/run/netns/{namespace}").open() as file:
+                if libc.setns(file.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+            made.append(make())
+        except OSError as error:
+            failed.append(error)
 
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
-    if failed or not made:
-        raise failed[0] if failed else OSError(os.strerror(1))
+    if failed:
+        raise failed[0]
     return made[0]
+
+
+def _packets(interface: str) -> socket.socket:
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    made.bind((interface, 0))
+    return made
 
 
 def _mac(text: str) -> bytes:

@@ -2,8 +2,10 @@
 
 An *arm* is a server with a transport: `udp`, `tcp` (the kernel's), `gateway` (stateless TCP in
 front of it, the connection kept), `gateway-axfr` (with transfer detection), `gateway-fin` (FIN on
-the last segment, as in the paper), `xdp-udp` and `xdp-tcp` (Knot's own XDP mode). Arms are measured
-in turn, in rounds of intervals.
+the last segment, as in the paper), `xdp-udp` and `xdp-tcp` (Knot's own XDP mode). Three arms take
+the cost of the kernel's TCP apart: `tcp-connect` (connections that the client closes without a
+query), `tcp-kept` (queries on connections that stay), `tcp-fastopen` (a connection for each query,
+which its SYN carries). Arms are measured in turn, in rounds of intervals.
 """
 
 from __future__ import annotations
@@ -54,12 +56,18 @@ _TABLES = (
             Column("gateway_schedstat_s", _F64, "s", "The gateway's process, by schedstat."),
             Column("others_s", _F64, "s", "Time that the server's core spent on anything else."),
             Column("generator_s", _F64, "s", "Processor time of the generator."),
-            Column("offered", _U64, "queries", "Queries whose time came."),
+            Column(
+                "offered",
+                _U64,
+                "queries",
+                "Queries whose time came; of `tcp-connect` connections, here and below.",
+            ),
             Column("answered", _U64, "queries", "Queries that were answered."),
             Column("answered_in_time", _U64, "queries", "Of these, before the interval's end."),
             Column("lost", _U64, "queries", "Queries without an answer after two seconds."),
             Column("failed", _U64, "queries", "Connections refused or reset, and wrong answers."),
             Column("unsent", _U64, "queries", "Queries that the generator could not send."),
+            Column("packets", _U64, "packets", "What the link carried, both ways.", nullable=True),
             Column("p50_us", _F64, "us", "Median latency, from the first packet.", nullable=True),
             Column("p90_us", _F64, "us", "90th percentile of it.", nullable=True),
             Column("p99_us", _F64, "us", "99th percentile of it.", nullable=True),
@@ -268,6 +276,11 @@ class GatewayBench:
         rows = self._answered(server, transport, rate)
         return rows.select(1e6 * spent / pl.col("answered")).to_series().to_list()
 
+    def packets_per_query(self, server: str, transport: str, rate: float) -> list[float]:
+        """Packets that the link carried for an answered query, both ways, one value a round."""
+        rows = self._answered(server, transport, rate).drop_nulls("packets")
+        return rows.select(pl.col("packets") / pl.col("answered")).to_series().to_list()
+
     def ratios(self, server: str, transport: str, base: str, rate: float) -> list[float]:
         """Processor time for an answered query in units of another arm's, one value a round.
 
@@ -310,6 +323,9 @@ class GatewayBench:
             latencies = at["p50_us"].drop_nulls()
             if len(latencies):
                 figures[f"p50_us_{name}"] = _rounded(statistics.median(latencies))
+            packets = self.packets_per_query(server, transport, rate)
+            if packets:
+                figures[f"packets_per_query_{name}"] = _rounded(statistics.median(packets))
             figures[f"lost_{name}"] = sum(at["lost"]) + sum(at["failed"])
         return {**figures, **self._saturation(rows)}
 

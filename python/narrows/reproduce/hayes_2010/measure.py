@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from narrows.reproduce.claims import Measured
-from narrows.reproduce.hayes_2010.cells import CHECKS4, CHECKS6, TITLES
+from narrows.reproduce.hayes_2010.cells import CHECKS4, CHECKS6, SPLIT, TITLES
 from narrows.reproduce.paper import Recorded
 from narrows.results import RUN_FILE, Run
 from narrows.results.gateway_bench import PER_S, GatewayBench
@@ -76,7 +76,10 @@ def not_a_scenario(_: Run) -> Measured:
 
 
 def _times(bench: GatewayBench, runs: Runs) -> None:
-    """Processor time for ten seconds of a rate: `kernel_500`, `server_500`, `total_500`, ..."""
+    """Processor time for ten seconds of a rate: `kernel_500`, `server_500`, `total_500`, ...
+
+    `packets_500` and so on are packets for an answered query.
+    """
     rows = bench.intervals.filter(pl.col("server") == SERVER, pl.col("answered") > 0)
     # An interval's queries are a random number: times are for as many as the rate says.
     scale = pl.col("rate_per_s") * PER_S / pl.col("answered")
@@ -88,7 +91,7 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
         arm, suffix = str(row["transport"]), f"{row['rate_per_s']:g}"
         if arm == "gateway-fin":
             arm, suffix = "gateway", f"{suffix}_fin"
-        if arm not in TITLES:
+        if arm not in TITLES and arm not in SPLIT:
             continue
         values = runs.setdefault(arm, {}).setdefault(int(row["round"]), {})
         # The gateway's own process is part of what stands in for the kernel.
@@ -98,6 +101,8 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
         values[f"server_percent_{suffix}"] = 100.0 * row["server"] / values[f"total_{suffix}"]
         values[f"latency_us_{suffix}"] = row["p50_us"]
         values[f"lost_{suffix}"] = row["lost_percent"]
+        if row["packets"] is not None:
+            values[f"packets_{suffix}"] = row["packets"] / row["answered"]
 
 
 def _sessions(bench: GatewayBench, runs: Runs) -> None:

@@ -20,6 +20,9 @@ KERNEL_TIMES_UDP = {"gateway": 4.0, "tcp": 6.0}
 PACKETS = {"udp": 2.0, "gateway": 8.0, "tcp": 8.0}
 """Section VI-A: UDP "only processes two packets", TCP and stateless TCP "usually about eight"."""
 
+SOCKET_SHARE_PERCENT = 50.0
+"""Section VII: "most of statelessTCP's gains" come of not needing a socket for each connection."""
+
 BYTES = {"gateway": 88.0, "tcp": 648.0}
 """Table I: extra memory for each connection, as sizes of structures."""
 BYTES_RATIO = 7.0

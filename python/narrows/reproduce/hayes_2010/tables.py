@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from narrows.reproduce.hayes_2010 import published
-from narrows.reproduce.hayes_2010.cells import TITLES
+from narrows.reproduce.hayes_2010.cells import SPLIT, TITLES
 from narrows.reproduce.hayes_2010.published import RATES, TOP
 from narrows.reproduce.measurements import Measurements, Table
+from narrows.results.gateway_bench import PER_S
 
 
 def tables(outcome: Measurements) -> list[Table]:
@@ -13,7 +14,9 @@ def tables(outcome: Measurements) -> list[Table]:
     cells = [cell for cell in TITLES if outcome.runs(cell)]
     if not cells:
         return []
-    return [_summary(outcome, cells), _curves(outcome, cells)]
+    found = [_summary(outcome, cells), _curves(outcome, cells)]
+    split = [cell for cell in SPLIT if outcome.runs(cell)]
+    return [*found, _split(outcome, ["udp", "tcp", *split, "gateway"])] if split else found
 
 
 def _summary(outcome: Measurements, cells: list[str]) -> Table:
@@ -61,6 +64,33 @@ def _curves(outcome: Measurements, cells: list[str]) -> Table:
         ["queries a second", *(TITLES[cell] for cell in cells)],
         rows,
     )
+
+
+FAST = 5000
+"""Queries a second, beyond the paper's."""
+
+
+def _split(outcome: Measurements, cells: list[str]) -> Table:
+    rows = [
+        [
+            {**TITLES, **SPLIT}[cell],
+            *(_microseconds(outcome, cell, rate) for rate in (TOP, FAST)),
+            _mean(outcome, cell, f"packets_{TOP}", 1),
+        ]
+        for cell in cells
+    ]
+    return Table(
+        "What the kernel's TCP costs: processor time of kernel and server",
+        ["", f"us a query at {TOP}/s", f"us a query at {FAST}/s", "packets a query"],
+        rows,
+        "A connection without a query is opened and closed by the client. Kept connections serve "
+        "one query after the other. With Fast Open the query comes with the SYN.",
+    )
+
+
+def _microseconds(outcome: Measurements, cell: str, rate: int) -> str:
+    values = outcome.values_at(cell, f"total_{rate}")
+    return f"{1e6 * sum(values) / len(values) / (rate * PER_S):.1f}" if values else "-"
 
 
 def _over_udp(outcome: Measurements, cell: str) -> float | None:
