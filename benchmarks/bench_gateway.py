@@ -328,7 +328,7 @@ def load(
     def go(turn: plan.Round, recording: Recording) -> list[str]:
         part = turn.part
         measure.log(
-            f"{part.name}: round {turn.number} of {part.rounds}, {len(part.arms)} arms, "
+            f"{part.name}: round {turn.number} of {part.rounds}, {len(turn.intervals)} intervals, "
             f"{turn.length_s / 60:.1f} minutes of load"
         )
         failed = []

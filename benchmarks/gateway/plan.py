@@ -33,11 +33,18 @@ class Part:
     seconds: float
     flood: bool = False
     """Whether connections come from a generator without sockets."""
+    at_highest: tuple[Arm, ...] = ()
+    """Further arms, which are measured at the highest rate only."""
 
     @property
     def length_s(self) -> float:
         """Load that it makes, in seconds."""
-        return len(self.arms) * len(self.rates) * self.rounds * self.seconds
+        intervals = sum(len(self.arms_at(rate)) for rate in self.rates)
+        return intervals * self.rounds * self.seconds
+
+    def arms_at(self, rate: float) -> tuple[Arm, ...]:
+        """The arms that are compared at a rate."""
+        return self.arms + (self.at_highest if rate == max(self.rates) else ())
 
 
 @dataclass(frozen=True)
@@ -89,14 +96,16 @@ class Form:
 
 _FLOODS = (20_000.0, 40_000.0, 60_000.0)
 
-FULL = Form("full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, _FLOODS, 5, 5000, 3)
+FULL = Form("full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 3.0, _FLOODS, 5, 5000, 3)
 QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (50_000.0,), 1, 1000, 2)
 
 
 def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
     """What a form measures of these arms."""
     paper = tuple(arm for arm in arms if arm.server == "bind" and arm.transport in PAPER_ARMS)
-    others = tuple(arm for arm in arms if arm not in paper)
+    # Compared with the paper's arms, and so measured beside them.
+    beside = tuple(arm for arm in arms if paper and arm.server == "bind" and arm not in paper)
+    others = tuple(arm for arm in arms if arm not in paper + beside)
     connecting = tuple(arm for arm in arms if arm.transport in CONNECTING)
     slow = tuple(rate for rate in form.fast if rate in form.rates)
     fast = tuple(rate for rate in form.fast if rate not in form.rates)
@@ -112,7 +121,7 @@ def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
             form.fast_seconds,
             True,
         ),
-        Part("the paper's rates", paper, form.rates, form.rounds, form.seconds),
+        Part("the paper's rates", paper, form.rates, form.rounds, form.seconds, at_highest=beside),
     ]
     return [part for part in found if part.length_s > 0]
 
@@ -125,7 +134,7 @@ def intervals(part: Part, seed: int) -> list[Interval]:
         turn = [
             (arm, rate)
             for rate in order.sample(part.rates, len(part.rates))
-            for arm in order.sample(part.arms, len(part.arms))
+            for arm in order.sample(part.arms_at(rate), len(part.arms_at(rate)))
         ]
         # Arms of a round and rate get the same arrivals.
         found += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ finally:
 ARMS = [
     Arm(server, transport)
     for server, transports in {
-        "bind": ("udp", "tcp", "gateway", "gateway-axfr", "gateway-fin"),
+        "bind": ("udp", "tcp", "tcp-kept", "gateway", "gateway-axfr", "gateway-fin"),
         "knot": ("udp", "tcp", "gateway", "xdp-udp", "xdp-tcp"),
     }.items()
     for transport in transports
@@ -33,7 +34,7 @@ ARMS = [
 def test_each_round_has_every_arm_at_every_rate_once(form: plan.Form) -> None:
     for part in plan.parts(form, ARMS):
         found = plan.intervals(part, seed=1)
-        wanted = {(arm, rate) for arm in part.arms for rate in part.rates}
+        wanted = {(arm, rate) for rate in part.rates for arm in part.arms_at(rate)}
         for number in range(1, part.rounds + 1):
             turn = Counter((i.arm, i.rate) for i in found if i.round == number)
             assert turn == Counter(wanted)
@@ -55,11 +56,29 @@ def test_rounds_differ_in_order_and_arms_share_arrivals() -> None:
 
 def test_what_is_compared_is_measured_one_after_the_other() -> None:
     for part in plan.parts(plan.FULL, ARMS):
-        found = plan.intervals(part, seed=1)
-        for at in range(0, len(found), len(part.arms)):
-            group = found[at : at + len(part.arms)]
-            assert {i.arm for i in group} == set(part.arms)
-            assert len({(i.round, i.rate) for i in group}) == 1
+        groups = [
+            (rate, [i.arm for i in group])
+            for (_, rate), group in groupby(
+                plan.intervals(part, seed=1), lambda i: (i.round, i.rate)
+            )
+        ]
+        assert len(groups) == part.rounds * len(part.rates)
+        for rate, arms in groups:
+            assert Counter(arms) == Counter(part.arms_at(rate))
+
+
+@pytest.mark.parametrize("form", [plan.FULL, plan.QUICK])
+def test_all_arms_of_a_server_are_compared_in_the_same_rounds(form: plan.Form) -> None:
+    # Ratios to UDP and to the kernel's TCP are of arms of one round: a server's arms share a part.
+    for server in ("bind", "knot"):
+        own = {arm for arm in ARMS if arm.server == server}
+        for rate in form.fast:
+            places = [
+                own & set(part.arms_at(rate))
+                for part in plan.parts(form, ARMS)
+                if rate in part.rates and not part.flood
+            ]
+            assert [arms for arms in places if arms] == [own]
 
 
 def test_the_papers_rates_are_for_its_four_curves() -> None:

@@ -187,7 +187,7 @@ def test_a_budget_ends_after_a_whole_round(folder: Path) -> None:
     # The paper's rates as in `make bench-gateway`: intervals of 10 s, and a second around each.
     form = replace(plan.FULL, fast_rounds=0, saturating_rounds=0)
     (part,) = plan.parts(form, ARMS)
-    load_s = 10.0 * 10 * len(part.arms)
+    load_s = 10.0 * sum(len(part.arms_at(rate)) for rate in part.rates)
     bench = Bench(folder, takes_s=11.0)
     stopped, journal = bench.sit(budget_s=55 * 60.0, form=form)
     assert stopped == "budget"
@@ -425,7 +425,7 @@ def test_the_command_goes_on_until_the_bench_is_whole(
     words = ("--out", str(folder), "--rounds", "2")
     assert command(*words, "--budget", "55") == 0
     out, err = capsys.readouterr()
-    assert "bind" in json.loads(out.splitlines()[-1])
+    assert "nsd" in json.loads(out.splitlines()[-1])
     assert f"left; go on with: sudo QUICK=1 ROUNDS=2 BUDGET=55 OUT={folder} make" in err
     assert GatewayBench.load(folder).stopped == "budget"
     assert command(*words, "--resume") == 0
