@@ -1,5 +1,5 @@
-# Everything that is made here stays in the checkout: .venv, target, runs, dist (and the caches of
-# pip and cargo, where those keep them).
+# Everything that is made here stays in the checkout, in .venv, target, runs and dist. Only pip and
+# cargo keep their caches elsewhere.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-# CI builds once: what makes the next build faster would only take time and gigabytes.
+# CI builds once, so incremental compilation would only cost time and gigabytes.
 ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
@@ -99,7 +99,7 @@ bench-disciplines: setup ## Cost of a packet in B1 with each discipline against 
 bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 to 100,000 flows
 	$(BIN)/python benchmarks/bench_queues.py
 
-bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: the rest of an unfinished one)
+bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root, clang, libbpf-dev, BIND, NSD, Knot; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: the rest of an unfinished one)
 	$(BIN)/python benchmarks/bench_gateway.py
 
 bench-import: setup ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
@@ -119,14 +119,15 @@ clean: ## Removes what was built, but keeps runs/
 	rm -f python/narrows/_core*.so
 	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment: again when the tool chain's check or the build tool changes.
+# The environment is made again when tools/check_toolchain.sh changes.
 $(VENV)/.environment: tools/check_toolchain.sh
 	@PYTHON="$(PYTHON)" sh $<
 	test -x $(BIN)/python || "$$(PYTHON='$(PYTHON)' sh $< --python)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
 	@touch $@
 
-# The extension and the packages: again when Rust sources or the list of dependencies change.
+# The extension is built, and the packages are installed, again when pyproject.toml or the Rust
+# sources change.
 $(VENV)/.extension: $(VENV)/.environment pyproject.toml $(RUST_SOURCES)
 	@mkdir -p $(VENV)/tmp
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \

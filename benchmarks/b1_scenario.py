@@ -1,4 +1,4 @@
-"""Scenario B1 from `b1/b1.toml`, and what the peers have to be told to run the same."""
+"""Scenario B1 from `b1/b1.toml`, and the parameters with which ns-2 and ns-3 run the same."""
 
 import tomllib
 from pathlib import Path
@@ -12,14 +12,18 @@ DISCIPLINES = ("droptail", "red")
 
 
 def scenario(discipline: str, seconds: float) -> Scenario:
-    """B1 with Drop Tail or RED at the bottleneck, for so many simulated seconds."""
+    """B1 with Drop Tail or RED at the bottleneck, for this many simulated seconds."""
     return Scenario.from_dict(_values(discipline, seconds))
 
 
 def scaled(discipline: str, seconds: float, flows: int) -> Scenario:
-    """B1 with another number of flows and the same share of rate and buffer for each.
+    """B1 with another number of flows, each with the same share of rate and buffer as in B1.
 
-    From 500 flows on, hosts have several connections each, and their links are as much faster.
+    Above B1's own number of flows (500), each host has several connections, and its link is faster
+    by that factor.
+
+    Raises:
+        ValueError: The flows cannot be spread evenly over the hosts.
     """
     values = _values(discipline, seconds)
     links = {link["name"]: link for link in values["links"]}
@@ -45,7 +49,7 @@ def scaled(discipline: str, seconds: float, flows: int) -> Scenario:
 
 
 def parameters(seconds: float) -> dict[str, dict[str, Any]]:
-    """What the peers are told, for each discipline: ns-3's keys and values, and ns-2's words."""
+    """The peers' parameters for each discipline: ns-3's keys and values, and ns-2's words."""
     plans = {discipline: scenario(discipline, seconds).plan() for discipline in DISCIPLINES}
     return {
         discipline: {"ns-3": peers.parameters(plan), "ns-2": peers.ns2_words(plan)}

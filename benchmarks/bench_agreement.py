@@ -1,4 +1,4 @@
-"""Agreement with ns-2 on its own ground, over ten seeds: `make bench-agreement`.
+"""Agreement with ns-2 on scenarios made for ns-2, over ten seeds: `make bench-agreement`.
 
 Scenario B1 (500 on-off sources, 100 s) and B2 (five transfers over DS1, 600 s) with Drop Tail, RED
 and DRR, and B2 with RED and ECN, in narrows (profile `ns-2`) and in ns-2. For each figure: the mean
@@ -26,7 +26,7 @@ from narrows import Scenario, _core
 from narrows.results.intervals import welch
 
 BOUNDS = {"goodput": 0.03, "burst time": 0.05, "mean queue": 0.05, "drop rate": 0.15}
-"""The figures that are judged, and the difference that each may have."""
+"""The figures that are judged, and the largest difference that each may have, as a share."""
 
 CASES = {
     "b1": ("droptail", "red", "drr"),
@@ -36,7 +36,7 @@ EVENTS_PER_CALL = 1_000_000
 
 
 def scenario(name: str, discipline: str, seconds: float | None) -> Scenario:
-    """A scenario with a discipline at its bottleneck; `seconds`: instead of its own duration."""
+    """A scenario with a discipline at its bottleneck; `seconds` replaces its own duration."""
     folder = HERE / name
     values = tomllib.loads((folder / f"{name}.toml").read_text("utf-8"))
     if seconds is not None:
@@ -52,7 +52,7 @@ def scenario(name: str, discipline: str, seconds: float | None) -> Scenario:
 
 
 def figures(said: dict[str, Any]) -> dict[str, float]:
-    """The figures that are judged, from what an engine said of a run."""
+    """The figures that are judged, from what an engine reported about a run."""
     return {
         "goodput": said["goodput_mbps"],
         "burst time": said["completion_s"] if said["bursts"] else math.nan,
@@ -78,7 +78,7 @@ def ns2_run(plan: dict[str, Any]) -> dict[str, float]:
 def run_case(
     name: str, discipline: str, seeds: int, seconds: float | None
 ) -> dict[str, dict[str, Any]]:
-    """Runs a case in both for all seeds, and judges it."""
+    """Runs a case in both programs for all seeds, and judges it."""
     setting = scenario(name, discipline, seconds)
     plans = [setting.plan(seed=seed) for seed in range(1, seeds + 1)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -94,7 +94,7 @@ def run_case(
 def judged(ours: list[float], theirs: list[float], bound: float) -> dict[str, Any]:
     """Sets the means of two samples against each other."""
     mean = fmean(theirs)
-    low, high = welch(theirs, ours)
+    low, high, _ = welch(theirs, ours)
     difference = fmean(ours) / mean - 1.0
     return {
         "ours": fmean(ours),
@@ -108,7 +108,7 @@ def judged(ours: list[float], theirs: list[float], bound: float) -> dict[str, An
 
 
 def main() -> int:
-    """Measures, prints, and gives the exit code."""
+    """Measures, prints, and returns the exit code."""
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description="Agreement of narrows with ns-2 in B1 and B2.")
     parser.add_argument("--seeds", type=int, default=3 if quick else 10)

@@ -1,8 +1,8 @@
 """What each discipline costs in scenario B1, against Drop Tail: `make bench-disciplines`.
 
-A run is B1 (500 on-off sources, 500 Mbit/s) with the discipline at the bottleneck, by
-`crates/sim/examples/b1.rs`: the simulator alone, without Python. CPU time for each packet that the
-bottleneck sends is compared, as the median of interleaved runs: other programs disturb it less than
+`crates/sim/examples/b1.rs` runs B1 (500 on-off sources, 500 Mbit/s) with the discipline at the
+bottleneck: the simulator alone, without Python. The figure is CPU time for each packet that the
+bottleneck sends, as the median of interleaved runs. Other programs disturb CPU time less than
 wall-clock time, and disciplines that drop more send less. QUICK=1: three rounds of 10 s instead of
 seven of 30 s. The last line of stdout is a JSON object.
 """
@@ -25,7 +25,7 @@ BOUNDS: dict[str, float | None] = {
     "qsdrr": 2.5,
     "sfq": None,
 }
-"""How many times as much as Drop Tail a packet may cost; None: no bound."""
+"""How much a packet may cost, as a multiple of its cost with Drop Tail; None: no bound."""
 
 BASE = "droptail"
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
@@ -34,7 +34,7 @@ SECONDS = 10 if QUICK else 30
 
 
 def build() -> str:
-    """Builds the program; its path."""
+    """Builds the program and returns its path."""
     target = measure.HERE.parent / "target" / "bench-disciplines"
     command = ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", str(target)]
     command += ["-p", "narrows-sim", "--example", "b1"]
@@ -44,7 +44,7 @@ def build() -> str:
 
 
 def main() -> int:
-    """Builds, runs, prints, and gives the exit code."""
+    """Builds, runs, prints, and returns the exit code."""
     found: dict[str, list[float]] = {name: [] for name in (BASE, *BOUNDS)}
     drops: dict[str, float] = {}
     try:

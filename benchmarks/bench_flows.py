@@ -2,8 +2,8 @@
 
 Scenario B1 with 10 to 20,000 flows; the bottleneck's rate and buffer grow with the flows, so that
 each flow's share stays as it is with 500. Simulated time is chosen so that about the same number
-of packets crosses the bottleneck each time. QUICK=1 simulates a quarter of them, once. Figures are
-medians of interleaved runs, each in a process of its own. The figure goes to runs/bench-flows.png
+of packets crosses the bottleneck each time. QUICK=1 simulates a quarter of them, once. Results are
+medians of interleaved runs, each in a process of its own. The plot goes to runs/bench-flows.png
 and .svg; the last line of stdout is a JSON object.
 """
 
@@ -25,16 +25,16 @@ PACKETS_PER_FLOW_AND_S = 82
 """What crosses B1's bottleneck: 480 Mb/s of 500 flows, in packets of 1500 bytes."""
 
 SHORTEST_S = 5.0
-"""Long enough for the start, where all flows lose packets, and for what follows."""
+"""Long enough for the start, when all flows lose packets, and for the time after it."""
 
 
 def duration(flows: int, packets: float) -> float:
-    """Simulated seconds in which about so many packets cross the bottleneck."""
+    """Simulated seconds in which about this many packets cross the bottleneck."""
     return max(SHORTEST_S, float(round(packets / (PACKETS_PER_FLOW_AND_S * flows))))
 
 
 def medians(outcomes: list[Outcome], seconds: float) -> dict[str, float]:
-    """What is kept of one number of flows."""
+    """The results that are kept for one number of flows."""
     said = [outcome.said for outcome in outcomes]
     return {
         "simulated_s": seconds,
@@ -48,7 +48,7 @@ def medians(outcomes: list[Outcome], seconds: float) -> dict[str, float]:
 
 def draw(results: dict[str, dict[int, dict[str, float]]], folder: Path) -> list[str]:
     """Draws speed and memory against the number of flows; returns the files' names."""
-    # Imported here: what is loaded earlier would show in the children's peak memory.
+    # Imported here, because what is loaded earlier would count in the children's peak memory.
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -84,7 +84,7 @@ def draw(results: dict[str, dict[int, dict[str, float]]], folder: Path) -> list[
 
 
 def main() -> int:
-    """Measures, draws, prints, and gives the exit code."""
+    """Measures, draws, prints, and returns the exit code."""
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description="Speed against the number of flows.")
     parser.add_argument("--packets", type=float, default=1e6 if quick else 4e6)

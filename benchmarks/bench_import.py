@@ -2,12 +2,12 @@
 
     make bench-import            (QUICK=1: a tenth of each)
 
-The inputs are made here: results from the measured sample in samples/atlas; queries over TCP from
-a capture in tests/captures/data; both repeated with other probes, ports and times. The third is the
-worst case, nothing but small datagrams: 50,000 queries a second from 20,000 clients. Each is read
-and saved by a process of its own. Speed is said by the clock and for each second of processor time,
-which other programs on the machine change less; of the whole process, and of the parser alone. The
-last line is JSON.
+The inputs are made here: results from the measured sample in samples/atlas, and queries over TCP
+from a capture in tests/captures/data, both repeated with other probes, ports and times. The third
+input is the worst case, nothing but small datagrams: 50,000 queries a second from 20,000 clients.
+A process of its own reads and saves each input. Speed is given by the clock and for each second of
+processor time, which other programs on the machine change less, for the whole process and for the
+parser alone. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ ABUF = "EjSEAAABAAEADQAWAAAGAAE" + "A" * 969 + "=="
 
 
 class Figures(NamedTuple):
-    """Of one process."""
+    """What reading one input took."""
 
     exchanges: int
     megabytes: float
     seconds: float
-    """Its start and Python's imports included."""
+    """Wall-clock time of the process, with its start and Python's imports."""
     cpu_s: float
     memory_mb: float
     start_s: float
-    """Until it begins to read."""
+    """Wall-clock time until it begins to read."""
     parser_cpu_s: float
-    """Of another process, which parses and keeps nothing."""
+    """Processor time of another process, which parses and keeps nothing."""
 
     def lines(self) -> str:
-        """For people."""
+        """The figures as lines of text."""
         size, begun = self.megabytes, self.seconds - self.start_s
         return (
             f"{self.exchanges} exchanges, {size:.0f} MB in {self.seconds:.2f} s, of which "
@@ -163,10 +163,10 @@ print(time.process_time() - before)
 
 
 def _measured(module: str, function: str, parser: str, source: Path, out: Path) -> Figures:
-    """What reading and saving takes, and the parser alone."""
+    """What reading and saving an input takes, and what the parser alone takes."""
     code = READ_AND_SAVE.format(module=module, function=function)
     with tempfile.TemporaryFile("w+") as said:
-        # The same clock in both processes: Linux's is the machine's.
+        # On Linux, this clock is the same in both processes.
         clock = time.perf_counter()
         words = [sys.executable, "-c", code, str(source), str(out)]
         process = subprocess.Popen(words, stdout=said)

@@ -1,11 +1,11 @@
 """How long a run on a kernel takes: `make bench-kernel`.
 
-`--backend kernel` in a guest in virtual time (docs/kernel-backend.md) is asked for two things:
-setting up and booting take less than 5 s, and 30 s of a 10 Mbit/s bottleneck no longer than that.
+`--backend kernel` in a guest in virtual time (docs/kernel-backend.md) has two targets: setting up
+and booting take less than 5 s, and 30 s of a 10 Mbit/s bottleneck take 30 s at most.
 
 - *set-up* is a run of a tenth of a second: the design, the guest's boot, its namespaces,
   devices and queues, the agent, the run folder's tables, and that everything is removed;
-- *run* is `scenarios/dns-behind-red.toml` for 30 s, and *simulated* the same in the simulator.
+- *run* is `scenarios/dns-behind-red.toml` for 30 s, and *simulated* is the same in the simulator.
 
 Rounds are interleaved, and each run is a process of its own: the interpreter's start counts.
 Wall-clock times need a quiet machine: the load before each run is printed, and a busy machine is
@@ -29,7 +29,7 @@ BACKEND = "kernel-virtual"
 LENGTH_S = 30.0
 MOST_SETUP_S = 5.0
 BUSY = 0.5
-"""Processes that want to run before ours does; above, the machine is not quiet."""
+"""Processes that want to run before ours starts; with more of them, the machine is not quiet."""
 
 RUNS = {
     "set-up": (BACKEND, "0.1 s"),
@@ -39,10 +39,10 @@ RUNS = {
 
 
 def timed(backend: str, duration: str) -> tuple[float, float]:
-    """Wall-clock and processor time of one run, of all its processes.
+    """Wall-clock and processor time of one run with all its processes, in seconds.
 
     Raises:
-        SystemExit: It failed; the text is what it said.
+        SystemExit: The run failed; the text is its output.
     """
     command = [sys.executable, "-m", "narrows.cli", "run", str(SCENARIO), "--json", "--quiet"]
     command += [
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def waiting() -> int:
-    """Processes of the machine that want to run, ourselves apart (/proc/loadavg)."""
+    """Processes of the machine that want to run, except this one (/proc/loadavg)."""
     running = Path("/proc/loadavg").read_text().split()[3].split("/")[0]
     return max(0, int(running) - 1)
 

@@ -1,7 +1,7 @@
 """Memory of the simulator for each flow, segment and packet: `make bench-memory`.
 
-The numbers come from `benchmarks/memory`, a program that runs the simulator with an allocator that
-counts. The last line of stdout is a JSON object with bytes for each.
+The numbers come from `benchmarks/memory`, a program that runs the simulator with a counting
+allocator. The last line of stdout is a JSON object with the bytes that each takes.
 """
 
 import subprocess
@@ -24,7 +24,7 @@ BOUNDS = {
 
 
 def main() -> int:
-    """Builds and runs the program, prints, and gives the exit code."""
+    """Builds and runs the program, prints, and returns the exit code."""
     manifest = measure.HERE / "memory" / "Cargo.toml"
     target = measure.HERE.parent / "target" / "bench-memory"
     command = ["cargo", "run", "--quiet", "--release", "--locked"]

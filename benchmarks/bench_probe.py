@@ -1,11 +1,12 @@
 """Is narrows probe right? `make bench-probe`: verdicts on servers of known behaviour, and times.
 
-Each behaviour is asked from five distances at once, in four networks of its own; each distance in
-each is a trial. Networks stand side by side, each in namespaces and a process of its own. The
-confusion matrix says which verdict came how often. Then the probe's own times are set against those
-of tcpdump on the same interface, with nothing beside. The last line of stdout is a JSON object.
+Each behaviour has four networks of its own, in which the probe asks from five distances at once;
+each distance in each network is a trial. Several networks run side by side, each in its own
+namespaces and process. The confusion matrix says how often each verdict came. After that, with
+nothing else running, the probe's own times are compared with those of tcpdump on the same
+interface. The last line of stdout is a JSON object.
 
-Needs root and tcpdump (for the second part alone). QUICK=1 asks from one distance, once.
+Needs root, and tcpdump for the second part. QUICK=1 asks from one distance, once.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from narrows.probe import Plan, Target, probe
 
 RTTS_MS = (10.0, 20.0, 40.0, 80.0, 160.0)
 NETWORKS = 4
-"""With each behaviour, so that it has 20 trials."""
+"""Networks with each behaviour, so that it has 20 trials."""
 SIDE_BY_SIDE = 4
-"""Networks at a time; each is mostly waiting."""
+"""Networks at a time; each mostly waits."""
 OTHERS = "10.9.1.1"
 """The crowd's address, 40 ms away."""
 LOSSY = 0.02
-"""Each way."""
+"""Share of packets that a lossy path loses each way."""
 SHARE_RIGHT = 0.95
 MOST_ERROR_US = 50.0
 
@@ -62,17 +63,17 @@ class Behaviour:
     name: str
     verdict: str
     server: OldServer | str
-    """The emulated one, or a real one's program."""
+    """The emulated server, or the program of a real one."""
     crowd: Crowd | None = None
     loss: float = 0.0
     tcp_rtt_factor: float | None = None
-    """TCP's round trip in units of UDP's, where another machine answers."""
+    """TCP's round trip in units of UDP's, if another machine answers TCP."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the plan."""
+    """Fields of the probe's plan that differ."""
 
 
 def many(clients: int, hold_s: float, think_s: float, *, silent: bool = False) -> Crowd:
-    """A crowd."""
+    """A crowd of other clients at `OTHERS`."""
     return Crowd(clients, OTHERS, hold_s=hold_s, think_s=think_s, silent=silent)
 
 
@@ -113,7 +114,7 @@ BEHAVIOURS = (
         "backlog-full",
         OldServer(slots=4, backlog=1),
         many(60, 0.3, 0.2),
-        # Who asks again at once finds the room that it has left itself.
+        # A client that asks again at once finds the room that it has just left.
         settings={"interval_s": 0.5},
     ),
     Behaviour(
@@ -131,13 +132,13 @@ BEHAVIOURS = (
 
 
 def address(number: int) -> str:
-    """The client at the distance of this number."""
+    """The address of the client at the distance with this number."""
     return f"10.9.0.{1 + number}"
 
 
 @contextlib.contextmanager
 def standing(made: Bed, server: OldServer | str) -> Iterator[None]:
-    """The server, running."""
+    """The server, running until the block ends."""
     with real(made, server) if isinstance(server, str) else emulated(made, server):
         yield
 
@@ -176,11 +177,11 @@ def trials(number: int, rtts: tuple[float, ...], network: int) -> list[str]:
 
 
 SETTLE_S = 1.5
-"""Until a crowd has filled what it fills."""
+"""Time until a crowd has filled the server's slots and backlog."""
 
 
 def confusion(rtts: tuple[float, ...], networks: int) -> dict[str, dict[str, int]]:
-    """Verdicts by behaviour, with how often each came."""
+    """How often each verdict came, by behaviour."""
     wanted = []
     for number, behaviour in enumerate(BEHAVIOURS):
         if isinstance(behaviour.server, str) and (reason := missing([behaviour.server])):
@@ -188,7 +189,7 @@ def confusion(rtts: tuple[float, ...], networks: int) -> dict[str, dict[str, int
             continue
         wanted += [(number, network) for network in range(networks)]
     found: dict[int, list[str]] = {number: [] for number, _ in wanted}
-    # Processes of their own: a path's thread must not wait for another network's probe.
+    # In separate processes, so that a path's thread does not wait for another network's probe.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(SIDE_BY_SIDE, len(wanted)), context) as pool:
         asked = [(number, pool.submit(trials, number, rtts, network)) for number, network in wanted]
@@ -206,7 +207,7 @@ def confusion(rtts: tuple[float, ...], networks: int) -> dict[str, dict[str, int
 
 
 def print_matrix(matrix: dict[str, dict[str, int]]) -> None:
-    """A row for each behaviour, a column for each verdict that came; what is right is marked."""
+    """A row for each behaviour, a column for each verdict that came; the right one is marked."""
     names = sorted({name for row in matrix.values() for name in row})
     for number, name in enumerate(names):
         print(f"{chr(ord('A') + number)}  {name}")
@@ -233,7 +234,7 @@ def wilson(right: int, tried: int) -> tuple[float, float]:
 
 
 def timing(rounds: int) -> dict[str, float]:
-    """By how much the probe's times differ from tcpdump's, in microseconds: medians."""
+    """Medians of the differences between the probe's times and tcpdump's, in microseconds."""
     with bed([Link(address(0), 40.0)]) as made, emulated(made, OldServer()):
         with made.client.inside():
             lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
@@ -276,7 +277,7 @@ def timing(rounds: int) -> dict[str, float]:
 
 
 def read_flows(data: bytes) -> list[dict[str, float]]:
-    """What a capture of raw IPv4 says of each exchange, in ms: one connection or port each."""
+    """The times of each exchange in a capture of raw IPv4, in ms; each has its own port."""
     magic, link = struct.unpack_from("<I16xI", data)
     assert magic == 0xA1B23C4D and link in (12, 101), "nanoseconds, raw IP"
     flows: dict[tuple[int, int], list[tuple[int, bool, int, int]]] = {}
@@ -313,12 +314,12 @@ def read_flows(data: bytes) -> list[dict[str, float]]:
 
 
 def log(text: str) -> None:
-    """A line for people who watch."""
+    """Prints a line about the progress."""
     print(text, file=sys.stderr)
 
 
 def main() -> int:
-    """Measures, prints, and gives the exit code."""
+    """Measures, prints, and returns the exit code."""
     if reason := missing():
         log(f"SKIP bench-probe: {reason}")
         return 0

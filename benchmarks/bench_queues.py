@@ -1,9 +1,9 @@
 """Cost of an operation of the per-flow disciplines: `make bench-queues`.
 
-Each discipline holds four packets of each flow, to its limit; then a packet is taken out and put
-in again, over and over, or one more is put in, for which another has to go. Nanoseconds are
-medians of interleaved runs; instructions, which no other program disturbs, are counted by
-callgrind, where it is installed. The last line of stdout is a JSON object.
+Each discipline is full, with four packets of each flow. Then, again and again, either a packet is
+taken out and put in again, or one more packet is put in and another is dropped for it. Nanoseconds
+are medians of interleaved runs. If callgrind is installed, it counts instructions, which no other
+program disturbs. The last line of stdout is a JSON object.
 """
 
 import json
@@ -22,7 +22,7 @@ COUNTED_STEPS = 50_000
 
 
 def build() -> str:
-    """Builds the program; its path."""
+    """Builds the program and returns its path."""
     target = measure.HERE.parent / "target" / "bench-queues"
     command = ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", str(target)]
     command += ["-p", "narrows-qdisc", "--example", "queues"]
@@ -32,7 +32,7 @@ def build() -> str:
 
 
 def instructions(program: str, queue: str, flows: int, passes: int, drops: int) -> int:
-    """What callgrind counts in a whole run."""
+    """The instructions that callgrind counts in a whole run."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program]
     command += [queue, str(flows), str(passes), str(drops)]
     child = subprocess.run(command, capture_output=True, text=True)
@@ -43,7 +43,7 @@ def instructions(program: str, queue: str, flows: int, passes: int, drops: int) 
 
 
 def counted(program: str, queue: str, flows: int) -> tuple[float, float]:
-    """Instructions of a packet out and in, and of one more with a drop."""
+    """Instructions to take a packet out and put it in, and to put in one more with a drop."""
     none = instructions(program, queue, flows, 0, 0)
     passes = instructions(program, queue, flows, COUNTED_STEPS, 0) - none
     drops = instructions(program, queue, flows, 0, COUNTED_STEPS) - none
@@ -51,7 +51,7 @@ def counted(program: str, queue: str, flows: int) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Builds, runs, prints, and gives the exit code."""
+    """Builds, runs, prints, and returns the exit code."""
     said: dict[tuple[str, int], list[dict[str, float]]] = {}
     counts: dict[tuple[str, int], tuple[float, float]] = {}
     has_valgrind = shutil.which("valgrind") is not None

@@ -4,14 +4,15 @@ Runs are interleaved (narrows, ns-2, ns-3, narrows, ...), each in a process of i
 is a median. QUICK=1 simulates 20 s instead of 100 s, with one run of ns-3 for each discipline.
 The last line of stdout is a JSON object with, for each discipline,
 
-- `ratio_ns3`, `ratio_ns2`: wall time that the scenario takes the peer (its process: set-up and
-  simulation) by what it takes narrows, from the scenario file to the tables. Python's own start and
-  the import of packages, which a notebook pays once, are not in it;
-- `process_ratio_ns3`, `process_ratio_ns2`: the same with them: process by process;
-- `run_ratio_ns3`, `run_ratio_ns2`: of the runs alone: the peer's simulation without its set-up by
-  narrows' from the plan to the tables;
-- `packets_per_s`: packets that left the bottleneck by the wall time of narrows' run, from the plan
-  to the tables;
+- `ratio_ns3`, `ratio_ns2`: the wall time that the peer's process takes (set-up and simulation),
+  divided by the time that narrows takes from the scenario file to the tables. Python's own start
+  and the import of packages, which a notebook pays once, do not count;
+- `process_ratio_ns3`, `process_ratio_ns2`: the same for the whole processes, Python's start and
+  imports included;
+- `run_ratio_ns3`, `run_ratio_ns2`: the same for the runs alone: the peer's simulation without its
+  set-up, divided by narrows' time from the plan to the tables;
+- `packets_per_s`: packets that left the bottleneck, divided by the wall time of narrows' run from
+  the plan to the tables;
 - `peak_mb`: peak memory of narrows' process, interpreter and packages included.
 
 A peer that is not installed is skipped, and its ratios are null.
@@ -51,11 +52,11 @@ RESULTS = {
 }
 
 Runs = dict[tuple[str, str], list[Outcome]]
-"""What each run took and said, by engine and discipline."""
+"""What each run took and printed, by engine and discipline."""
 
 
 def ns3_program(folder: Path) -> Path | None:
-    """Compiles ns-3's side; None without ns-3 or a compiler."""
+    """Compiles the scenario's program for ns-3; None without ns-3 or a compiler."""
     header = Path("/usr/include/ns3/core-module.h")
     if not header.exists() or shutil.which("g++") is None:
         return None
@@ -105,7 +106,7 @@ def run_all(
 
 
 def median_of(outcomes: list[Outcome], key: str) -> float:
-    """The median of something that the runs said."""
+    """The median of a figure that the runs printed."""
     return measure.median(outcome.said[key] for outcome in outcomes)
 
 
@@ -183,7 +184,7 @@ def report(runs: Runs, disciplines: list[str], seconds: float) -> None:
 
 
 def figures(runs: Runs, disciplines: list[str]) -> dict[str, dict[str, float | None]]:
-    """The numbers of the last line."""
+    """The numbers of the last line of output."""
     result: dict[str, dict[str, float | None]] = {}
     for discipline in disciplines:
         base = runs["narrows", discipline]
@@ -209,7 +210,7 @@ def figures(runs: Runs, disciplines: list[str]) -> dict[str, dict[str, float | N
 
 
 def main() -> int:
-    """Measures, prints, and gives the exit code."""
+    """Measures, prints, and returns the exit code."""
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description="Scenario B1 in narrows, ns-2 and ns-3.")
     parser.add_argument("--seconds", type=float, default=20 if quick else 100)

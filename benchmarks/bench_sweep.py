@@ -5,9 +5,9 @@ worker processes, runs, the sweep folder and its table. A run takes some 40 ms. 
 second, of which a worker's start is half, so shorter or fewer runs (QUICK=1: 200 of them, once)
 give smaller ratios. Rounds are interleaved.
 
-Wall-clock time needs an otherwise idle machine with two cores. On a shared one CPU time says more:
-the *CPU-bound ratio* is what the wall-clock ratio would be if two cores did nothing else, with runs
-shared out evenly, from what the processes were measured to use:
+Wall-clock time needs an otherwise idle machine with two cores. On a shared machine, CPU time says
+more. The *CPU-bound ratio* is what the wall-clock ratio would be if two cores did nothing else and
+the runs were shared out evenly. It follows from the CPU time that the processes used:
 
     main before and after the runs + start of a worker
     + max(workers' runs / workers, (workers' runs + main meanwhile) / 2)
@@ -65,7 +65,7 @@ SCENARIO: dict[str, Any] = {
 
 
 def child(runs: int, workers: int) -> dict[str, Any]:
-    """One sweep, in this process; what each process used."""
+    """Runs one sweep in this process; returns the CPU time that each process used."""
     import psutil
 
     import narrows
@@ -79,7 +79,7 @@ def child(runs: int, workers: int) -> dict[str, Any]:
         if not loop:
             loop.append(time.process_time())
         if len(started) < workers or at.done == 0:
-            # What a worker has used when the first row comes is its start.
+            # A worker's start is the CPU time that it has used when the first row comes.
             for worker in me.children():
                 times = worker.cpu_times()
                 if at.done == 0 or worker.pid not in started:
@@ -112,7 +112,7 @@ def child(runs: int, workers: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measures, prints, and gives the exit code."""
+    """Measures, prints, and returns the exit code."""
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description="Sweeps on two workers against one.")
     parser.add_argument("--runs", type=int, default=200 if quick else 1000)

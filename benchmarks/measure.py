@@ -1,7 +1,7 @@
 """Runs a command as a child process and measures it.
 
-Kept to the standard library on purpose: on Linux a child's peak memory starts from that of the
-process that started it, so the process that measures has to be small.
+It uses the standard library alone on purpose: on Linux, a child's peak memory starts from that of
+its parent, so the measuring process has to be small.
 """
 
 import json
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one child process took and said."""
+    """What one child process took and printed."""
 
     wall_s: float
     """From start to exit."""
@@ -79,7 +79,7 @@ def parse(output: str) -> dict[str, Any]:
     """The JSON object on the last line of a program's output.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such object.
     """
     said = json.loads((output.splitlines() or [""])[-1])
     if not isinstance(said, dict):

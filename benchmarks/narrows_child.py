@@ -5,9 +5,9 @@
     python narrows_child.py folder DISCIPLINE SECONDS
     python narrows_child.py flows DISCIPLINE SECONDS FLOWS
 
-`run` and `flows` go from the scenario file to the tables in memory, with every record on, and say
-what each part took; `folder` is `narrows.run` with a run folder, as a user has it. Each prints one
-JSON object.
+`run` and `flows` go from the scenario file to the tables in memory, with every record on, and print
+what each part took; `folder` calls `narrows.run` with a run folder, as a user does. Each prints
+one JSON object.
 """
 
 import time

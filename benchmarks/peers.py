@@ -1,4 +1,4 @@
-"""What ns-2 and ns-3 are told to run the same scenario: read from the plan that narrows runs."""
+"""The parameters with which ns-2 and ns-3 run the same scenario, read from narrows' plan."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def parameters(plan: Plan) -> dict[str, str]:
     """Keys and values, as text, for the peers' scripts of a dumbbell: ns-3's, and most of ns-2's.
 
     Raises:
-        ValueError: The scenario asks for something that the scripts do not do.
+        ValueError: The scenario asks for something that the scripts cannot do.
     """
     _check(plan)
     bottleneck = link(plan, "bottleneck.forward")
@@ -33,7 +33,7 @@ def parameters(plan: Plan) -> dict[str, str]:
         "discipline": {"pfifo": "DropTail", "red-1993": "RED", "drr": "DRR"}[kind],
         "limit_packets": queue["limit"],
         "access_limit_packets": sender["queue"]["pfifo"]["limit"],
-        # Where there is no RED, values that its set-up can swallow.
+        # Without RED, values that its set-up accepts.
         "red_min": red.get("min", 1.0),
         "red_max": red.get("max", 2.0),
         "red_weight": red.get("weight", 0.5),
@@ -72,7 +72,7 @@ def summary(tables: dict[str, dict[str, Any]], seconds: float) -> dict[str, floa
 
     Args:
         tables: What `Simulation.tables()` gave.
-        seconds: Simulated time.
+        seconds: Simulated time, in seconds.
     """
     flows, bursts = tables["flows"], tables["bursts"]
     durations = bursts["end_s"] - bursts["start_s"]
@@ -116,7 +116,7 @@ def _connections(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _bursts(plan: Plan) -> dict[str, Any]:
-    """What all connections send; empty where they send without end."""
+    """The bursts that all connections send; empty if they send without end."""
     first, *others = (
         {key: value for key, value in group.items() if key != "connections"}
         for group in _groups(plan)
@@ -127,7 +127,7 @@ def _bursts(plan: Plan) -> dict[str, Any]:
 
 
 def _burst_bytes(bursts: dict[str, Any]) -> int:
-    """The length of a burst; 0 where a source sends without end."""
+    """The length of a burst in bytes; 0 if a source sends without end."""
     burst = bursts.get("burst", {"constant": 0})
     if "constant" not in burst:
         raise ValueError(f"the peers' scripts have bursts of one length, not {burst}")
@@ -136,7 +136,7 @@ def _burst_bytes(bursts: dict[str, Any]) -> int:
 
 
 def _idle_mean(bursts: dict[str, Any]) -> int:
-    """The mean idle time in picoseconds; a second where a source never pauses."""
+    """The mean idle time in picoseconds; a second if a source never pauses."""
     idle = bursts.get("idle", {"exponential": {"mean": 10**12}})
     if "exponential" not in idle:
         raise ValueError(f"the peers' scripts have exponential idle times, not {idle}")

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.shared_data import REASON
 
 SLOW_FOLDERS = {"cli", "dns_behaviour", "gateway", "lab", "runs"}
-"""Tests here start processes or whole runs, most of them for a second each; `make check` leaves
+"""Folders whose tests start processes or whole runs, mostly for a second each; `make check` leaves
 them to `make test`."""
 
 GROUPS = {
@@ -27,14 +27,15 @@ GROUPS = {
     "tests/reproduce/test_wijnen.py": "machine",
     "tests/kernel": "guest",
 }
-"""Folders and files whose tests one process runs, one by one, while others run the rest. Those of
-`machine` watch real servers and kernels, and mostly wait; those of `guest` share a guest kernel."""
+"""Folders and files whose tests run one by one in a single process, beside the other processes.
+Tests in `machine` watch real servers and kernels, and mostly wait; those in `guest` share a guest
+kernel."""
 
 
 TRIES_AGAIN = 2
-"""How often a failed test of real servers and kernels runs again. Other programs of the machine
-can take a processor from them for longer than their bounds allow. A fault fails every time, and
-pytest lists each test that ran again."""
+"""How often a failed test of real servers and kernels runs again. Other programs on the machine can
+keep a processor for longer than the tests' bounds allow. A real fault fails every time, and pytest
+lists each test that ran again."""
 
 
 class Scheduling(LoadScopeScheduling):
@@ -50,22 +51,22 @@ class Scheduling(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """Instead of the schedulers that `--dist` names."""
+    """Replaces the schedulers that `--dist` names."""
     return Scheduling(config, log)
 
 
 def pytest_configure() -> None:
-    """Hears Ctrl-C, as do the processes that tests start, also where tests run in the background.
+    """Makes Ctrl-C work in tests and the processes that they start, even in the background.
 
-    A shell without job control starts background commands with SIGINT ignored, and so stay all
-    programs that they start.
+    A shell without job control starts background commands with SIGINT ignored, and all programs
+    that these start ignore it too.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is slow because of what it does, and what may run again."""
+    """Marks tests that are slow by their nature, and tests that may run again."""
     folders = {Path(__file__).parent / name for name in SLOW_FOLDERS}
     grouped = {Path(__file__).parent.parent / name for name in GROUPS}
     for item in items:
@@ -80,9 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where CI is set, everything that a test needs is there: a skip is a failure.
+    """Makes a skip a failure if CI is set, because everything that a test needs is there then.
 
-    Data that may not be distributed are the exception: no clone has them.
+    Data that may not be distributed are an exception, because no clone has them.
     """
     report = yield
     excused = hasattr(report, "wasxfail") or REASON in str(report.longrepr)

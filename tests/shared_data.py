@@ -1,7 +1,7 @@
 """Data that narrows may read in its tests but not distribute.
 
-They lie beside the checkout, in `../shared/data`, or where NARROWS_SHARED says. Where they are
-absent their tests skip; with CI set, where nothing may skip, they are not collected.
+The data are next to the checkout, in `../shared/data`, or where NARROWS_SHARED says. If they are
+missing, their tests skip; if CI is set, when nothing may skip, the tests are not collected.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def absent(folder: str) -> bool:
 
 
 def not_collected(folder: str, file: str) -> list[str]:
-    """For a conftest's `collect_ignore`."""
+    """Files for a conftest's `collect_ignore`."""
     return [file] if absent(folder) and os.environ.get("CI") else []

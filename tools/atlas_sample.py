@@ -1,4 +1,4 @@
-"""Makes samples/atlas from measured pairs: a table of round numbers into Atlas's JSON lines.
+"""Makes samples/atlas from measured pairs: turns a table of pairs into Atlas's JSON lines.
 
 The tables have a line for each pair: a client's number, milliseconds over UDP and TCP, TCP's time
 from query to reply, and the error of a query that failed. samples/atlas/README.md says how they
@@ -49,7 +49,7 @@ def main(source: str, target: str, day: str) -> None:
                         answer["qt"] = round(float(row["qt_ms"]), 3)
                     result["result"] = answer
                 elif proto == "UDP":
-                    # The measuring noted one error for the pair: TCP's.
+                    # The measurement noted one error for the pair, and that is TCP's.
                     continue
                 else:
                     result["error"] = {"timeout": 5000}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds wheels for other machines into dist/: sh tools/build_wheels.sh MATURIN
 #
-# One wheel a platform is enough, because the extension keeps to Python's stable ABI (abi3).
+# One wheel per platform is enough, because the extension keeps to Python's stable ABI (abi3).
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
 # (manylinux2014); `pip install ziglang` brings it. On a Mac, one wheel holds both processors' code.
 # Tried on Debian 12 for x86_64 (zig from ziglang); the other targets have not been built yet.

@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def call(*command: str | Path, cwd: Path) -> None:
-    """Runs a command; its failure is ours. What it prints matters only then."""
+    """Runs a command. If it fails, prints its output and fails too."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False

@@ -20,7 +20,7 @@ WIDTH = 100
 
 
 def shown(value: object, absent: str = "-") -> str:
-    """A value as a cell."""
+    """A value as the text of a table's cell."""
     if value is None:
         return absent
     if isinstance(value, bool):
@@ -38,7 +38,7 @@ def shown(value: object, absent: str = "-") -> str:
 
 
 def table(profiles: list[Profile], first: str) -> list[str]:
-    """One column a profile, one row a value."""
+    """A table with a column for each profile and a row for each value."""
     names = [profile.name for profile in profiles]
     lines = [f"| {first} | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     lines += ["| version | " + " | ".join(profile.version for profile in profiles) + " |"]
@@ -55,7 +55,7 @@ def table(profiles: list[Profile], first: str) -> list[str]:
 
 
 def sources(profiles: list[Profile]) -> list[str]:
-    """Each value's source, and the notes."""
+    """Lines with each value's source, and the notes."""
     lines = []
     for profile in profiles:
         lines += ["", f"### {profile.name}", "", f"{profile.program}; version {profile.version}."]

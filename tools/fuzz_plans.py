@@ -1,4 +1,4 @@
-"""Writes the plans that the fuzz target `plan` starts from: those of fuzz/plans/*.toml."""
+"""Writes the plans that the fuzz target `plan` starts from, one for each fuzz/plans/*.toml."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what some tests call, where CI is set: there, no test may skip. Debian and Ubuntu.
+# Installs the programs that some tests call, on Debian and Ubuntu. If CI is set, no test may skip,
+# so `make test` runs this first.
 #
-# The DNS servers are for the tests alone: no daemon is started by their installation, none is enabled for
+# The DNS servers are for the tests alone: their installation starts no daemon and enables none for
 # the next boot, and what was there before stays as it was.
 set -eu
 
@@ -16,7 +17,7 @@ need() { # need COMMAND PACKAGE [SERVICE]
 
 # Captures.
 need tshark tshark
-# The gateway's eBPF programs, and libbpf, which is built from source.
+# For the gateway's eBPF programs, and for libbpf, which is built from source.
 need clang clang
 need make make
 need cc gcc
@@ -25,7 +26,7 @@ need pkg-config pkg-config
 [ -e /usr/include/bpf/bpf_helpers.h ] || missing="$missing libbpf-dev"
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 [ -e /usr/include/linux/bpf.h ] || missing="$missing linux-libc-dev"
-# The gateway's tests: servers, clients and what makes networks.
+# For the gateway's tests: servers, clients, and programs that make networks.
 need nsd nsd nsd.service
 need named bind9 named.service
 need dnssec-signzone bind9-utils
@@ -41,7 +42,7 @@ need ip iproute2
 need ethtool ethtool
 need bpftool bpftool
 need nft nftables
-# The guest kernel of the tests that run scenarios on a real one: it is built from this source.
+# For the tests that run scenarios on a real kernel: the guest kernel is built from this source.
 need flex flex
 need bison bison
 need bc bc
@@ -49,7 +50,7 @@ need xz xz-utils
 need tc iproute2
 ls /usr/src/linux-source-6.*.tar.* /usr/src/linux-source-6.*/*.tar.* >/dev/null 2>&1 ||
     missing="$missing linux-source"
-# What DNS clients and servers do: those that stand above are used too.
+# For the trials of what DNS clients and servers do, which use some of the programs above too.
 need pdns_recursor pdns-recursor pdns-recursor.service
 need kresd knot-resolver kresd@1.service
 need dnsmasq dnsmasq-base
@@ -57,15 +58,15 @@ need dnsdist dnsdist dnsdist.service
 need musl-gcc musl-tools
 need cc libc6-dev
 need setpriv util-linux
-# systemd-resolved's package would take over /etc/resolv.conf: the program alone is taken out of it.
+# systemd-resolved's package would take over /etc/resolv.conf, so only the program is taken from it.
 ours=/usr/local/lib/narrows-tests
 resolved=yes
 for place in /usr/lib/systemd /lib/systemd $ours; do
     [ ! -x $place/systemd-resolved ] || resolved=""
 done
-# Reports in a browser.
+# For the tests of reports in a browser.
 need chromium chromium
-# Its man page, its systemd unit and its package.
+# For the tests of the gateway's man page, systemd unit and packages.
 need man man-db
 need systemd-analyze systemd
 need dpkg-shlibdeps dpkg-dev
@@ -76,7 +77,7 @@ need rpmbuild rpm
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root=sudo
 
-# invoke-rc.d asks this file whether a package's script may start its daemon; 101 is no.
+# invoke-rc.d asks this file whether a package's script may start its daemon; 101 means no.
 policy=/usr/sbin/policy-rc.d
 put_back() {
     $as_root rm -f $policy

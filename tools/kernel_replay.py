@@ -94,13 +94,13 @@ WAYS = {
         "traffic.bulk.tcp.tlp": "false",
     },
 }
-"""Settings of each file; the test knows them by name."""
+"""Settings of each file, by its name, which the test knows too."""
 
 LINE = re.compile(r"([\d.]+) IP (\S+) > (\S+): Flags \[(\S+)\],(.*)")
 
 
 def main() -> None:
-    """Records the ways that the command line asks for."""
+    """Records a file for each set of TCP settings that the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("ways", nargs="*", metavar="WAY", help="default: all")
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 Packet = tuple[int, str, str, str]
-"""Time in microseconds, `i` or `o`, flags, the rest of tcpdump's line."""
+"""Time in microseconds, `i` or `o`, TCP flags, the rest of tcpdump's line."""
 
 
 def _connections(folder: Path) -> list[list[Packet]]:
@@ -137,7 +137,7 @@ def _connections(folder: Path) -> list[list[Packet]]:
 
 
 def _phase_us(connections: list[list[Packet]]) -> int:
-    """What has to be added to times, so that timers fire at multiples of a jiffy."""
+    """What has to be added to times so that timers fire at multiples of a jiffy."""
     phases: collections.Counter[int] = collections.Counter()
     for packets in connections:
         arrived = -JIFFY_US

@@ -3,7 +3,7 @@
 python tools/reproduction_results.py             all papers
 python tools/reproduction_results.py H D         some
 python tools/reproduction_results.py D-kernel    those on a guest kernel, into `kernel.json`
-python tools/reproduction_results.py --tables    only words, of results that are there
+python tools/reproduction_results.py --tables    writes only the words, from existing results
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from narrows.reproduce.outcome import DIFFERS
 from narrows.reproduce.readme import filled
 
 ARGUMENTS = {
-    # Without other choices, which take six times as long.
-    "H": ("H", "--no-sensitivity", "--seeds", "6"),
-    # A hundred processor minutes: with other choices, and the larger networks.
+    "H": ("H", "--seeds", "6"),
+    # A hundred processor minutes, with sensitivity rows and the larger networks.
     "K": ("K",),
     "D": ("D",),
     # Six minutes on two cores that have nothing else to do; needs narrows kernel prepare.
@@ -31,7 +30,7 @@ ARGUMENTS = {
     # As root. Nothing else should run meanwhile.
     "R": ("R", "--seeds", "3"),
 }
-"""What `narrows reproduce` is called with."""
+"""The arguments of `narrows reproduce` for each paper."""
 
 
 def main(wanted: list[str]) -> None:
@@ -57,7 +56,7 @@ def main(wanted: list[str]) -> None:
 
 
 def reworded(found: dict[str, Any], paper: Paper) -> dict[str, Any]:
-    """A result with today's summary, notes and reasons, for which nothing has to run again."""
+    """A result with the paper's current summary, notes and reasons; nothing runs again for them."""
     claims = {claim.key: claim for claim in paper.claims}
     found["papers"][0]["summary"] = list(paper.summary)
     for entry in found["claims"]:

@@ -1,15 +1,16 @@
 #!/bin/sh
 # Runs every test: of the crates, of the gateway with its eBPF programs, of Python, of the wheel.
 #
-# Usage: run_tests.sh BIN, the folder of the environment's commands. Where CI is set, the guest kernel
-# of the kernel backend's tests is built meanwhile: much of the rest waits.
+# Usage: run_tests.sh BIN, where BIN is the folder of the environment's commands. If CI is set, the
+# guest kernel for the kernel backend's tests is built meanwhile, because many tests mostly wait.
 set -eu
 bin=$1
 
 if [ -n "${CI:-}" ]; then
     nice -n 5 "$bin/narrows" kernel prepare >.venv/tmp/guest.log 2>&1 &
     guest=$!
-    # The tests that need a guest wait for it, build it if this failed, and say why.
+    # The tests that need the guest wait for this build. If it failed, they build the guest
+    # themselves, and say why that fails.
     trap 'kill "$guest" 2>/dev/null || :' EXIT
     trap 'exit 130' INT TERM
 fi

@@ -1,10 +1,10 @@
-"""Draws samples/figures: the kinds of figures of Wijnen 2012, of the sample in samples/atlas.
+"""Draws samples/figures: the kinds of figures in Wijnen 2012, from the sample in samples/atlas.
 
 python tools/sample_figures.py              the figures of the sample
 python tools/sample_figures.py FOLDER       also those of `narrows reproduce R6 --out FOLDER`
 
-Two of the sample's servers have one address there, because they stand for one server before and
-after a change. The third is another server, and has an address of its own here.
+Two of the sample's servers share an address, because they stand for one server before and after a
+change. The third is another server, and gets an address of its own here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SAMPLES = ROOT / "samples" / "atlas"
 TARGET = ROOT / "samples" / "figures"
 
 OTHER = "192.0.2.54"
-"""The address of the server that is not the first one."""
+"""The address that the third server gets here."""
 
 CHANGE = ("density-by-day", "histogram", "over-time", "tcp-over-udp", "map")
-"""Of the server that was changed."""
+"""Figures that are drawn of the server before and after its change."""
 
 SERVERS = ("density-by-server", "histogram-all")
-"""Of both servers."""
+"""Figures that are drawn of both servers."""
 
 
 def read(name: str) -> Measurement:
@@ -42,13 +42,13 @@ def read(name: str) -> Measurement:
 
 
 def elsewhere(part: Measurement) -> Measurement:
-    """The same at the other address."""
+    """The same measurement at the other address."""
     moved = part.exchanges.with_columns(pl.lit(OTHER).alias(name) for name in ("target", "server"))
     return replace(part, tables={**part.tables, "exchanges": moved})
 
 
 def main(folders: list[str]) -> None:
-    """Draws."""
+    """Draws the figures, and copies those of the folders."""
     TARGET.mkdir(exist_ok=True)
     before, after, other = read("3.2.13-10-slots"), read("3.2.13-100-slots"), read("3.2.14")
     sets = (([before, after], CHANGE), ([after, elsewhere(other)], SERVERS))
@@ -63,7 +63,7 @@ def main(folders: list[str]) -> None:
 
 
 def copy(source: Path, name: str) -> None:
-    """A figure's PNG; the commands write SVG beside it, which is too long to be kept."""
+    """Copies a figure's PNG. The SVG that the commands write beside it is too large to keep."""
     shutil.copyfile(source.with_suffix(".png"), TARGET / f"{name}.png")
 
 

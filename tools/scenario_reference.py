@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -66,74 +66,90 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
 - **Quantities** are text with a unit, and no sign or exponent: durations in `ps`, `ns`, `us`,
   `ms`, `s`, `min`, `h`; rates in `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s`, `Tbit/s` (or tc's `kbit`,
   `mbit`, ...); sizes in `B`, `kB`, `MB`, `GB` (powers of ten) and `KiB`, `MiB`, `GiB`. They must be
-  whole picoseconds, bits per second and bytes.
+  whole numbers of picoseconds, bits per second, or bytes.
 - **Names** are 1 to 64 letters, digits, `-` and `_`.
-- **Copies**: with `count = 500` a link stands for 500 links; `{{i}}` in its `name` and `between` is
-  the number of each, from 0. A traffic group with `count` has that many of each of its `pairs`,
-  and of each name with `{{i}}` in its other lists of nodes.
+- **Copies**: with `count = 500`, a link stands for 500 links; `{{i}}` in its `name` and `between`
+  becomes the number of each, from 0. A traffic group with `count` has that many copies of each of
+  its `pairs`, and of each name with `{{i}}` in its other lists of nodes.
 - **Unknown keys** are errors.
 - **A directed link** is called `NAME.forward` (from the first node of `between` to the second) or
   `NAME.backward`, here and in result tables.
-- **Routes** are static: fewest hops, then least delay, then the first in the order of node names;
-  at most 64 hops. A group's `route` and `route_back` name other ones.
+- **Routes** are static. They have the fewest hops, at most 64; of several such routes, the one with
+  the least delay is taken, then the first in the order of node names. A group's `route` and
+  `route_back` name other ones.
 
 `--set KEY=VALUE` changes a key: `links.bottleneck.forward.queue.limit="90 kB"`,
-`traffic.background.connections=60`, `links[0].rate="5 Mbit/s"`. An entry of a list of tables goes
-by its name or its index, or by neither where it is the only one. `queue.KEY` alone is the queue
-that `monitor.queues` names, or else the only one that the file gives. A key below `forward` or
-`backward` takes over the link's own table first.
+`traffic.background.connections=60`, `links[0].rate="5 Mbit/s"`. An entry of a list of tables is
+named by its name or its index; the only entry of a list needs neither. `queue.KEY` alone means the
+queue that `monitor.queues` names, or else the only queue in the file. If a direction has no table
+of its own, a key below `forward` or `backward` changes a copy of the link's table.
 """
 
-# Heading, class, and what to say beside its docstring.
-Section = tuple[str, type[Table], str]
 
-BEFORE_TRAFFIC: list[Section] = [
-    ("The scenario", Scenario, "The keys at the top of the file."),
-    ("`[nodes]`", Nodes, ""),
-    ("`[[links]]`", Link, ""),
-    ("`[links.forward]`, `[links.backward]`", Way, ""),
-    ("`framing`", Framing, ""),
-    ("`ring`", Ring, ""),
-    ("`jitter`", Jitter, ""),
-    ("`middlebox`", Middlebox, ""),
+class Section(NamedTuple):
+    """A section of the page: a table of the language."""
+
+    heading: str
+    table: type[Table]
+    note: str
+    """What to say in addition to the table's docstring."""
+    keys: Mapping[str, FieldInfo]
+
+
+BEFORE_TRAFFIC: list[tuple[str, type[Table]]] = [
+    ("`[nodes]`", Nodes),
+    ("`[[links]]`", Link),
+    ("`[links.forward]`, `[links.backward]`", Way),
+    ("`framing`", Framing),
+    ("`ring`", Ring),
+    ("`jitter`", Jitter),
+    ("`middlebox`", Middlebox),
 ]
-BEHIND_TRAFFIC: list[Section] = [
-    ("`[[dns]]`", Dns, ""),
-    ("`dns.arrivals`", Arrivals, ""),
-    ("`dns.connections`", ConnectionUse, ""),
-    ("`dns.connections.tries`", Tries, ""),
-    ("`dns.connections.tls`", TlsUse, ""),
-    ("`dns.quic`", Quic, ""),
-    ("`dns.answers`", Answers, ""),
-    ("`dns.answers.tls`", TlsAnswers, ""),
-    ("`dns.messages`, a list of these", Exchange, ""),
-    ("`dns.messages`, lengths by themselves", Lengths, ""),
-    ("`[monitor]`", Monitor, ""),
-    ("`monitor.queues`, `monitor.links`", Sampler, ""),
-    ("`monitor.capture`, a list of names or of these", Capture, ""),
+BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
+    ("`[[dns]]`", Dns),
+    ("`dns.arrivals`", Arrivals),
+    ("`dns.connections`", ConnectionUse),
+    ("`dns.connections.tries`", Tries),
+    ("`dns.connections.tls`", TlsUse),
+    ("`dns.quic`", Quic),
+    ("`dns.answers`", Answers),
+    ("`dns.answers.tls`", TlsAnswers),
+    ("`dns.messages`, a list of these", Exchange),
+    ("`dns.messages`, separate lengths", Lengths),
+    ("`[monitor]`", Monitor),
+    ("`monitor.queues`, `monitor.links`", Sampler),
+    ("`monitor.capture`, a list of names or of these", Capture),
 ]
 
 
 def reference() -> str:
     """The text of docs/reference/scenario.md."""
-    parts = [INTRODUCTION, _bounds_section()]
-    parts += [_section(*section, section[1].model_fields) for section in BEFORE_TRAFFIC]
-    parts += _queues()
-    parts.append(_section("`[[changes]]`", Change, "", Change.model_fields))
-    parts += _traffic()
-    parts += [_section(*section, section[1].model_fields) for section in BEHIND_TRAFFIC]
-    parts.append(_schedules())
+    parts = [INTRODUCTION, _bounds_section(), *map(_text, sections()), _schedules()]
     return "\n".join(parts)
 
 
-def _section(heading: str, table: type[Table], note: str, keys: Mapping[str, FieldInfo]) -> str:
-    about = (table.__doc__ or "").split("\n\n")[0]
-    lines = [f"## {heading}", "", " ".join(about.split()), ""]
-    if note:
-        lines += [note, ""]
+def sections() -> Iterator[Section]:
+    """The tables of the language, in the page's order."""
+    yield _whole("The scenario", Scenario, "The keys at the top of the file.")
+    yield from (_whole(*named) for named in BEFORE_TRAFFIC)
+    yield from _queues()
+    yield _whole("`[[changes]]`", Change)
+    yield from _traffic()
+    yield from (_whole(*named) for named in BEHIND_TRAFFIC)
+
+
+def _whole(heading: str, table: type[Table], note: str = "") -> Section:
+    return Section(heading, table, note, table.model_fields)
+
+
+def _text(section: Section) -> str:
+    about = (section.table.__doc__ or "").split("\n\n")[0]
+    lines = [f"## {section.heading}", "", " ".join(about.split()), ""]
+    if section.note:
+        lines += [section.note, ""]
     lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-    kind_first = sorted(keys.items(), key=lambda item: item[0] != "kind")
-    profile = _profile_defaults(table)
+    kind_first = sorted(section.keys.items(), key=lambda item: item[0] != "kind")
+    profile = _profile_defaults(section.table)
     lines += [_row(key, field, profile.get(key, "")) for key, field in kind_first]
     return "\n".join(lines) + "\n"
 
@@ -141,8 +157,11 @@ def _section(heading: str, table: type[Table], note: str, keys: Mapping[str, Fie
 def _bounds_section() -> str:
     bounds = ["100000 nodes", "50000 links"]
     bounds += [f"{_large(of.most)} {of.many}" for of in Scenario.countables()]
-    bounds += ["20 million samples", "5 million hops of all ways together"]
-    text = f"Refused before anything is built: more than {', '.join(bounds)}, runs over 240 h."
+    bounds += ["20 million samples", "5 million hops on all its paths together"]
+    text = (
+        "A scenario is refused before anything is built if it lasts for more than 240 h, or has "
+        f"more than {', '.join(bounds[:-1])} or {bounds[-1]}."
+    )
     return "## Bounds\n\n" + "\n".join(textwrap.wrap(text, 100)) + "\n"
 
 
@@ -150,24 +169,24 @@ def _large(number: int) -> str:
     return f"{number // 10**6} million" if number % 10**6 == 0 else str(number)
 
 
-def _queues() -> Iterator[str]:
+def _queues() -> Iterator[Section]:
     """Each discipline, and the tables among the settings of each that none before it has."""
     inner: dict[type[Table], dict[str, None]] = {}
     for discipline in DISCIPLINES.values():
         _inner_tables(discipline, "queue", inner)
     shown: set[type[Table]] = set()
     for kind, discipline in DISCIPLINES.items():
-        yield _section(f'`queue`, `kind = "{kind}"`', discipline, "", discipline.model_fields)
+        yield _whole(f'`queue`, `kind = "{kind}"`', discipline)
         own: dict[type[Table], dict[str, None]] = {}
         _inner_tables(discipline, "queue", own)
         for table in own:
             if table not in shown:
                 shown.add(table)
                 places = ", ".join(f"`{place}`" for place in inner[table])
-                yield _section(places, table, "", table.model_fields)
+                yield _whole(places, table)
 
 
-def _traffic() -> Iterator[str]:
+def _traffic() -> Iterator[Section]:
     """What kinds of traffic have in common, each kind, and the tables among their keys."""
     shared: list[type[Group]] = []
     for kind, table in KINDS.items():
@@ -179,17 +198,15 @@ def _traffic() -> Iterator[str]:
             if common not in shared:
                 shared.append(common)
                 heading = f"`[[traffic]]`, {common.heading}"
-                yield _section(
-                    heading, common, "All kinds of them have these keys:", common.model_fields
-                )
+                yield _whole(heading, common, "All kinds of them have these keys:")
             keys = {k: field for k, field in keys.items() if not _same(k, field, common)}
             note = f"The keys of {common.heading}, and:"
-        yield _section(f'`[[traffic]]`, `kind = "{kind}"`', table, note, keys)
+        yield Section(f'`[[traffic]]`, `kind = "{kind}"`', table, note, keys)
     inner: dict[type[Table], dict[str, None]] = {}
     for table in KINDS.values():
         _inner_tables(table, "", inner)
     for table, places in inner.items():
-        yield _section(", ".join(f"`{place}`" for place in places), table, "", table.model_fields)
+        yield _whole(", ".join(f"`{place}`" for place in places), table)
 
 
 def _same(key: str, field: FieldInfo, base: type[Table]) -> bool:
@@ -200,7 +217,7 @@ def _same(key: str, field: FieldInfo, base: type[Table]) -> bool:
 def _inner_tables(
     table: type[Table], place: str, found: dict[type[Table], dict[str, None]]
 ) -> None:
-    """Adds the tables among a table's keys, and those among theirs, by the keys that hold them."""
+    """Adds the tables among a table's keys, and recursively those inside, by their keys."""
     for key, field in table.model_fields.items():
         for inner in _tables_in(field.annotation):
             below = f"{place}.{key}" if place else key
@@ -209,7 +226,7 @@ def _inner_tables(
 
 
 def _tables_in(annotation: Any) -> Iterator[type[Table]]:
-    """The tables that a type may hold, disciplines apart: these have sections of their own."""
+    """The tables that a type may hold, except disciplines, which have sections of their own."""
     if isinstance(annotation, type) and issubclass(annotation, Discipline):
         return
     if isinstance(annotation, type) and issubclass(annotation, Table):
@@ -219,7 +236,7 @@ def _tables_in(annotation: Any) -> Iterator[type[Table]]:
 
 
 def _profile_defaults(table: type[Table]) -> Mapping[str, str]:
-    """TCP's settings where the default profile gives them, by key."""
+    """TCP's settings that come from the default profile, by key."""
     if table is not Tcp:
         return {}
     settings = Tcp().config(_core.tcp_profile)
@@ -314,16 +331,14 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, Table):
         return "its defaults"
-    if value == ():
-        return "`[]`"
-    if isinstance(value, Quantity):
-        return f'`"{value}"`'
-    title = next(iter(_kinds(field.annotation, field.metadata)), "")
-    if title.startswith("duration"):
-        return f'`"{span_text(value)}"`'
-    if title.startswith(("size", "IP packet")):
-        return f'`"{bytes_text(value)}"`'
-    return f"`{json.dumps(value)}`"
+    return f"`{json.dumps(_in_a_file(value))}`"
+
+
+def _in_a_file(value: Any) -> Any:
+    """A default as a file would say it: a quantity is text, also in a list."""
+    if isinstance(value, tuple):
+        return [_in_a_file(entry) for entry in value]
+    return str(value) if isinstance(value, Quantity) else value
 
 
 def _cell(text: str) -> str:

@@ -1,9 +1,9 @@
-"""Takes what `narrows study dns-transport` wrote into the documents that tell of it.
+"""Copies what `narrows study dns-transport` wrote into the documents that report it.
 
 python tools/study_results.py FOLDER
 
 The study's folder gets `result.json` (all but the cells) and `cells.parquet`, its README and
-docs/findings.md their sentences, docs/images the figures that they show.
+docs/findings.md get their sentences, and docs/images gets the figures that they show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIGURES = ("within-1s-downloads-ecn", "paper-h")
 
 
 def main(folder: Path) -> None:
-    """Writes them from a study that is complete."""
+    """Writes the documents from a study that is complete."""
     result = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     if result["status"] != "complete":
         sys.exit(f"{folder}: the study is {result['status']}; hint: the same command goes on")

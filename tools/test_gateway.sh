@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds narrows-gateway with the in-kernel data path, lints it and runs its tests.
 #
-# Without what this needs it says SKIP; where CI is set, nothing may skip.
+# If something that it needs is missing, it prints SKIP, or fails if CI is set.
 set -eu
 
 skip() {
@@ -18,7 +18,8 @@ command -v clang >/dev/null 2>&1 || skip "clang is not installed; $install"
 cargo clippy --locked -q -p narrows-gateway --features ebpf --all-targets -- -D warnings
 cargo test --locked -q -p narrows-gateway --features ebpf --no-run
 
-# These wait for processes most of the time, and each test has a network namespace of its own: beside the others they cost little.
+# These tests mostly wait for processes, and each has a network namespace of its own, so they run
+# beside the others at little cost.
 waiting="control user_network"
 others="--lib --bins --examples"
 for file in crates/gateway/tests/*.rs crates/gateway/tests/*/main.rs; do
@@ -37,5 +38,5 @@ cargo test --locked -q -p narrows-gateway --features ebpf --doc || failed=yes
 wait $beside || failed=yes
 cat "$log"
 [ -z "$failed" ] || exit 1
-# The end-to-end tests take the newest binary that has the programs.
+# The end-to-end tests take the newest binary that contains the eBPF programs.
 cargo build --locked -q -p narrows-gateway --features ebpf

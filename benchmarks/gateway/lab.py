@@ -44,7 +44,10 @@ CLIENTS = 5
 
 
 class LabError(Exception):
-    """Something that the bench needs is not there; one line, with the mend."""
+    """Something that the bench needs is not there: one line with the remedy.
+
+    Of a program that does not compile, it is all that the compiler said.
+    """
 
 
 def run(*command: str, check: bool = True) -> str:
@@ -76,6 +79,9 @@ PACKAGES = {
 }
 """Debian's packages of the programs that benches call."""
 
+HEADERS = {"/usr/include/bpf/bpf_helpers.h": "libbpf-dev", "/usr/include/libelf.h": "libelf-dev"}
+"""Headers that the build of the eBPF programs includes, with their packages."""
+
 MAKES_LABS = ("ip", "ethtool", "nsenter", "sysctl", "bpftool", "clang")
 """What a lab needs, and the counting of processor time (switches.py)."""
 
@@ -100,8 +106,9 @@ def require(command: str, programs: Sequence[str]) -> None:
     if (os.cpu_count() or 1) < 2:
         raise LabError("needs two cores: one for the generator, one for the server")
     missing = [name for name in (*MAKES_LABS, *programs) if program(name) is None]
+    missing += [header for header in HEADERS if not Path(header).exists()]
     if missing:
-        packages = " ".join(PACKAGES[name] for name in missing)
+        packages = " ".join({**PACKAGES, **HEADERS}[name] for name in missing)
         raise LabError(f"no {', '.join(missing)}; hint: apt-get install {packages}")
 
 
@@ -275,7 +282,7 @@ def compiled(name: str, folder: Path) -> Path:
     """An eBPF program of this folder as an object.
 
     Raises:
-        LabError: It does not compile.
+        LabError: It does not compile; the text is what the compiler said.
     """
     built = folder / f"{name}.o"
     source = Path(__file__).parent / f"{name}.bpf.c"
@@ -283,7 +290,10 @@ def compiled(name: str, folder: Path) -> Path:
     target = {"x86_64": "x86", "aarch64": "arm64"}.get(machine, machine)
     flags = ["-O2", "-g", "-target", "bpf", f"-D__TARGET_ARCH_{target}"]
     include = f"-I/usr/include/{machine}-linux-gnu"
-    run("clang", *flags, include, "-c", str(source), "-o", str(built))
+    command = ["clang", *flags, include, "-c", str(source), "-o", str(built)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"{source.name} does not compile; clang says:\n{done.stderr.strip()}")
     return built
 
 

@@ -1,4 +1,5 @@
-//! Any bytes as a file of RIPE Atlas results, compressed or not: rows or counts, never a panic.
+//! Reads any bytes as a file of RIPE Atlas results, compressed or not: rows or counts, never a
+//! panic.
 
 #![no_main]
 
@@ -14,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
         let columns = chunk.into_columns();
         assert!(columns.len() > 20);
     }
-    // At most 64 elements a record; whatever gave no row was counted.
+    // At most 64 elements a record. A record without rows was counted.
     assert!(rows as u64 <= 64 * reader.records());
     assert!(rows > 0 || reader.records() <= reader.skipped().total());
 });

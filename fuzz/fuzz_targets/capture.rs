@@ -1,4 +1,4 @@
-//! Any bytes as a capture or a dnstap file, compressed or not: rows or counts, never a panic.
+//! Reads any bytes as a capture or a dnstap file, compressed or not: rows or counts, never a panic.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     while let Some(chunk) = reader.next_chunk(64) {
         for row in chunk.exchanges() {
             assert!(!row.outcome.is_empty());
-            // An answer without a time is dnstap's alone: it may lack one of the two.
+            // Only dnstap has answers without a time: it may lack one of the two.
             let packets = matches!(reader, Watched::Packets(_));
             assert!(row.query_ns.is_none() || row.outcome == "answered");
             assert!(row.query_ns.is_some() || row.outcome != "answered" || !packets);

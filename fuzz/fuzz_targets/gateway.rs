@@ -1,7 +1,9 @@
-//! The gateway's core: nothing that comes, in whatever order, makes it panic, what it puts out are whole packets with
-//! right checksums, and clients that are not verified get no more bytes than they sent, but for the SYN/ACK.
+//! The gateway's core: no packets, in whatever order, make it panic. It sends only whole packets
+//! with correct checksums. Except for the SYN/ACK, a client that is not verified gets no more bytes
+//! than it sent.
 //!
-//! The input is a row of steps, each a byte for its kind and what that kind takes from the input.
+//! The input is a series of steps. Each is a byte for its kind, followed by what that kind takes
+//! from the input.
 #![no_main]
 
 use std::net::Ipv4Addr;
@@ -30,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     });
     let port = 1024 + u16::from(port);
     let mut now = Now { boot: Duration::from_secs(9), wall: Duration::from_secs(1_700_000_000) };
-    // What the SYN/ACK said: our first number, and our timestamp.
+    // From the last SYN/ACK: our initial sequence number and our timestamp.
     let (mut first, mut tsval) = (0_u32, 0_u32);
     let mut out = Vec::new();
     while let Some((&kind, after)) = rest.split_first() {
@@ -80,7 +82,8 @@ fuzz_target!(|input: &[u8]| {
                 );
             }
             _ => {
-                // A segment of the one client: its place, its acknowledgement and its flags are the input's.
+                // A segment of the one client. The input gives its place, its acknowledgement and
+                // its flags.
                 let [seq, ack, flags, payload] = take(&mut rest);
                 let (bytes, with_ts) = (some(&mut rest), options & 32 != 0);
                 let mut tcp = TcpHeader::new(port, 53, 1000 + u32::from(seq), 512);
@@ -113,7 +116,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Lets the core hear a client's packet, and checks what it puts out.
+/// Passes a client's packet to the core, and checks what the core sends.
 fn client(core: &mut Core, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Verdict {
     let known = core.flows().count() > 0;
     let verdict = core.on_client(now, packet, out);
@@ -126,7 +129,7 @@ fn client(core: &mut Core, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> V
     verdict
 }
 
-/// A packet that the core has put out is whole and its checksum is right.
+/// Checks that a packet from the core is whole and that its checksum is right.
 fn check(packet: &[u8]) {
     let sliced = SlicedPacket::from_ip(packet).expect("a whole packet");
     let payload = &packet[if packet[0] >> 4 == 4 { 20 } else { 40 }..];
@@ -154,7 +157,7 @@ fn ip(from: Ipv4Addr, to: Ipv4Addr, protocol: IpNumber, payload: &[u8]) -> Vec<u
     [&header.to_bytes()[..], payload].concat()
 }
 
-/// The next bytes, with zeros where there are no more.
+/// Takes the next `N` bytes; zeros stand for missing ones.
 fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
     let length = rest.len().min(N);
@@ -164,7 +167,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     bytes
 }
 
-/// The next bytes, as many as the two before them say.
+/// Takes as many of the next bytes as the two before them say.
 fn some<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let length = usize::from(u16::from_be_bytes(take(rest))).min(rest.len());
     let (start, after) = rest.split_at(length);

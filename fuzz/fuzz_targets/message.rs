@@ -1,4 +1,5 @@
-//! DNS messages: reading never panics, and what was read survives writing and reading.
+//! DNS messages: reading never panics, and writing what was read and reading it again changes
+//! nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,9 @@
-//! The simulator: whatever a plan says, it is refused or it runs, and gives its tables and captures.
+//! The simulator: it refuses a plan, or runs it and gives its tables and captures, whatever the
+//! plan says.
 //!
-//! The input chooses one of the plans in `plans/`, and then edits of it: each takes a value of the plan and
-//! changes it, takes it away, or puts another in its place. So almost all inputs are plans in all but one
-//! or two places, which arbitrary JSON never is.
+//! The input chooses one of the plans in `plans/`, and then edits of it. Each edit takes a value of
+//! the plan and changes it, removes it, or puts another in its place. So almost all inputs are
+//! sound plans except in one or two places; arbitrary JSON never is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,10 +13,10 @@ use serde_json::Value;
 
 const PLANS: [&str; 2] = [include_str!("../plans/dns.json"), include_str!("../plans/kinds.json")];
 
-/// Events of a run: enough for each application to do all that it does.
+/// The events of a run: enough for each application to do all that it can do.
 const EVENTS: u64 = 30_000;
-/// Counts in edits, above what plans give. Time and memory go with them: how many there may be at most is
-/// what the scenario language says.
+/// The highest count that an edit sets; the plans' own counts are lower. Time and memory grow with
+/// counts, and only the scenario language limits them.
 const MOST: u64 = 300;
 
 fuzz_target!(|input: &[u8]| {
@@ -40,7 +41,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Changes the value at a place, counted through the whole plan; `other` is that of another value.
+/// Changes the value at `place`, counted through the whole plan. `other` is the place of another
+/// value.
 fn change(plan: &mut Value, place: usize, other: usize, how: u8, number: u64) {
     let mut pointers = Vec::new();
     collect(plan, &mut String::new(), &mut pointers);
@@ -59,7 +61,7 @@ fn change(plan: &mut Value, place: usize, other: usize, how: u8, number: u64) {
     }
 }
 
-/// All places of a plan but the top, in order.
+/// Collects the pointers to all places of a plan below the top, in order.
 fn collect(value: &Value, pointer: &mut String, pointers: &mut Vec<String>) {
     let length = pointer.len();
     let mut below = |key: &str, value| {
@@ -78,7 +80,7 @@ fn collect(value: &Value, pointer: &mut String, pointers: &mut Vec<String>) {
     }
 }
 
-/// A quantity, as a time or a rate, becomes smaller or larger; a count stays one.
+/// Scales a quantity, such as a time or a rate, down or up. A count stays a count: at most `MOST`.
 fn scale(value: &mut Value, number: u64) {
     let Some(quantity) = value.as_u64() else { return set(value, number) };
     let scaled = (u128::from(quantity) * u128::from(number)) >> 12;
@@ -93,7 +95,7 @@ fn set(value: &mut Value, number: u64) {
     };
 }
 
-/// Takes an entry out.
+/// Removes an entry.
 fn remove(value: &mut Value, which: usize) {
     match value {
         Value::Array(entries) if !entries.is_empty() => drop(entries.remove(which % entries.len())),
@@ -105,7 +107,7 @@ fn remove(value: &mut Value, which: usize) {
     }
 }
 
-/// Puts a copy of an entry behind the others.
+/// Appends a copy of an entry.
 fn repeat(value: &mut Value, which: usize) {
     if let Value::Array(entries) = value
         && !entries.is_empty()

@@ -23,14 +23,14 @@ AVERAGE_PACKET = 1400
 """Bytes of an average packet, which RED's `burst` counts in (the paper's assumption)."""
 
 RING_PACKET = 1406.25
-"""Bytes of a packet in the ring: in the paper 80 packets delay by 90 ms at 10 Mbit/s."""
+"""Bytes of a packet in the ring: in the paper, 80 packets take 90 ms at 10 Mbit/s."""
 
 _PROBABILITY = 0.1
 _MOST = 2**32 - 1
 _MOST_APART = math.ceil(_PROBABILITY * 2**31) - 1
-"""The most bytes between RED's thresholds: beyond, tc(8) computes no probability for each byte."""
+"""The most bytes between RED's thresholds; with more, tc(8) computes no probability per byte."""
 _TC_RATES = (8, 8 * _MOST)
-"""Bits per second that tc(8) takes as RED's bandwidth: 32 bits of bytes, and not none."""
+"""The least and largest RED bandwidth of tc(8) in bits per second: bytes in 32 bits, not zero."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class Sizes:
     fifo: int
 
     def toml(self) -> str:
-        """Both queues as a link's `queue` in a scenario; the FIFO as a comment."""
+        """The link's keys in a scenario: rate, ring, and either queue, the FIFO as a comment."""
+        ring = f"ring = {{ packets = {self.ring} }}\n" if self.ring else ""
         return (
-            f'rate = "{rate_text(self.rate)}"\n'
+            f'rate = "{rate_text(self.rate)}"\n{ring}'
             f'queue = {{ kind = "red", limit = "{bytes_text(self.limit)}", '
             f'min = "{bytes_text(self.min)}", max = "{bytes_text(self.max)}", '
             f'burst = {self.burst}, avpkt = "{bytes_text(AVERAGE_PACKET)}", '
@@ -63,10 +64,10 @@ class Sizes:
     def tc(self, interface: str) -> tuple[str, str]:
         """The commands that put RED, or the FIFO, at an interface (tc-red(8), tc-bfifo(8)).
 
-        RED's bandwidth only says how fast its average falls while the queue is empty. tc takes it
-        up to 34 Gbit/s; of a faster link, the command says that much.
+        RED's bandwidth only determines how fast its average falls while the queue is empty. tc
+        takes it up to 34 Gbit/s; for a faster link, the command has that value.
         """
-        # A whole number: a quantity shows with its own unit, which tc does not know.
+        # A plain number, because a quantity is shown with a unit that tc does not know.
         bandwidth = int(min(max(self.rate, _TC_RATES[0]), _TC_RATES[1]))
         replace = f"tc qdisc replace dev {interface} root"
         return (
@@ -102,7 +103,7 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     if low < AVERAGE_PACKET:
         least = 2 * (ring_bytes + AVERAGE_PACKET) * 8 * 10**12 // rate + 10**9
         remedies = ["a shorter ring"] if ring else []
-        # A delay that no scenario takes is no remedy.
+        # A delay that no scenario accepts would be no remedy.
         at_least = least // 10**9 * 10**9
         longer = f"at least {span_text(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
         remedies.append(longer)

@@ -35,7 +35,7 @@ def test_draws_stay_in_the_distribution_and_the_kernel_takes_them() -> None:
         assert 5 <= scenario.dns[0].workers <= 40
         jitter = scenario.links[1].direction("backward").jitter
         assert jitter is not None
-        # As long as a frame takes, and never ahead of its time.
+        # The jitter is as long as a frame takes, and never larger than the delay.
         frame_us = 1538 * 8 / bottleneck.rate * 1e6
         assert 2 * jitter.deviation / 1e6 == pytest.approx(min(frame_us, 1e3 * delay_ms), abs=2)
         assert get("kernel").refusals(scenario) == []
@@ -71,7 +71,7 @@ def comparison(
 
 
 def test_agreement_is_the_mean_and_most_draws_within_twice() -> None:
-    # 4 % in nine of ten draws and 8 % in one: the mean is 4.4, and all are within 10.
+    # 4 % in nine of ten draws and 8 % in one: the mean is 4.4 %, and all are within 10 %.
     most = [comparison(number, 1e6, 1.04e6) for number in range(9)]
     result = Agreement(1, 10, 3, comparisons=[*most, comparison(9, 1e6, 1.08e6)])
     backlog = next(entry for entry in result.summary() if entry["metric"] == "mean backlog")
@@ -95,7 +95,7 @@ def test_a_spoilt_run_is_left_out() -> None:
 
 
 def test_a_percentile_between_an_attempt_and_its_repetition_is_none() -> None:
-    # 94.6 % and 95.4 % are the same where runs spread by half a point, and not by a tenth.
+    # 94.6 % and 95.4 % are the same if runs spread by half a point, but not if by a tenth.
     wide = [[94.9, 100.0], [95.4, 100.0], [95.9, 100.0]]
     narrow = [[95.3, 100.0], [95.4, 100.0], [95.5, 100.0]]
     assert at_the_jump([94.6, 100.0], wide) == "attempt 1 answers 94.6 % and 95.4 %"
@@ -123,7 +123,7 @@ def test_response_time_at_the_jump_is_told_apart_and_nothing_else_is() -> None:
 def test_chance_is_what_runs_differ_by_themselves() -> None:
     runs = [dict.fromkeys([metric.name for metric in METRICS], value) for value in (90.0, 110.0)]
     found = Comparison(0, "draw", "words", runs[0], runs).chance()
-    # Each is held against the other: 20 points; 20 of 110 and 20 of 90.
+    # Each is compared with the other: 20 points; 20 of 110 and 20 of 90.
     assert found["first-attempt success"] == pytest.approx(20.0)
     assert found["drops"] == pytest.approx((100 * 20 / 110 + 100 * 20 / 90) / 2)
 

@@ -1,6 +1,6 @@
-"""No Python file imports, over whatever detour, a file that imports it.
+"""No Python file imports, directly or indirectly, a file that imports it.
 
-Imports for types and imports inside functions count as well: what two files need of each other
+Imports for types and imports inside functions count as well: what two files need from each other
 belongs in a third.
 """
 
@@ -32,7 +32,7 @@ def imported(path: Path, name: str, known: set[str]) -> Iterator[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 whole = f"{base}.{alias.name}"
-                # The extension is no file, and who imports it needs nothing of the package.
+                # The extension is no file, and importing it needs nothing of the package.
                 if whole in known:
                     yield whole
                 elif base in known and alias.name != "_core":

@@ -1,4 +1,4 @@
-"""Which crate may depend on which, and what the core may not touch."""
+"""Which crate may depend on which, and what the core must not touch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAY_USE: dict[str, set[str]] = {
         "narrows-client",
     },
 }
-# The core depends on a random generator and, where asked to, on serde and schemas of what it reads.
+# The core depends on a random generator and, with features, on serde and schemas of what it reads.
 CORE = ("narrows-units", "narrows-qdisc", "narrows-sim")
 CORE_MAY_USE = {"rand_core", "rand_pcg", "schemars", "serde"}
 PURE = ("sim", "qdisc")
@@ -47,7 +47,7 @@ def packages() -> dict[str, Any]:
 
 
 def used(package: Any) -> set[str]:
-    """What a crate uses, tests and benchmarks apart."""
+    """The crates that a crate uses, except in tests and benchmarks."""
     return {d["name"] for d in package["dependencies"] if d["kind"] != "dev"}
 
 
@@ -57,13 +57,19 @@ def test_every_crate_has_a_rule() -> None:
 
 @pytest.mark.parametrize("name", ["narrows-units", "narrows-qdisc"])
 def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
-    """Their documents are in the package and point at nothing outside; `make package` builds it."""
+    """Their documents and licences are in the package, and point at nothing outside.
+
+    `make package` builds it.
+    """
     command = ["cargo", "package", "--list", "--allow-dirty", "--offline", "--locked", "-p", name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     listed = done.stdout.split()
     assert {"README.md", "Cargo.toml", "src/lib.rs"} <= set(listed)
     folder = ROOT / "crates" / name.removeprefix("narrows-")
+    for licence in ("LICENSE-APACHE", "LICENSE-MIT"):
+        assert licence in listed
+        assert (folder / licence).read_text() == (ROOT / licence).read_text()
     page = (folder / "README.md").read_text()
     for target in re.findall(r"\]\(([^)#]+)", page):
         assert target.startswith("https://") or target in listed
@@ -71,6 +77,8 @@ def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
         if path.endswith(".rs"):
             text = (folder / path).read_text()
             assert "../../" not in text, f"{path} reads what is not in the package"
+            for word in ("scenario", "Python", "docs/"):
+                assert word not in text, f"{path} speaks of what a user of the crate does not have"
     assert packages()[name]["readme"] == "README.md"
 
 

@@ -12,38 +12,38 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
 
-# What each part may import of narrows, itself apart. A part that is not listed fails the test.
+# The parts of narrows that each part may import besides itself. A part that is not listed fails.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    # Tells people how far something is, whatever it is.
+    # Shows people how far something is.
     "progress": set(),
     # Values with their sources, for the language to name.
     "dns_profiles": {"errors"},
-    # The words for what is recorded; others say what it is.
+    # The classes for declaring records; other parts make the declarations.
     "records": set(),
     # Knows no backend: a scenario is read and lowered without running anything.
     "scenario": {"_core", "errors", "dns_profiles", "records"},
-    # Sums of a queue's settings; the language is there to write them.
+    # Computes a queue's settings; the language is there to write them.
     "sizing": {"errors", "scenario"},
-    # A run folder is read without knowing who wrote it: the kinds of traffic that its scenario
-    # names say which tables it has.
+    # Reads a run folder without knowing what wrote it: the kinds of traffic in its scenario say
+    # which tables it has.
     "results": {"errors", "_core", "records", "scenario"},
-    # Readers of what others measured: into the same run folders.
+    # Read what others measured, into the same run folders.
     "atlas": {"_core", "errors", "results"},
     "captures": {"_core", "errors", "results"},
-    # Judges measurements, whoever made them.
+    # Judges measurements from any source.
     "ratio": {"errors", "results", "report"},
     # A kernel's DNS servers are those of the laboratory.
     "backends": {"_core", "errors", "progress", "scenario", "results", "lab"},
-    # Reads run folders only. The language is there to understand the scenario that they hold.
+    # Reads only run folders. The language is there to understand the scenarios in them.
     "report": {"errors", "records", "results", "scenario"},
     # Makes run folders' figures into one table, in many processes.
     "sweeps": {"_core", "errors", "progress", "scenario", "results", "backends"},
     # Asks real servers; writes what a run folder holds.
     "probe": {"_core", "errors", "results"},
-    # Servers and paths to ask; knows nobody who asks.
+    # Servers and paths to ask; does not know who asks.
     "lab": {"_core", "errors"},
-    # Holds the simulator against a kernel.
+    # Compares the simulator with a kernel.
     "agreement": {"_core", "errors", "scenario", "results", "backends", "report"},
     # Reads a machine's queues as the kernel backend does.
     "monitor": {"_core", "errors", "results", "backends"},
@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "machines": {"_core", "errors", "scenario", "results", "backends", "monitor"},
     "reproduce": {
         "errors",
+        "dns_profiles",
         "scenario",
         "results",
         "backends",
@@ -145,7 +146,7 @@ def test_the_rules_have_no_circle() -> None:
 
 @pytest.mark.parametrize("module", ["narrows", "narrows.scenario", "narrows.scenario.traffic"])
 def test_the_language_loads_no_library_for_tables_or_figures(module: str) -> None:
-    """Kinds of traffic say what is made of their tables; whoever makes it loads what it takes."""
+    """Kinds of traffic only declare what is made of their tables, and need no such library."""
     words = f"import sys, {module}; print(*{{'matplotlib', 'polars'}} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -168,7 +169,7 @@ links = [{ name = "wan", between = ["a", "b"], rate = "2 Mbit/s" }]
     ],
 )
 def test_commands_load_what_they_need(arguments: str, heavy: str, tmp_path: Path) -> None:
-    """Nobody waits for libraries that a command has no use for."""
+    """Commands load no library that they do not use."""
     (tmp_path / "small.toml").write_text(SMALL)
     words = (
         "import sys; from narrows.cli import main; code = main(sys.argv[1:]); "

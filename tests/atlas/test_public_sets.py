@@ -1,4 +1,4 @@
-"""Whole public sets of Atlas results: counts that their sources, or other parsers, give."""
+"""Whole public sets of Atlas results, against counts from their sources or other parsers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_a_probe_prints_itself_is_read() -> None:
     exchanges = read_atlas([ATLAS / "software-probe-evtdig.out.txt"]).exchanges
     transports = dict(exchanges["transport"].value_counts().iter_rows())
     assert transports["tls"] == transports["https"] == 1
-    # qt, which leaves the handshake out: 1000.001 of 2000.002 ms.
+    # qt leaves the handshake out: 1000.001 of 2000.002 ms.
     secure = exchanges.filter(pl.col("transport").is_in(["tls", "https"]))
     assert secure["query_ms"].to_list() == [1000.001, 1000.001]
 

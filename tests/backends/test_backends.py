@@ -1,4 +1,4 @@
-"""A backend is chosen by name wherever something is run, and refuses what it cannot honour."""
+"""Everything that runs scenarios takes a backend by name, which refuses what it cannot honour."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from narrows.sweeps.plan import make_plan
 from narrows.sweeps.work import Worker, job_of
 
 ASIDE = "aside"
-"""The name of a backend that these tests have: the simulator, without jitter."""
+"""The name of a backend for these tests: the simulator, without jitter."""
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 
@@ -126,7 +126,7 @@ def test_a_reproduction_is_the_chosen_backends() -> None:
     claim = PAPER.claims[0]
     (cell, *_) = PAPER.cells_of([claim])
     small = replace(cell, set={**cell.set, **PAPER.quick, "duration": "45 s"})
-    # Its links have jitter, which this backend does not do: the refusal shows who was asked.
+    # Its links have jitter, which this backend cannot do, so the refusal shows which was asked.
     with pytest.raises(BackendError, match="the backend aside cannot honour"):
         run_one(PAPER, small, small.set, 1, threading.Event(), backend=ASIDE)
     outcome = reproduce(replace(PAPER, cells=[cell]), claims=[claim], seeds=2, backend=ASIDE)

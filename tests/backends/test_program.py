@@ -1,4 +1,4 @@
-"""A program with parts of its own runs scenarios, and what it may do wrong is said in one line."""
+"""A program with its own parts runs scenarios, and each of its possible faults is one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCENARIO = {
 
 @pytest.fixture(scope="module")
 def example() -> str:
-    """The crate narrows-example, built."""
+    """The program of the crate narrows-example, built."""
     subprocess.run(
         ["cargo", "build", "--locked", "-q", "-p", "narrows-example"], cwd=ROOT, check=True
     )
@@ -59,7 +59,7 @@ def test_a_program_that_changes_nothing_gives_the_same_tables(example: str) -> N
 def test_parts_from_outside_go_into_a_scenario(example: str, tmp_path: Path) -> None:
     backend = f"{example} pi wan.forward 20 20 100 typist a b"
     found = run(Scenario.from_dict(SCENARIO), backend=backend, out=tmp_path / "pi")
-    # Hollot et al.: what integrates brings the queue to its reference.
+    # Hollot et al.: an integrating controller brings the queue to its reference.
     second_half = found.queues.tail(found.queues.height // 2)
     assert second_half["backlog_packets"].mean() == pytest.approx(20, abs=5)
     behind_fifo = run(Scenario.from_dict(SCENARIO), backend=f"{example} typist a b")
@@ -116,7 +116,7 @@ def test_a_program_captures_nothing() -> None:
 
 
 def test_tables_that_are_none_are_refused() -> None:
-    """Those of an application with columns of different lengths."""
+    """An application's columns have different lengths."""
     code = """
 import json, sys
 import narrows._core as core

@@ -13,7 +13,7 @@ import pytest
 BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 sys.path.insert(0, BENCHMARKS)
 try:
-    from gateway import plan, turns, wire
+    from gateway import lab, plan, turns, wire
     from gateway.beds import Arm
     from gateway.kept_connections import at_equal_waits, interval
     from gateway.servers import zone_text
@@ -93,6 +93,32 @@ def test_the_papers_rates_are_for_its_four_curves() -> None:
     }
     assert (paper.rounds, paper.seconds) == (20, 10.0)
     assert not any(arm.load == "udp" for arm in parts["saturation"].arms)
+
+
+def test_a_missing_header_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(lab.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(lab, "program", lambda name: Path("/bin") / name)
+    monkeypatch.setattr(lab, "HEADERS", {"/nowhere/bpf_helpers.h": "libbpf-dev"})
+    with pytest.raises(lab.LabError) as found:
+        lab.require("make bench-gateway", ["named"])
+    assert str(found.value) == "no /nowhere/bpf_helpers.h; hint: apt-get install libbpf-dev"
+
+
+def test_what_the_compiler_says_is_shown_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clang = tmp_path / "clang"
+    clang.write_text("#!/bin/sh\necho 'x.c:1: no such header' >&2\necho '1 error.' >&2\nexit 1\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(lab.LabError) as found:
+        lab.compiled("switches", tmp_path)
+    assert str(found.value).splitlines() == [
+        "switches.bpf.c does not compile; clang says:",
+        "x.c:1: no such header",
+        "1 error.",
+    ]
 
 
 def test_a_query_is_as_rfc_1035_has_it() -> None:

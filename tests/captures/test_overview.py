@@ -1,4 +1,4 @@
-"""What a capture shows at a glance, of exchanges whose figures are known."""
+"""The overview of a capture, from exchanges whose figures are known."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_real_capture_of_truncated_answers(
 def test_a_tcp_query_follows_a_truncated_answer_of_the_same_client_name_and_type() -> None:
     tcp = row("tcp", 101.0, qname="BIG.example.")
     assert overview_of(cut(100.0), tcp) == 1
-    # Sent before the truncated answer came, or long after it, or for something else.
+    # These were sent before the truncated answer came, or long after it, or for something else.
     for other in (
         row("tcp", 100.005),
         row("tcp", 110.0),
@@ -67,7 +67,7 @@ def test_a_tcp_query_follows_a_truncated_answer_of_the_same_client_name_and_type
         tcp | {"qtype": "A"},
     ):
         assert overview_of(cut(100.0), other) == 0
-    # The connection stood before, and its query came after.
+    # The connection was opened before, and its query came after.
     early = row("tcp", 99.0, connect_ms=20.0, query_ms=10.0, total_ms=2010.0)
     assert overview_of(cut(100.0), early) == 1
 
@@ -109,7 +109,7 @@ def test_there_is_no_line_about_nothing() -> None:
 
 
 def test_the_length_is_the_captures_and_not_the_readings() -> None:
-    """The first query stands at 01:42:07.849 in tshark, and the last packet 1.01 s later."""
+    """In tshark, the first query is at 01:42:07.849, and the last packet 1.01 s later."""
     measurement = read_captures([DATA / "unbound-big.pcapng"])
     assert measurement.document()["end_s"] == pytest.approx(1.0, abs=0.05)
     assert measurement.wall["reading_s"] > 0.0

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-# Where tshark sees no DNS either: empty UDP payloads, and a PPP protocol that is none.
+# Files in which tshark sees no DNS either: empty UDP payloads, and an invalid PPP protocol.
 REFUSED = {
     "tcpdump-dns-zlip-1.pcap": "no DNS message",
     "tcpdump-dns-zlip-2.pcap": "no DNS message",
@@ -27,7 +27,7 @@ REFUSED = {
     "tcpdump-ppp_ip_udp_dns.pcap": "neither UDP nor TCP over IP",
 }
 
-# Where tshark cannot judge, and why.
+# Files that tshark cannot judge, and why.
 NOT_FOR_TSHARK = {
     "dnscap-dnso1tcp-midmiss.pcap": "it does not find its way back into the framing",
     "dnscap-do1t-nosyn-1nolen.pcap": "it takes a message without its length for two of TCP's",

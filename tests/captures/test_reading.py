@@ -1,4 +1,4 @@
-"""Captures of known servers: what was written how, and what the rows say."""
+"""Captures of known servers: how they wrote replies, and what the rows say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(*names: str) -> Measurement:
 
 
 def replies(name: str) -> list[tuple[str, list[int]]]:
-    """How each reply over TCP came."""
+    """How each reply over TCP was cut into segments."""
     rows = read(name).exchanges.filter(transport="tcp")
     return [(row[0], row[1]) for row in rows.select("prefix", "segment_bytes").iter_rows()]
 
@@ -94,7 +94,7 @@ def test_a_capture_near_the_server_is_told_and_warned_of(tmp_path: Path) -> None
     while at < len(near):
         fraction, kept = (int.from_bytes(near[at + p : at + p + 4], "little") for p in (4, 8))
         if near[at + 16 + 20 : at + 16 + 22] == b"\0\x35":
-            # The server sends 40 ms before the client sees it; so does its clock, by seconds.
+            # The server sends 40 ms before the client sees it, perhaps in the second before.
             moved = int.from_bytes(near[at : at + 4], "little") * 10**9 + fraction - 40_000_000
             near[at : at + 4] = (moved // 10**9).to_bytes(4, "little")
             near[at + 4 : at + 8] = (moved % 10**9).to_bytes(4, "little")
@@ -129,7 +129,7 @@ def test_a_capture_cut_in_the_middle_keeps_what_was_read(tmp_path: Path) -> None
 
 
 def snapped(name: str, length: int, folder: Path) -> Path:
-    """A capture in the format pcap as it is with a snap length."""
+    """A pcap file as it would be with a snap length."""
     data = (DATA / name).read_bytes()
     cut, at = bytearray(data[:24]), 24
     while at < len(data):
@@ -198,7 +198,7 @@ def test_a_header_that_the_capture_cut_off_is_known_as_far_as_it_goes(tmp_path: 
 
 
 def fragments(message: bytes, cut: int) -> bytes:
-    """A capture of a datagram in two fragments, each cut to so many bytes (RFC 791, 768)."""
+    """A capture of a datagram in two fragments, each cut to `cut` bytes (RFC 791, 768)."""
     datagram = struct.pack("!4H", 4000, 53, 8 + len(message), 0) + message
     capture = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
     for at, more in ((0, 0x2000), (64, 0)):

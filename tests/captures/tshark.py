@@ -1,4 +1,4 @@
-"""What tshark sees in a capture, to be held against what narrows sees."""
+"""What tshark sees in a capture, to be compared with what narrows sees."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Seen:
     tcp_messages: Counter[str]
     """Queries ("0") and replies ("1") over TCP."""
     handshakes_ms: list[float]
-    """From SYN to ACK, in order of size: each connection whose SYN was sent once.
+    """Times from SYN to ACK, in order of size, of connections whose SYN was sent once.
 
-    Where it was sent again, tshark 4.0 counts from the last SYN, other versions give no time,
-    and narrows counts from the first.
+    If a SYN was sent again, tshark 4.0 counts from the last SYN, other versions give no time, and
+    narrows counts from the first SYN.
     """
     retransmissions: int
-    """Data segments sent again."""
+    """Retransmitted data segments."""
 
 
 def look(file: Path) -> Seen:
@@ -82,7 +82,7 @@ def _is_syn(row: dict[str, str]) -> bool:
 
 
 def agrees(measurement: Measurement, seen: Seen) -> None:
-    """Asserts that narrows has seen the same."""
+    """Asserts that narrows and tshark have seen the same."""
     exchanges, connections = measurement.exchanges, measurement.connections
     udp = exchanges.filter(transport="udp", outcome="answered")["query_ms"].sort().to_list()
     assert udp == pytest.approx(seen.udp_times_ms, abs=2e-3)

@@ -1,4 +1,4 @@
-"""The command line as users meet it: a process of its own."""
+"""The command line as users see it: in a separate process."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ links = { links = ["bottleneck.forward"], rate = 2 }
 
 @pytest.fixture
 def narrows(tmp_path: Path) -> Narrows:
-    """Runs `narrows ARGUMENTS` in an empty folder; never a terminal."""
+    """Runs `narrows ARGUMENTS` in an empty folder, without a terminal."""
 
     def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

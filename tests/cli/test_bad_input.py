@@ -1,4 +1,4 @@
-"""Bad input: one line on stderr that names the thing and the mend, exit code 2, no traceback."""
+"""Bad input: one line on stderr that names the thing and the remedy, exit code 2, no traceback."""
 
 import os
 import subprocess
@@ -126,7 +126,7 @@ def test_an_empty_file_lacks_several_keys(narrows: Narrows, tmp_path: Path) -> N
 
 
 def test_a_folder_that_cannot_be_written(narrows: Narrows, small: Path) -> None:
-    # A file in the folder's place refuses root too, which a mode does not.
+    # A file in the folder's place stops root too, while a file mode would not.
     (small.parent / "taken").write_text("mine", encoding="utf-8")
     for arguments in (
         ("run", str(small), "--out", "taken/run"),

@@ -35,7 +35,7 @@ def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
 
 
 def test_the_default_backend_is_the_one_of_the_library() -> None:
-    # Options name it without loading what runs scenarios.
+    # Options name the default without loading the backends.
     assert DEFAULT_BACKEND == backends.DEFAULT
 
 
@@ -45,7 +45,7 @@ def test_version(narrows: Narrows) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_can_be_had(narrows: Narrows, shell: str) -> None:
-    # Typer would look which shell the test was started from.
+    # Typer would look for the shell from which the test was started.
     done = narrows("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0
     assert f"complete_{shell}" in done.stdout
@@ -94,12 +94,12 @@ def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
         'links[0].dealy: is no known key; hint: did you mean "delay"?',
         'dns[0].wrkers: is no known key; hint: did you mean "workers"?',
         'traffic[0].kind: "blk" is not known here; hint: did you mean "bulk"?',
-        # As it was written on the command line.
+        # The key is named as it was written on the command line.
         'queue.limt: is no known key; hint: did you mean "limit"?',
         "monitor.rte: is no known key",
     ):
         assert any(words in line for line in told), words
-    # What is missing because it was mistyped is no error of its own.
+    # A key that is missing because it was mistyped is not a separate error.
     assert len(told) == 5
 
 

@@ -30,7 +30,7 @@ def test_each_has_a_line_of_its_own(narrows: Narrows) -> None:
 
 
 def test_a_copy_is_valid_where_it_lands(tmp_path: Path) -> None:
-    # A copy has no neighbours but those that it came with: traces are among them.
+    # A copy only has the files that came with it, such as traces.
     for each in examples():
         scenario, *_ = copy_example(each.name, tmp_path / each.name)
         Scenario.load(scenario)

@@ -1,7 +1,7 @@
 """Bad input of `probe` and `import`, each through the command line.
 
-A file or a server of which nothing can be used is one line and exit code 2, without a traceback;
-where something is left, the run is there and the rest is counted. No input takes a gigabyte.
+If nothing of a file or server can be used, there is one line and exit code 2, without a traceback.
+If something can be used, there is a run, and the rest is counted. No input takes a gigabyte.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEEP = b'{"type":"dns","result":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"
 
 
 class Done(NamedTuple):
-    """What a process left."""
+    """The results of a process."""
 
     code: int
     out: str
@@ -52,7 +52,7 @@ class Done(NamedTuple):
 
 
 def narrows(folder: Path, *words: str, before: tuple[str, ...] = ()) -> Done:
-    """Runs `narrows WORDS` in a folder, behind the words of another command."""
+    """Runs `narrows WORDS` in a folder, after the words of another command."""
     command = [*before, sys.executable, "-m", "narrows.cli", *words]
     with (folder / "out").open("w+b") as out, (folder / "err").open("w+b") as err:
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
@@ -152,7 +152,7 @@ def test_a_name_that_does_not_resolve(tmp_path: Path) -> None:
 
 
 def without_network() -> tuple[str, ...]:
-    """A command before others that leaves them no network at all."""
+    """A command that runs another one without any network."""
     rights = () if os.geteuid() == 0 else ("--map-root-user",)
     words = ("unshare", *rights, "--net", "--")
     if not shutil.which("unshare") or subprocess.run([*words, "true"], check=False).returncode:
@@ -163,7 +163,7 @@ def without_network() -> tuple[str, ...]:
 def test_a_server_that_cannot_be_reached(tmp_path: Path) -> None:
     words = ("probe", "192.0.2.1", "--count", "1", "--out", "run")
     done = narrows(tmp_path, *words, before=without_network())
-    # The measurement was made, and says so; exit code 1 is that nobody answered.
+    # The measurement was made and is reported; exit code 1 means that nobody answered.
     assert done.code == 1
     assert "unreachable" in done.out
     line = refused(tmp_path, "probe", "elsewhere.example", before=without_network())
@@ -204,7 +204,7 @@ def test_a_port_in_use() -> None:
 
 
 def when_read(pipe: Path, process: subprocess.Popen[bytes]) -> BinaryIO:
-    """The writing end of a pipe, as soon as a process has opened the other one."""
+    """The writing end of a pipe, as soon as a process has opened the reading end."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""`narrows size`: what it prints is a queue of the language, and the paper's."""
+"""`narrows size`: it prints a queue of the language, and gives the paper's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tomllib
 
 import pytest
 
-from narrows import Scenario
+from narrows import Scenario, run
 from narrows.scenario.amounts import DataRate, Duration
 from narrows.sizing import size
 
@@ -32,12 +32,32 @@ def test_the_papers_link(narrows: Narrows) -> None:
     )
 
 
+_RATE, _QUEUE = 'rate = "2 Mbit/s"\n', 'queue = { kind = "bfifo", limit = "30000 B" }\n'
+
+
+def _pasted(printed: str) -> Scenario:
+    """The small scenario with what `size` prints instead of its link's rate and queue."""
+    return Scenario.parse(SMALL.replace(_RATE, "").replace(_QUEUE, printed))
+
+
 def test_what_it_prints_goes_into_a_scenario(narrows: Narrows) -> None:
     printed = json.loads(narrows("size", *PAPER, "--json").stdout)["toml"]
-    queue = tomllib.loads(printed)["queue"]
-    text = SMALL.replace('{ kind = "bfifo", limit = "30000 B" }', printed.splitlines()[1][8:])
-    resolved = Scenario.parse(text).model_dump(mode="json")["links"][0]["queue"]
-    assert {key: resolved[key] for key in queue} == queue
+    given = tomllib.loads(printed)
+    assert given["ring"] == {"packets": 80}
+    (link,) = _pasted(printed).written()["links"]
+    assert {key: link[key] for key in given} == given
+    assert "ring" not in size(DataRate("10mbit"), Duration("300ms")).toml()
+
+
+@pytest.mark.parametrize("ring", [0, 80])
+def test_a_full_fifo_and_ring_delay_by_the_targeted_time(ring: int) -> None:
+    printed = size(DataRate("10mbit"), Duration("300ms"), ring).toml()
+    red = next(line for line in printed.splitlines() if line.startswith("queue"))
+    fifo = printed.replace(red, "").replace("# queue", "queue")
+    full = {"traffic.background.connections": 40, "dns.start": "5 s", "dns.queries": 20}
+    found = run(_pasted(fifo), set={**full, "duration": "15 s"})
+    # The targeted 300 ms, and the link's 10 ms each way.
+    assert found.summary["dns"]["response_median_ms"] == pytest.approx(320, rel=0.05)
 
 
 TC = shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin")
@@ -76,7 +96,7 @@ def test_tc_accepts_what_it_prints(rate: str, delay: str, ring: int, bits: int |
             timeout=30,
             check=False,
         )
-        # A kernel without RED answers last, when tc has understood every word.
+        # A kernel without RED refuses only after tc has understood every word.
         unknown = "Error: Specified qdisc kind is unknown.\n"
         understood = " red " in command and done.stderr.endswith(unknown)
         assert done.returncode == 0 or understood, (command, done.stderr)

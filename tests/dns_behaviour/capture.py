@@ -28,7 +28,7 @@ from .wire import Wire
 
 FOLDER = Path(__file__).parent / "captures"
 DELAY = 0.05
-"""One way: long beside what the machine does to the times."""
+"""The delay in one direction, in seconds: long compared with the machine's effect on times."""
 ROUND_TRIP = 2 * DELAY
 ADDRESS, ADDRESS6 = "192.0.2.53", "2001:db8::53"
 UDP_BYTES = 4096
@@ -41,13 +41,13 @@ ECN = {1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a client is told to do."""
+    """What a client is asked to do in a capture."""
 
     name: str
     words: tuple[str, ...]
     """The command line; `@` stands for the server's address."""
     before: tuple[str, ...] = ()
-    """What it does before the capture: for a Fast Open cookie."""
+    """What it does before the capture, to get a Fast Open cookie."""
     servers: tuple[str, ...] = tuple(server.name for server in SERVERS)
     what: str = ""
     ecn: bool = False
@@ -212,7 +212,7 @@ EXCHANGES = (
 
 @contextlib.contextmanager
 def captured(space: Namespace, link: str, path: Path) -> Iterator[None]:
-    """Writes what passes the link to a pcapng file; it is listening when the block begins."""
+    """Writes the link's packets to a pcapng file; capturing has started when the block begins."""
     words = ["dumpcap", "-q", "-i", link, "-w", str(path), "-s", "0", "-f", "ip"]
     process = subprocess.Popen(space.command(*words), stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -276,18 +276,18 @@ def read(path: Path) -> list[Packet]:
 
 
 def duration(path: Path) -> float:
-    """From the first packet to the last."""
+    """Seconds from the first packet to the last."""
     packets = read(path)
     return packets[-1].at - packets[0].at
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether a capture is of TLS, with HTTP or without, or of QUIC."""
+    """Whether a capture has TLS, with HTTP or without, or QUIC."""
     return any(name in path.stem for name in ("-tls", "-https", "-quic"))
 
 
 def exchanges_of(server: RealServer, names: Sequence[str] = ()) -> list[Exchange]:
-    """What is captured of a server; of these names alone if there are any."""
+    """The exchanges to capture with a server; only those with these names, if any are given."""
     return [
         exchange
         for exchange in EXCHANGES
@@ -305,17 +305,17 @@ def run(
     times: int = 1,
     enough: Callable[[str, Path], bool] = lambda name, path: False,
 ) -> dict[str, Path]:
-    """Captures exchanges with a server, at the client; gives the files by the exchange's name.
+    """Captures exchanges with a server, at the client; returns the files by the exchange's name.
 
-    It captures each exchange so many times, or until a capture is `enough`, which is then kept.
-    If none is, it keeps the shortest: other work on the machine only makes them longer.
+    It captures each exchange several times, or until a capture is `enough`, which is then kept. If
+    none is, it keeps the shortest, because other work on the machine only makes captures longer.
     """
     made = {}
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(network([ADDRESS, ADDRESS6], offload=False, wired=True))
         for space in (net.client, net.server):
             space.settings(KERNEL)
-        # Servers may take Fast Open; the default is clients alone.
+        # Lets servers accept Fast Open; by default only clients use it.
         net.server.settings({"net/ipv4/tcp_fastopen": "3"})
         wire = Wire(net, lambda packet, frame: [frame], delay)
         stack.callback(wire.close)
@@ -359,7 +359,7 @@ def run(
 
 
 def kind_of_server(exchange: Exchange) -> tuple[bool, bool]:
-    """What the server has to be started with."""
+    """The options with which the server has to be started."""
     return exchange.long_chain, exchange.over_quic
 
 
@@ -372,7 +372,7 @@ def place(words: Sequence[str]) -> list[str]:
 
 
 def table(server: RealServer, exchange: Exchange, path: Path) -> str:
-    """The packets of a capture as JSON, one a line."""
+    """The packets of a capture as JSON, one per line."""
     head = {
         "server": server.name,
         "version": server.version(),

@@ -1,4 +1,4 @@
-"""What our server and the line do to a client, one address a client and case."""
+"""What our server and the line do to a client; each client and case has an address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Case:
     addresses of both families, where the client is a C library; warm: ten that are answered, then
     one that is dropped."""
     fragments: str = "whole"
-    """Of UDP replies: whole, cut (at 800 bytes), or lost (all but the first)."""
+    """Fragments of UDP replies: whole, cut (at 800 bytes), or lost (all but the first)."""
     watch: float = 20.0
     """Seconds for which the client is watched."""
 
@@ -60,8 +60,8 @@ def zone(case: Case) -> str:
 
 
 MTU = 800
-"""Where replies are cut."""
+"""The size at which replies are cut into fragments."""
 LONG = 1150
 """Bytes of a reply that is cut: below what every client offers, above that MTU."""
 LATE = 0.5
-"""Seconds that the server takes for each query over TCP where several are asked together."""
+"""Seconds that the server takes for each query over TCP if several are asked together."""

@@ -1,4 +1,4 @@
-"""How each client is run: unmodified, with its defaults, told only where our server is."""
+"""How each client is run: unmodified, with its defaults, and configured only for our server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ask:
     asked: float
     """Seconds since the first packet."""
     answered: float | None
-    """None: it was not told anything while it was watched."""
+    """When the user was told a result; None: never while it was watched."""
     outcome: str
 
 
@@ -49,17 +49,17 @@ class Client:
 
     name: str
     version: Callable[[], str | None]
-    """None where it is not installed."""
+    """Returns its version, or None if it is not installed."""
     daemon: Callable[[Path, str, dict[str, Case]], list[str]] | None = None
     """Writes its configuration and gives its command line; `places` are our server's addresses."""
     run: Callable[[Namespace, Path, str, Case, list[str], float], list[Ask]] | None = None
-    """For what is no daemon: asks for names, and gives up after that many seconds."""
+    """If it is no daemon: asks for names, and gives up after that many seconds."""
     prepare: Callable[[], object] = lambda: None
     """What it needs once."""
 
 
 def names(case: Case) -> list[str]:
-    """What is asked for."""
+    """The names that are asked for."""
     if case.asks == "warm":
         return [f"q{i}.{zone(case)}" for i in range(1, 11)] + [f"drop.{zone(case)}"]
     count = {"sequence": 5, "together": 10}.get(case.asks, 1)
@@ -67,7 +67,7 @@ def names(case: Case) -> list[str]:
 
 
 def said(words: Sequence[str], pattern: str) -> str | None:
-    """The version in what a program says of itself; None where it is not there."""
+    """The version in a program's output; None if the program is not there."""
     if not shutil.which(words[0]):
         return None
     done = subprocess.run(words, capture_output=True, text=True, timeout=20)
@@ -76,7 +76,7 @@ def said(words: Sequence[str], pattern: str) -> str | None:
 
 
 def installed(words: Sequence[str], pattern: str = r"(\d+(?:\.\d+)+)") -> Callable[[], str | None]:
-    """Asks it when needed."""
+    """A function that asks a program for its version when that is needed."""
     return functools.cache(lambda: said(words, pattern))
 
 
@@ -142,14 +142,14 @@ def dnsmasq(folder: Path, listen: str, places: dict[str, Case]) -> list[str]:
 
 
 def with_files(binds: dict[Path, str], words: list[str]) -> list[str]:
-    """A command line in which our files stand in the place of the machine's."""
+    """A command line that sees our files instead of the machine's."""
     mounts = " && ".join(f"mount --bind '{ours}' '{theirs}'" for ours, theirs in binds.items())
     return ["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", *words]
 
 
 @functools.cache
 def compiled(compiler: str) -> Path:
-    """lookup.c, for the C library that the compiler stands for."""
+    """lookup.c, compiled for the C library of a compiler."""
     folder = Path(tempfile.mkdtemp(prefix="nrw-dns-"))
     program, source = folder / "lookup", Path(__file__).parent / "lookup.c"
     words = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", str(program)]
@@ -250,7 +250,7 @@ def resolved(
 
 
 def varlink(path: Path, name: str, wait: float) -> str | None:
-    """One name of systemd-resolved, IPv4 alone."""
+    """Asks systemd-resolved for one name, IPv4 only."""
     call = {
         "method": "io.systemd.Resolve.ResolveHostname",
         "parameters": {"name": name, "family": 2, "flags": 0},
@@ -278,7 +278,7 @@ def varlink(path: Path, name: str, wait: float) -> str | None:
 
 
 def front_end(space: Namespace, listen: str, name: str, wait: float) -> str | None:
-    """One name of a daemon: over UDP, and over TCP if the reply was cut."""
+    """Asks a daemon for one name: over UDP, and over TCP if the reply was truncated."""
     query = dns.message.make_query(name, "A", use_edns=0, payload=4096).to_wire()
     with space.inside():
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -367,7 +367,7 @@ def resolved_version() -> str | None:
 
 
 def musl_version() -> str | None:
-    """The version that musl's loader says."""
+    """The version that musl's loader reports."""
     if not shutil.which("musl-gcc"):
         return None
     loader = next(Path("/lib").glob("ld-musl-*.so.1"), None)

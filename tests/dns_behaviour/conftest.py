@@ -19,8 +19,9 @@ from .lab import Trial
 INSTALL = "install it with: sh tools/install_test_tools.sh"
 TOOLS = ("ip", "ethtool", "nsenter", "unshare", "cc")
 WATCH = 17.0
-"""Seconds for which each client is watched in the tests; all at once. It is longer than any of them
-waits for UDP, systemd-resolved apart: that takes `show --watch 40`, and 130 until it gives up."""
+"""Seconds for which the clients are watched in the tests, all at once. This is longer than any of
+them waits for UDP, except systemd-resolved: that needs `show --watch 40`, and 130 s until it gives
+up."""
 
 Trials = dict[tuple[str, str], Trial]
 
@@ -42,7 +43,7 @@ def ran(folder: Path) -> Trials:
 
 
 def same_release(profile: str, installed: str) -> bool:
-    """Whether a profile is of the program that is here; fixes within a release change no behaviour.
+    """Whether a profile fits the installed program; fixes within a release change no behaviour.
 
     Examples:
         >>> same_release("9.18.49 (Debian 12)", "9.18.55"), same_release("4.6.1", "4.8.0")
@@ -56,7 +57,7 @@ def same_release(profile: str, installed: str) -> bool:
 
 
 def skip_other_release(name: str, profile: str, installed: str) -> None:
-    """A profile says nothing of another release."""
+    """Skips a test if the installed release is not that of the profile."""
     if not same_release(profile, installed):
         pytest.skip(f"the profile is of {name} {profile}, and here is {installed}")
 

@@ -20,7 +20,7 @@ SERVER, SERVER6 = "192.0.2.53", "2001:db8::53"
 PLACES = "10.53.0.0/16"
 STAGGER = 0.04
 """Seconds between the starts of two trials, so that they do not wait for each other."""
-# What every Linux has unless told otherwise; see Documentation/networking/ip-sysctl.rst.
+# The defaults of every Linux; see Documentation/networking/ip-sysctl.rst.
 KERNEL = {
     "net/ipv4/tcp_syn_retries": "6",
     "net/ipv4/tcp_rto_max_ms": "120000",
@@ -40,11 +40,11 @@ class Trial:
     case: Case
     asks: list[Ask]
     packets: list[Packet]
-    """Between the client and our server; times are seconds since the first of them."""
+    """The packets between client and server; times are seconds since the first packet."""
 
 
 def rule_for(places: dict[str, Case]) -> object:
-    """What the line does."""
+    """The rule of the line, which decides what becomes of frames."""
 
     def rule(packet: Packet, frame: bytes) -> list[bytes]:
         case = places.get(packet.server)

@@ -1,6 +1,6 @@
 /* Looks names up with getaddrinfo(), IPv4 alone unless it is told "both", as a program would: one
- * after the other, or with "together" in a thread each. Says for each name: name, return code, and the
- * monotonic clock's seconds when asked and when answered. */
+ * after the other, or with "together" in a thread each. Says for each name: name, return code, and
+ * the monotonic clock's seconds when asked and when answered. */
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 """Measures the sizes of queries and replies of the zones in real_zones.py.
 
-NSD adds the zone's servers and their addresses to its replies, as BIND does when it is asked to
-(`minimal-responses no`). Knot adds nothing: its profiles are those whose names end in `-minimal`.
+NSD adds the zone's servers and their addresses to its replies, as BIND does if configured to
+(`minimal-responses no`). Knot adds nothing; its profiles have names that end in `-minimal`.
 
     # .venv/bin/python -m tests.dns_behaviour.measure_sizes
 
-writes python/narrows/dns_profiles/sizes/ again.
+This command writes python/narrows/dns_profiles/sizes/ again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EDNS = 1232
 OPT_BYTES = 11
 """What an OPT record without options adds to a query (RFC 6891, 6.1.2)."""
 
-# What is asked for, and how often. The kinds and the weights are a choice.
+# What is asked for, and how often. The kinds and the weights are our choice.
 ORGANISATION = (
     ("address", "www.", "A", 48.0),
     ("address6", "www.", "AAAA", 20.0),
@@ -84,7 +84,7 @@ def sized(space: Namespace, zone: Zone) -> list[dict[str, object]]:
 
 
 def asked(space: Namespace, query: bytes) -> dict[str, object]:
-    """What comes over TCP and over UDP."""
+    """The sizes of the replies over TCP and over UDP."""
     with space.inside():
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with udp, connected(space) as tcp:
@@ -106,7 +106,7 @@ def measured(folder: Path) -> dict[str, tuple[Zone, RealServer, list[dict[str, o
     files = write(folder / "zones")
     by_name = {server.name: server for server in SERVERS}
     organisations = [kind for kind in ZONES if kind != "root"]
-    # The root and what lies below it stand on servers of their own, as everywhere.
+    # The root and the zones below it are on separate servers, as usual.
     places = (("nsd", organisations, ""), ("nsd", ["root", "unsigned"], ""))
     places += (("knot", organisations, "-minimal"),)
     found: dict[str, tuple[Zone, RealServer, list[dict[str, object]]]] = {}
@@ -147,7 +147,7 @@ def toml(zone: Zone, server: RealServer, choices: list[dict[str, object]]) -> st
 
 
 def literal(value: object) -> str:
-    """As TOML has it."""
+    """A value as TOML text."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {literal(item)}' for key, item in value.items())} }}"
     return json.dumps(value)

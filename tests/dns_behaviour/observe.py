@@ -43,7 +43,7 @@ def line(packet: Packet) -> str:
 
 
 def udp_queries(trial: Trial) -> list[Packet]:
-    """What the client sent over UDP."""
+    """The client's queries over UDP."""
     return [p for p in trial.packets if p.from_client and p.protocol == UDP and p.payload]
 
 
@@ -67,7 +67,7 @@ def told(trial: Trial) -> float | None:
 
 
 def extra_bytes(packet: Packet) -> int:
-    """What a query has beside header and question."""
+    """Bytes of a query besides header and question."""
     query = message(packet)
     assert query is not None
     question = len(query.question[0].name.to_wire()) + 4
@@ -75,14 +75,14 @@ def extra_bytes(packet: Packet) -> int:
 
 
 def question_type(packet: Packet) -> str:
-    """What kind of records a query asks for."""
+    """The type of records that a query asks for."""
     query = message(packet)
     assert query is not None
     return dns.rdatatype.to_text(query.question[0].rdtype)
 
 
 def longest_round_trip(trial: Trial) -> float:
-    """From a query over UDP to its reply, at the line; so without what lies before it."""
+    """The longest time from a query over UDP to its reply, as seen at the line."""
     sent: dict[int, float] = {}
     longest = 0.0
     for packet in trial.packets:
@@ -101,7 +101,7 @@ def host(packet: Packet) -> str:
 
 
 def unreachable(trial: Trial, timeout: float) -> str:
-    """What "port unreachable" does; `timeout` is how long the client waits where nothing comes."""
+    """The effect of "port unreachable"; `timeout` is how long the client waits if nothing comes."""
     queries, end = udp_queries(trial), told(trial)
     if len(queries) > 1 and queries[1].at < timeout / 2:
         return "next"
@@ -109,7 +109,7 @@ def unreachable(trial: Trial, timeout: float) -> str:
 
 
 def format_error(trial: Trial) -> str:
-    """What FORMERR does."""
+    """The effect of FORMERR."""
     queries = [message(p) for p in udp_queries(trial)]
     if all(query is not None and query.edns < 0 for query in queries):
         return "never"
@@ -127,7 +127,7 @@ def retries(trial: Trial) -> str:
 
 
 def connect_timeout(trial: Trial) -> float | None:
-    """From the first SYN to the next connection's, or until the user is told."""
+    """Seconds from the first SYN to that of the next connection, or until the user is told."""
     made = connections(trial)
     if not made:
         return None
@@ -138,7 +138,7 @@ def connect_timeout(trial: Trial) -> float | None:
 
 
 def answer_timeout(trial: Trial, watch: float) -> float | None:
-    """From the first query over TCP to the next, to the FIN, or until the user is told."""
+    """Seconds from the first query over TCP to the next, to the FIN, or until the user is told."""
     queries = tcp_queries(trial)
     if not queries:
         return None
@@ -157,7 +157,7 @@ def reused(trial: Trial) -> bool:
 
 
 def idle_timeout(trial: Trial) -> float | None:
-    """From the last reply on the first connection to the client's FIN."""
+    """Seconds from the last reply on the first connection to the client's FIN."""
     made = connections(trial)
     if not made:
         return None
@@ -178,7 +178,7 @@ def pipelined(trial: Trial) -> bool:
 
 
 def one_segment(trial: Trial) -> bool:
-    """Whether length and query stand in one segment."""
+    """Whether length and query are in one segment."""
     return all(len(p.payload) >= 2 + int.from_bytes(p.payload[:2]) > 2 for p in tcp_queries(trial))
 
 

@@ -1,4 +1,4 @@
-"""IPv4 packets as they stood on the line, and the line of a table that each becomes.
+"""IPv4 packets as seen on the line.
 
 RFC 791 for IPv4 and its fragments, RFC 9293 for TCP, RFC 7413 for the Fast Open option.
 """
@@ -18,22 +18,22 @@ FAST_OPEN = 34
 
 @dataclass(frozen=True)
 class Packet:
-    """An IPv4 packet, and when it came by."""
+    """An IPv4 packet, and when it passed."""
 
     at: float
-    """Seconds."""
+    """When it passed, in seconds."""
     from_client: bool
     protocol: int
     source: str
     destination: str
     length: int
-    """Of the IP packet, its header included."""
+    """Bytes of the IP packet, including its header."""
     ecn: int
     """The two ECN bits of the IP header (RFC 3168, 5)."""
     offset: int
-    """Where a fragment stands in its datagram; 0 for the first and for a whole one."""
+    """The offset of a fragment in its datagram; 0 for the first and for a whole datagram."""
     more: bool
-    """More fragments follow."""
+    """Whether more fragments follow."""
     do_not_fragment: bool
     source_port: int = 0
     destination_port: int = 0
@@ -62,7 +62,7 @@ class Packet:
         return next((value for number, value in self.options if number == kind), None)
 
     def letters(self) -> str:
-        """The flags as tcpdump writes them; `udp` and `fragment` for what has none."""
+        """The flags as tcpdump writes them; `udp` or `fragment` for packets without flags."""
         if self.offset:
             return "fragment"
         if self.protocol == TCP:
@@ -128,7 +128,7 @@ def tcp_options(rest: bytes) -> list[tuple[int, bytes]]:
 def read_pcapng(path: Path) -> list[tuple[float, bytes]]:
     """Time in seconds and bytes of each frame of a capture of one interface, little-endian.
 
-    This reads what dumpcap writes here (draft-ietf-opsawg-pcapng), and no more.
+    This reads only what dumpcap writes here (draft-ietf-opsawg-pcapng).
     """
     data, at, ticks, frames = path.read_bytes(), 0, 1_000_000, []
     while at + 12 <= len(data):

@@ -1,4 +1,4 @@
-"""Unmodified DNS servers with their defaults; only zones, addresses and paths are told to them."""
+"""Unmodified DNS servers with their defaults; only zones, addresses and paths are configured."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Options:
     udp_bytes: int | None = None
     """The longest reply over UDP."""
     fast_open: bool = False
-    """Of servers for which it is an option."""
+    """Whether to turn on Fast Open, for servers where it is an option."""
     tls: bool = False
-    """On port 853, and HTTPS on port 443, of servers that can."""
+    """Whether to serve TLS on port 853, and HTTPS on port 443, for servers that can."""
     long_chain: bool = False
-    """Its certificates have more than 4096 bytes."""
+    """Whether its certificates have more than 4096 bytes."""
     quic: str | None = None
     """The device on which Knot DNS speaks QUIC; its 3.2 does so by XDP alone."""
 
     @property
     def certificates(self) -> Path:
-        """What the server shows."""
+        """The file of the server's certificates."""
         return LONG_CHAIN if self.long_chain else CHAIN
 
 
@@ -104,7 +104,7 @@ def knot(folder: Path, files: Files, address: str, options: Options) -> list[str
     if options.udp_bytes:
         lines += [f"  udp-max-payload: {options.udp_bytes}"]
     if options.quic:
-        # It would become the user `knot`, which may not open sockets of XDP here.
+        # As the user `knot`, it could not open XDP sockets here.
         lines += ["  user: root:root"]
     lines += ["database:", f'  storage: "{folder}"', "control:", f'  listen: "{folder}/sock"']
     if options.quic:
@@ -134,7 +134,7 @@ def unbound(folder: Path, files: Files, address: str, options: Options) -> list[
 
 
 BEHIND = "127.0.0.53"
-"""Where NSD stands behind dnsdist, in a namespace of its own with it."""
+"""The address of NSD behind dnsdist, in the same namespace."""
 
 
 def dnsdist(folder: Path, files: Files, address: str, options: Options) -> list[str]:
@@ -159,12 +159,12 @@ SERVERS = (
 
 
 def two_writes(folder: Path, files: Files, address: str, options: Options) -> list[str]:
-    """Our own, with Nagle's algorithm."""
+    """Our own server with two writes and Nagle's algorithm."""
     return [sys.executable, str(Path(__file__).parent / "two_writes.py"), address]
 
 
 def two_writes_nodelay(folder: Path, files: Files, address: str, options: Options) -> list[str]:
-    """Our own, without it."""
+    """Our own server with two writes and without Nagle's algorithm."""
     return [*two_writes(folder, files, address, options), "nodelay"]
 
 
@@ -172,7 +172,7 @@ OURS = (
     RealServer("two-writes", "python3", lambda: "two_writes.py", two_writes),
     RealServer("two-writes-nodelay", "python3", lambda: "two_writes.py", two_writes_nodelay),
 )
-"""What no server does any more."""
+"""Servers of our own, which do what no server does any more."""
 
 
 def missing() -> list[str]:
@@ -213,7 +213,7 @@ def serving(
 
 
 def answers(space: Namespace, address: str) -> bool:
-    """Whether it has the zone."""
+    """Whether the server answers for the zone."""
     query = dns.message.make_query("plain.test", "SOA").to_wire()
     with space.inside():
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

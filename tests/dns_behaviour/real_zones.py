@@ -1,7 +1,7 @@
-"""Zones such as a small organisation and the root have, unsigned and signed with BIND's tools.
+"""Zones like those of a small organisation and of the root, unsigned and signed with BIND's tools.
 
-The names and the number of records are a choice; the sizes follow from them. `big` has a TXT set of
-about 3000 bytes, for captures.
+The names and the number of records are our choice; the sizes follow from them. `big` has a TXT set
+of about 3000 bytes, for captures.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Zone:
     name: str
     """Its origin, without the last dot; empty for the root."""
     algorithm: str | None = None
-    """Of the keys, as dnssec-keygen names it; None: not signed."""
+    """The algorithm of the keys, as dnssec-keygen names it; None: not signed."""
     bits: int | None = None
-    """Of an RSA key that signs the zone; the key that signs keys has 2048."""
+    """The bits of an RSA key that signs the zone; the key-signing key has 2048."""
     nsec3: bool = False
 
 
@@ -40,7 +40,7 @@ ZONES = {
 
 
 def text(size: int, seed: str) -> str:
-    """That many characters, always the same, such as a verification token has."""
+    """Text of `size` characters, always the same, like a verification token."""
     return "".join(random.Random(seed).choices(LETTERS, k=size))
 
 
@@ -91,7 +91,7 @@ def write(folder: Path) -> dict[str, Path]:
 
 
 def sign(folder: Path, zone: Zone, plain: Path) -> Path:
-    """Signs with a key for keys and one for the zone, as is usual."""
+    """Signs with a key-signing key and a zone-signing key, as is usual."""
     assert zone.algorithm is not None
     folder.mkdir()
     origin = zone.name or "."
@@ -107,7 +107,7 @@ def sign(folder: Path, zone: Zone, plain: Path) -> Path:
 
 
 def run(*words: str) -> None:
-    """Runs a tool; what it says matters only when it fails."""
+    """Runs a tool; its output matters only if it fails."""
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""A DNS server that answers, or does to its clients what a case says."""
+"""A DNS server that answers, or treats its clients otherwise, as a case says."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Connection:
 
 @dataclass
 class Scripted:
-    """Listens at an address a case, in one thread."""
+    """A server that listens at one address per case, in one thread."""
 
     space: Namespace
     places: dict[str, Case]
-    """The case that each address stands for."""
+    """The case of each address."""
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     later: list[tuple[float, int, Connection, bytes]] = field(default_factory=list)
     number: itertools.count[int] = field(default_factory=itertools.count)
@@ -65,7 +65,7 @@ class Scripted:
         self.thread.start()
 
     def watch(self, sock: socket.socket, data: object) -> None:
-        """Hears of what comes to a socket."""
+        """Watches a socket for data."""
         sock.setblocking(False)
         self.selector.register(sock, selectors.EVENT_READ, data)
 
@@ -95,7 +95,7 @@ class Scripted:
                 sock.sendto(reply(wire, case.udp), client)
 
     def at(self, address: str) -> dict[str, Case]:
-        """The places of one client, by any of its addresses."""
+        """The cases of one client by address, given any of its addresses."""
         client = address.rsplit(".", 1)[0] + "."
         return {place: case for place, case in self.places.items() if place.startswith(client)}
 
@@ -107,7 +107,7 @@ class Scripted:
         self.watch(accepted, (self.on_stream, connection))
 
     def on_stream(self, sock: socket.socket, connection: Connection) -> None:
-        """Bytes of a connection, or its end."""
+        """Handles bytes of a connection, or its end."""
         try:
             data = sock.recv(65535)
         except OSError:
@@ -141,7 +141,7 @@ class Scripted:
                     self.write(connection, message)
 
     def write(self, connection: Connection, message: bytes) -> None:
-        """A reply, its length before it, in one write."""
+        """Writes a reply and its length in one write."""
         with contextlib.suppress(OSError):
             connection.socket.send(len(message).to_bytes(2) + message)
 
@@ -161,7 +161,7 @@ class Scripted:
 
 
 def referral(wire: bytes, servers: dict[str, str], here: str) -> bytes:
-    """What the root says: where the zone's server is (RFC 1034, 4.3.2), or that there is none."""
+    """The root's reply: a referral to the zone's server (RFC 1034, 4.3.2), or an error."""
     query = dns.message.make_response(dns.message.from_wire(wire), our_payload=4096)
     labels = query.question[0].name.to_text(omit_final_dot=True).lower().split(".")
     name = ".".join(labels[-2:])
@@ -185,7 +185,7 @@ def referral(wire: bytes, servers: dict[str, str], here: str) -> bytes:
 
 
 def reply(wire: bytes, how: str) -> bytes:
-    """What is said to a query."""
+    """The reply to a query."""
     query = dns.message.from_wire(wire)
     if how == "format-error" and query.edns >= 0:
         # RFC 6891, 7: as a server that does not know EDNS.

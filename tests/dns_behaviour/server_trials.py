@@ -33,16 +33,16 @@ DELAY = 0.005
 QUERY = dns.message.make_query("www.plain.test", "A").to_wire()
 FRAMED = len(QUERY).to_bytes(2) + QUERY
 CROWD = 200
-"""Connections at once: more than NSD (100), BIND (150) and Unbound (10) take."""
+"""The number of connections in a crowd: more than NSD (100), BIND (150) and Unbound (10) take."""
 QUERIES = 120
-"""On one connection."""
+"""The number of queries on one connection."""
 KEEPALIVE = 11
 """The option's number (RFC 7828)."""
 
 
 @dataclass
 class Shown:
-    """What a server did."""
+    """What a server did in the trials."""
 
     server: str
     version: str
@@ -54,21 +54,21 @@ class Shown:
     half_query: float | None = None
     """The same after half a query."""
     keepalive: bool = False
-    """Whether the reply has the option."""
+    """Whether the reply has the edns-tcp-keepalive option."""
     udp_bytes: int = 0
-    """What its OPT record offers."""
+    """The UDP size that its OPT record offers."""
     udp_truncated: bool = False
     """Whether 3000 bytes over UDP are truncated although the client offers 4096."""
     cookie: bool = False
     """Whether its SYN/ACK has a Fast Open cookie."""
     queries: int = 0
-    """Answered on one connection, of `QUERIES`."""
+    """How many of `QUERIES` queries on one connection were answered."""
     crowd_answers: list[float] = field(default_factory=list)
-    """When connections of a crowd were answered."""
+    """When the crowd's connections were answered."""
     crowd_ends: list[float] = field(default_factory=list)
     """When the server closed connections that it had answered."""
     crowd_refused: list[float] = field(default_factory=list)
-    """When it closed or reset others."""
+    """When it closed or reset other connections."""
     one_segment: bool = True
 
     @property
@@ -114,7 +114,7 @@ def until_closed(sock: socket.socket, watch: float) -> float | None:
 
 
 def backlog(space: Namespace) -> int:
-    """Of the listening socket."""
+    """The backlog of the listening socket."""
     for line in space.run("ss", "-Hltn").splitlines():
         words = line.split()
         if words[3] == f"{ADDRESS}:53":
@@ -123,7 +123,7 @@ def backlog(space: Namespace) -> int:
 
 
 def crowd(space: Namespace, shown: Shown, watch: float) -> None:
-    """Many connections, each with a query, all held."""
+    """Opens many connections, each with a query, and keeps them."""
     selector = selectors.DefaultSelector()
     begin = time.monotonic()
     answered: set[int] = set()
@@ -161,7 +161,7 @@ def crowd(space: Namespace, shown: Shown, watch: float) -> None:
 
 
 def udp(space: Namespace, shown: Shown) -> None:
-    """A long reply over UDP."""
+    """Asks for a long reply over UDP."""
     query = dns.message.make_query("big.plain.test", "TXT", use_edns=0, payload=4096)
     with space.inside():
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -174,7 +174,7 @@ def udp(space: Namespace, shown: Shown) -> None:
 
 
 def keepalive(space: Namespace, shown: Shown) -> None:
-    """The option in a query over TCP."""
+    """Sends the edns-tcp-keepalive option in a query over TCP."""
     option = dns.edns.GenericOption(dns.edns.OptionType.make(KEEPALIVE), b"")
     query = dns.message.make_query("www.plain.test", "A", use_edns=0, options=[option]).to_wire()
     with connected(space) as sock:
@@ -185,7 +185,7 @@ def keepalive(space: Namespace, shown: Shown) -> None:
 
 
 def many_queries(space: Namespace, shown: Shown) -> None:
-    """One after the other on a connection."""
+    """Sends queries one after the other on a connection."""
     with connected(space) as sock:
         for _ in range(QUERIES):
             try:
@@ -198,7 +198,7 @@ def many_queries(space: Namespace, shown: Shown) -> None:
 
 
 def cookie(space: Namespace) -> None:
-    """A SYN that asks for one."""
+    """Sends a SYN that asks for a Fast Open cookie."""
     with space.inside():
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with sock:
@@ -208,7 +208,7 @@ def cookie(space: Namespace) -> None:
 
 
 def waits(space: Namespace, shown: Shown, watch: float) -> None:
-    """Three connections that wait for the server to close."""
+    """Opens three connections that wait for the server to close them."""
 
     def idle() -> None:
         with connected(space) as sock:
@@ -271,7 +271,7 @@ def run(
 
 
 def run_all(folder: Path, watch: float, crowd_watch: float) -> dict[str, Shown]:
-    """Every server at once: they wait more than they compute."""
+    """The trials of all servers at once, because they mostly wait."""
     files = write(folder / "zones")
     files = {kind: file for kind, file in files.items() if kind != "root"}
     with ThreadPoolExecutor(len(SERVERS)) as pool:

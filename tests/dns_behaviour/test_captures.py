@@ -119,7 +119,7 @@ def test_ecn() -> None:
 
 
 def essence(rows: Rows) -> list[tuple[str, str, int]]:
-    """What a busy machine does not change: all but bare acknowledgements, and pushes."""
+    """What a busy machine does not change: everything but bare acknowledgements and PSH flags."""
     return [
         (row["from"], row["kind"].replace("P", ""), row["payload"])
         for row in rows
@@ -128,7 +128,7 @@ def essence(rows: Rows) -> list[tuple[str, str, int]]:
 
 
 def once(packets: list[Packet]) -> list[Packet]:
-    """Without what TCP sent again because a busy machine was late."""
+    """The packets without those that TCP sent again because a busy machine was late."""
     seen: set[tuple[bool, int, int, int, int]] = set()
     kept = []
     for packet in packets:
@@ -157,7 +157,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
 
     def one(server: real_servers.RealServer) -> dict[str, Rows]:
         def enough(name: str, path: Path) -> bool:
-            """Whether it is as before: a busy machine may need more than one capture."""
+            """Whether a capture is as before; a busy machine may need several captures."""
             try:
                 compare(f"{server.name}-{name}", rows_again(path))
             except AssertionError:
@@ -169,7 +169,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
         return {f"{server.name}-{name}": rows_again(path) for name, path in made.items()}
 
     found: dict[str, Rows] = {}
-    # They wait more than they compute.
+    # They run at once, because they mostly wait.
     servers = real_servers.SERVERS + real_servers.OURS
     with ThreadPoolExecutor(len(servers)) as pool:
         for rows in pool.map(one, servers):
@@ -193,7 +193,7 @@ def compare(name: str, rows: Rows) -> None:
     path = capture.FOLDER / f"{name}.json"
     kept = rows_of(path)
     if "-quic" in name:
-        # On a busy machine probes come between, as nothing tells them apart from data.
+        # On a busy machine, tail loss probes come in between, which look like data.
         ours, theirs = (test_simulated_quic.ways(each) for each in (rows, kept))
         for end in ("client", "server"):
             assert test_simulated_quic.is_among(theirs[end], ours[end]), (theirs[end], ours[end])
@@ -211,11 +211,11 @@ def compare(name: str, rows: Rows) -> None:
 def without_dates(
     ways: dict[tuple[int, str], list[tuple[str, int]]],
 ) -> dict[tuple[int, str], list[tuple[str, int]]]:
-    """What does not hang on the moment: dnsdist's replies over HTTPS carry a `date`.
+    """The rows without what depends on the time: dnsdist's replies over HTTPS carry a `date`.
 
-    Its digits take five or six bits each (RFC 7541, appendix B), so that a reply is a byte or two
-    longer at other times. And its SETTINGS come with their acknowledgement or before it, so
-    that nothing but the handshake before them has fixed segments.
+    Its digits take five or six bits each (RFC 7541, appendix B), so a reply is a byte or two longer
+    at other times. dnsdist's SETTINGS come with their acknowledgement or before it, so only the
+    handshake before them has fixed segments.
     """
     return {
         (number, end): sent[:_HANDSHAKE] if end == "server" else sent
@@ -226,9 +226,9 @@ def without_dates(
 def in_any_records(
     ways: dict[tuple[int, str], list[tuple[str, int]]],
 ) -> dict[tuple[int, str], list[tuple[str, int]]]:
-    """What does not hang on the moment.
+    """The rows without what depends on the time.
 
-    BIND's acknowledgement of SETTINGS and its reply come in a TLS record each, or in one.
+    BIND's acknowledgement of SETTINGS and its reply come in separate TLS records, or in one.
     """
 
     def content(sent: list[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -247,6 +247,6 @@ _HANDSHAKE = 5
 
 
 def tls_ways(rows: Rows) -> dict[tuple[int, str], list[tuple[str, int]]]:
-    """What each end sent until the client closed: its kernel resets what comes then."""
+    """What each end sent until the client closed, because its kernel resets what comes later."""
     sent = test_simulated_tls.ways(rows)
     return {way: [(row["kind"], row["payload"]) for row in each] for way, each in sent.items()}

@@ -16,7 +16,7 @@ from .packets import CWR, ECE, FAST_OPEN
 
 
 def about(shown: float, expected: float) -> bool:
-    """Timers may be late: by their own slack, and by a busy machine; so may what starts them."""
+    """Timers, and what starts them, may be late by their own slack and by a busy machine."""
     return 0.9 * expected - 0.15 <= shown <= 1.1 * expected + 0.6
 
 
@@ -27,7 +27,7 @@ def busy(trial: Trial) -> bool:
 
 @pytest.fixture
 def profile(client: str) -> dns_profiles.Client:
-    """What is said of the client."""
+    """The client's profile."""
     return dns_profiles.client(client)
 
 
@@ -48,7 +48,7 @@ def test_query(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
 
 def test_udp_schedule(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
     times = [packet.at for packet in observe.udp_queries(trial["drop"])]
-    # BIND sometimes sends one more at the very moment at which it gives up.
+    # BIND sometimes sends one more query at the moment at which it gives up.
     times = [at for at in times if at < profile.gives_up_s - 0.1 or profile.gives_up_s < 2]
     seen = [s for s in profile.timeouts_s[:-1] if sum(profile.timeouts_s[:-1]) < WATCH]
     shown = [later - earlier for earlier, later in pairwise(times)]
@@ -59,7 +59,7 @@ def test_udp_schedule(profile: dns_profiles.Client, trial: dict[str, Trial]) -> 
 
 
 def test_known_server(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
-    """Ten replies came before; does the client wait for less time now?"""
+    """After ten replies, does the client wait for a shorter time?"""
     warm = trial["warm"]
     lost = [packet for packet in observe.udp_queries(warm) if observe.host(packet) == "drop"]
     shown = [later.at - earlier.at for earlier, later in pairwise(lost)]
@@ -114,7 +114,7 @@ def test_lost_fragment_is_a_lost_reply(
     profile: dns_profiles.Client, trial: dict[str, Trial]
 ) -> None:
     lost, dropped = (observe.udp_queries(trial[case]) for case in ("cut-lost", "drop"))
-    # BIND's seventh query comes as it gives up, or does not.
+    # BIND's seventh query may come when it gives up.
     assert abs(len(lost) - len(dropped)) <= (profile.name == "bind")
     for one, other in zip(lost, dropped, strict=False):
         assert abs(one.at - other.at) < 0.7
@@ -196,7 +196,7 @@ def test_pipelining(profile: dns_profiles.Client, trial: dict[str, Trial]) -> No
 def test_segments(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
     for case in ("truncate", "sequence"):
         for syn in observe.connections(trial[case]):
-            # A cookie is asked for or shown with each connection to the same server.
+            # Each connection to the same server asks for a cookie or sends one.
             assert (syn.option(FAST_OPEN) is not None) == profile.fast_open
             assert bool(syn.flags & (ECE | CWR)) == profile.ecn_on_syn
         assert observe.one_segment(trial[case]) == profile.one_segment

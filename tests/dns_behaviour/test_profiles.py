@@ -60,7 +60,7 @@ def test_signed_replies_are_longer() -> None:
     ecdsa = address("ecdsa-nsec-minimal") - address("unsigned-minimal")
     assert ecdsa == rrsig + len(b"\5ecdsa\4test\0") + 64
     rsa = address("rsa-nsec-minimal") - address("unsigned-minimal")
-    # Names of this zone are two bytes shorter: once in the question, where all others point to.
+    # Names of this zone are two bytes shorter, but only in the question, to which all others point.
     assert rsa == rrsig + len(b"\3rsa\4test\0") + 256 - 2
 
 

@@ -1,4 +1,4 @@
-"""Each value of a server's profile is what the program does, or says of itself."""
+"""Each value of a server's profile is what the program does, or reports about itself."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from .server_trials import Shown
 from .wire import Wire
 
 WATCH, CROWD_WATCH = 11.5, 3.0
-"""Seconds: longer than Knot's and dnsdist's time-outs. The others' are looked up."""
+"""Seconds, longer than Knot's and dnsdist's time-outs. Those of the others are looked up."""
 
 
 def about(shown: float, expected: float) -> bool:
     """Late is fine: dnsdist looks at its time-outs once a second.
 
-    A twentieth early is a client that had to wait for a processor before it noted the beginning.
+    It may be early by a twentieth if the client had to wait for a processor before it noted the
+    beginning.
     """
     return 0.95 * expected - 0.05 <= shown <= expected + 1.6
 
@@ -49,7 +50,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shown]:
 
 @pytest.fixture(params=dns_profiles.servers())
 def profile(request: pytest.FixtureRequest) -> dns_profiles.Server:
-    """What is said of a server."""
+    """A server's profile."""
     return dns_profiles.server(str(request.param))
 
 
@@ -86,14 +87,14 @@ def test_crowd(profile: dns_profiles.Server, shown: Shown) -> None:
     if profile.tcp_connections is None or profile.tcp_connections > server_trials.CROWD:
         assert len(shown.crowd_answers) == server_trials.CROWD
     elif profile.busy_levels:
-        # A query that a busy machine sends late finds its connection closed for its time-out, so
-        # there may be less of them than the limit.
+        # A query that a busy machine sends late finds that its connection has timed out, so fewer
+        # connections than the limit may be answered.
         assert 0 < shown.together <= profile.tcp_connections
     else:
         assert shown.together == profile.tcp_connections
         assert not shown.crowd_refused
     if profile.busy_levels:
-        # Connections above the level are closed for those that wait.
+        # Connections above the level are closed in favour of those that wait.
         _, span = profile.busy_levels[-1]
         first = min(shown.crowd_ends) - min(shown.crowd_answers)
         assert span - 0.15 <= first <= span + 1.5
@@ -146,13 +147,13 @@ SETTINGS = {
     | {"tcp-initial-timeout": "first_query_timeout_s", "max-udp-size": "udp_bytes"}
     | {"tcp-listen-queue": "backlog"},
 }
-"""What programs call the values of a profile."""
+"""The programs' own names for the values of a profile."""
 UNITS = {("unbound", "tcp-idle-timeout"): 1000.0, ("bind", "tcp-idle-timeout"): 10.0}
 UNITS |= {("bind", "tcp-initial-timeout"): 10.0}
 
 
 def said(server: str, setting: str, folder: Path) -> str:
-    """What a program says of its own default."""
+    """The default that a program reports."""
     if server == "bind":
         words = ["named", "-C"]
     else:
@@ -180,7 +181,7 @@ def test_what_programs_say(server: str, setting: str, key: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["bind", "unbound"])
 def test_order(name: str, tmp_path: Path) -> None:
-    """A query that can be answered is, although an earlier one on the connection waits."""
+    """A query is answered although an earlier one on the connection still waits."""
     if reason := cannot():
         pytest.skip(reason)
     program = next(client for client in CLIENTS if client.name == name)

@@ -62,7 +62,7 @@ KEYS = {
     "fast-open": 'transport = "tcp"\nqueries = 2\nconnections = { fast_open = true }\n',
     "ecn": OWN,
 }
-"""What each exchange is in the language."""
+"""The keys of each exchange in the scenario language."""
 
 SERVERS = ("bind", "dnsdist", "knot", "nsd", "unbound")
 
@@ -84,10 +84,10 @@ def parts(path: Path) -> tuple[str, str]:
 
 
 def lengths(rows: Rows) -> list[tuple[int, int]]:
-    """Query and whole reply of each message that was exchanged, without prefix."""
+    """The lengths of each query and its whole reply, without length prefix."""
     tcp = [row for row in rows if row["kind"] not in ("udp", "fragment")]
     if tcp and len(tcp) < len(rows):
-        # Asked twice: the reply is the one over TCP.
+        # If it was asked twice, the reply is the one over TCP.
         reply = sum(row["payload"] for row in tcp if row["from"] == "server")
         return [(max(SHORTEST, rows[0]["payload"]), reply - 2)]
     used = tcp or rows
@@ -96,7 +96,7 @@ def lengths(rows: Rows) -> list[tuple[int, int]]:
         for side in ("client", "server")
     }
     if not tcp:
-        # A longer name stands in the reply too, but fragments are compared as they are.
+        # A longer name is in the reply too, but fragments are compared as they are.
         query = max(SHORTEST, total["client"])
         more = query - total["client"] if len(rows) == 2 else 0
         return [(query, total["server"] + more)]
@@ -107,7 +107,7 @@ def lengths(rows: Rows) -> list[tuple[int, int]]:
 
 
 def scenario(path: Path, rows: Rows) -> Scenario:
-    """The exchange in the language, with the lengths that were captured."""
+    """The exchange as a scenario, with the captured lengths."""
     server, exchange = parts(path)
     query, reply = lengths(rows)[0]
     text = BASE + KEYS[exchange] + f'messages = [{{ query = "{query} B", reply = "{reply} B" }}]\n'
@@ -118,7 +118,7 @@ def scenario(path: Path, rows: Rows) -> Scenario:
         nagle = "false" if server.endswith("nodelay") else "true"
         answers = f'writes = "apart", nagle = {nagle}'
     if exchange.startswith("dig"):
-        # As BIND does, dig offers no more (TCP_MAXSEG 1220).
+        # Like BIND, dig offers no larger MSS (TCP_MAXSEG 1220).
         tcp["mss"] = "1220"
     if exchange == "fast-open":
         answers += ", fast_open = true"
@@ -147,7 +147,7 @@ over TCP: BIND adds its own, which dig then has too, and NSD leaves out what dig
 
 
 def lengthened(path: Path, rows: Rows) -> Rows:
-    """What was captured, with names as long as ours have to be in queries and replies over UDP."""
+    """The captured rows, with names in queries and replies over UDP as long as ours have to be."""
     if rows[0]["kind"] != "udp":
         return rows
     more = max(0, SHORTEST - rows[0]["payload"])
@@ -165,7 +165,7 @@ def lengthened(path: Path, rows: Rows) -> Rows:
 
 
 def essence(rows: Rows) -> list[tuple[Any, ...]]:
-    """Who sent what: flags but pushes, bytes, ECN, and the Fast Open cookie."""
+    """Who sent what: flags except PSH, bytes, ECN, and the Fast Open cookie."""
     return [
         (
             row["from"],

@@ -1,7 +1,7 @@
 """The simulator asks as each profiled client does, in the trials that show it (cases.py).
 
-What is expected comes from the profiles, and test_clients.py shows that those are what the programs
-do. A trial's server or path is made of the language's own keys.
+The expected behaviour comes from the profiles, and test_clients.py shows that programs behave like
+their profiles. A trial's server or path is made with keys of the scenario language.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from . import cases
 TRIP = 0.02
 """The round trip, in seconds."""
 LONG = 'messages = [{ query = "51 B", reply = "5000 B" }]'
-"""A reply that fits no client over UDP: it is truncated."""
+"""A reply that is too long for any client over UDP, and so is truncated."""
 SHORT = 'messages = [{ query = "51 B", reply = "200 B" }]'
 PATIENT = 'gives_up = "1000 s"'
-"""Lets a query go on after its user is given up, as Unbound does."""
+"""Lets a query go on after its user got an error, as Unbound does."""
 
 TEXT = """
 name = "trial"
@@ -48,7 +48,7 @@ WITH_TCP = [name for name in CLIENTS if dns_profiles.client(name).fallback_on_tr
 
 
 def tried(profile: str, *keys: str, line: str = "", duration: int = 600) -> Run:
-    """What a client does; `line`: keys of its link."""
+    """A run of what a client does; `line` has keys of its link."""
     lines = list(keys) if any(key.startswith("queries") for key in keys) else ["queries = 1", *keys]
     text = TEXT.format(profile=profile, keys="\n".join(lines), line=line, duration=duration)
     return run(Scenario.parse(text))
@@ -65,7 +65,7 @@ def gaps(found: pl.DataFrame) -> list[float]:
 
 
 def about(seconds: float) -> Any:
-    """A time with some round trips more or less."""
+    """A time, give or take a few round trips."""
     return pytest.approx(seconds, abs=4 * TRIP)
 
 
@@ -143,7 +143,7 @@ def test_close_and_reset(name: str, trial: str) -> None:
     assert len(tcp) == expected
     assert set(tcp["fate"]) == {fate}
     assert len(rows(found, "udp")) == (expected if client.tcp_retries == "udp-first" else 1)
-    # Each has had its query acknowledged: the handshake was over.
+    # Each query was acknowledged, so the handshake was over.
     assert set(tcp["handshake_round_trips"]) == {1}
 
 
@@ -154,7 +154,7 @@ def test_silent(name: str) -> None:
     tcp = rows(found, "tcp")
     assert len(tcp) == client.tcp_attempts_silent
     if client.tcp_answer_timeout_s is None:
-        # It waits for ever.
+        # The client waits for ever.
         assert tcp["fate"].to_list() == ["pending"]
         return
     assert set(tcp["fate"]) == {"timed-out"}
@@ -181,7 +181,7 @@ def test_lost(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_TCP)
 def test_limits_of_a_query_over_tcp(name: str) -> None:
-    """Time-outs of UDP end no query that has gone on to TCP."""
+    """UDP's time-outs do not end a query that has changed to TCP."""
     client = dns_profiles.client(name)
     found = tried(name, LONG, 'answers = { tcp_service = "900 s" }', duration=300)
     took = (found.queries["end_s"] - found.queries["start_s"]).to_list()[0]

@@ -1,9 +1,9 @@
 """Over QUIC the simulator sends the datagrams that kdig and Knot DNS were captured to send.
 
-QUIC encrypts, so lengths and times are compared, of each end's datagrams in their order. Left out
-are what the simulator does not send (kdig's probes of the path, which are longer than any datagram
-with data, and the connection IDs that it offers in a datagram of its own), and what carries
-acknowledgements or a close alone, whose number depends on how busy the machine was.
+QUIC encrypts, so only lengths and times are compared, for each end's datagrams in their order. Two
+kinds of datagrams are left out. The simulator does not send kdig's probes of the path, which are
+longer than any datagram with data, or the connection IDs that it offers in a separate datagram. The
+number of datagrams with only acknowledgements or a close depends on how busy the machine was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 TABLES = sorted(capture.FOLDER.glob("knot-quic*.json"))
 CERTIFICATE = 366
-"""Of the key that Knot makes for itself, with ECDSA: its Certificate message has 379 bytes."""
+"""The certificate of Knot's own ECDSA key; its Certificate message has 379 bytes."""
 KEYS = {
     "quic": "queries = 1\n",
     "quic-large": "queries = 1\n",
@@ -32,9 +32,9 @@ KEYS = {
 REPLIES = {"quic": 183, "quic-large": 3079, "quic-kept": 185}
 """Bytes of DNS; Knot pads them to a multiple of 468."""
 LEAST, MOST = 100, 1200
-"""Shorter ones only acknowledge, close, or offer connection IDs; longer ones probe the path."""
+"""Shorter datagrams acknowledge, close, or offer connection IDs; longer ones probe the path."""
 CLOSE = 8
-"""An acknowledgement more or less in the same packet, or another one's delay."""
+"""Bytes of an acknowledgement more or less in the same packet, or of another delay in one."""
 
 
 def scenario(exchange: str) -> Scenario:
@@ -52,13 +52,13 @@ def simulated(exchange: str, folder: Path) -> Rows:
 
 
 def ways(rows: Rows) -> dict[str, Rows]:
-    """What each end sent that is compared."""
+    """The datagrams of each end that are compared."""
     kept = [row for row in rows if LEAST <= row["payload"] <= MOST]
     return {end: [row for row in kept if row["from"] == end] for end in ("client", "server")}
 
 
 def is_among(expected: Rows, found: Rows) -> bool:
-    """Whether there is a datagram of about the same length for each, in this order."""
+    """Whether `found` has a datagram of about the same length for each expected one, in order."""
     rest = iter(row["payload"] for row in found)
     return all(any(abs(row["payload"] - other) <= CLOSE for other in rest) for row in expected)
 
@@ -76,11 +76,11 @@ def test_datagrams_are_as_captured(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_who_waits_for_whom(path: Path, tmp_path: Path) -> None:
-    """The ends take turns as in the capture: so many round trips."""
+    """The ends take turns as in the capture, and so take as many round trips."""
     rows: Rows = json.loads(path.read_text())["packets"]
 
     def turns(rows: Rows) -> list[str]:
-        """Who sends, each time that the other end had sent."""
+        """The sender, each time that the sender changes."""
         senders = [row["from"] for row in rows if LEAST <= row["payload"] <= MOST]
         return [end for place, end in enumerate(senders) if senders[place - 1 : place] != [end]]
 

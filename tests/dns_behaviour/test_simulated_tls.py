@@ -1,13 +1,13 @@
 """Over TLS and HTTPS the simulator sends what real servers and clients were captured to send.
 
-Compared are segments with data, SYNs and FINs, up to the client's FIN of each connection: who sends
-them, how long they are, and after how many round trips. Bare acknowledgements depend on how long a
-program computes before it writes; and what a server says after the client has closed, the client's
-kernel resets.
+The tests compare segments with data, SYNs and FINs, up to the client's FIN of each connection: who
+sends them, how long they are, and after how many round trips. Bare acknowledgements depend on how
+long a program computes before it writes. What a server sends after the client has closed is reset
+by the client's kernel.
 
-What dnsdist writes over HTTPS depends on the moment in two ways, which `settled` takes out: it
-acknowledges the client's SETTINGS together with its own or in a record of its own, and a reply is
-23 bytes longer where its `date` is not the one that the connection has seen before.
+What dnsdist writes over HTTPS depends on the time in two ways, which `settled` removes: it
+acknowledges the client's SETTINGS together with its own or in a separate record, and a reply is 23
+bytes longer if its `date` differs from the last one on the connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 SERVERS = ("bind", "dnsdist", "nsd", "unbound")
 CERTIFICATES = {False: ["1010 B", "1271 B"], True: ["1010 B", "1271 B", "1010 B", "1271 B"]}
-"""Those of certificates/, by `long_chain`."""
+"""The lengths of the chains in certificates/, by `long_chain`."""
 KDIG = 'transport = "tls"\nprofile = "kdig"\nqueries = 1\n'
 KEYS = {
     "tls": KDIG,
@@ -41,15 +41,15 @@ KEYS = {
     "tls-dig": 'transport = "tls"\nprofile = "dig"\nqueries = 1\n',
     "tls-resumed": 'transport = "tls"\nqueries = 2\nconnections = { tls = { resume = true } }\n',
 }
-"""What each exchange is in the language."""
+"""The keys of each exchange in the scenario language."""
 REPLIES = {"nsd": 183, "dnsdist": 183, "bind": 59, "unbound": 183}
-"""Bytes of DNS that answer an address; Unbound pads them."""
+"""Bytes of a DNS reply with an address; Unbound pads them."""
 LARGE = {"nsd": 3203, "dnsdist": 3203, "bind": 3079, "unbound": 3203}
 COOKIES = {"bind-tls-dig": 4 + 8 + 16}
 """The option of DNS cookies in a reply (RFC 7873); NSD leaves out what dig sent."""
 
 CHANGE_CIPHER_SPEC = 6
-"""GnuTLS sends it when it has ServerHello, the simulator with Finished."""
+"""GnuTLS sends this record when it has ServerHello, the simulator with Finished."""
 
 SETTINGS = {"apart": (52, 35), "together": 65}
 """dnsdist's SETTINGS, and its acknowledgement of the client's."""
@@ -72,7 +72,7 @@ def scenario(path: Path) -> Scenario:
     query = 55 if exchange == "tls-dig" else 47
     chain = json.dumps(CERTIFICATES[exchange == "tls-chain"])
     answers = f'profile = "{server}", tls = {{ certificates = {chain}, key = "rsa-2048" }}'
-    # As BIND, dig sends no longer ones (TCP_MAXSEG 1220).
+    # Like BIND, dig sends no longer segments (TCP_MAXSEG 1220).
     mss = "mss = 1220" if "bind" in path.stem or "dig" in exchange else ""
     text = BASE + KEYS[exchange]
     text += f'messages = [{{ query = "{query} B", reply = "{reply} B" }}]\n'
@@ -86,7 +86,7 @@ def simulated(path: Path, folder: Path) -> Rows:
 
 
 def essence(rows: Rows) -> Rows:
-    """What is compared."""
+    """The rows that are compared."""
     kept, over = [], set()
     for row in rows:
         kind = row["kind"].replace("P", "").replace(".", "")
@@ -99,7 +99,7 @@ def essence(rows: Rows) -> Rows:
 
 
 def settled(rows: Rows) -> Rows:
-    """What dnsdist would have written at another moment."""
+    """The rows as dnsdist would have written them at a fixed time."""
     own, acknowledgement = SETTINGS["apart"]
     kept: Rows = []
     for row in rows:
@@ -127,7 +127,7 @@ def test_segments_are_as_captured(path: Path, tmp_path: Path) -> None:
     for way, sent in ours.items():
         told = [[(row["kind"], row["payload"]) for row in each] for each in (sent, real[way])]
         assert told[0] == told[1], way
-        # How much later the real one is; computing adds to it, a round trip would more.
+        # By how much the real one is later; computing adds less than a round trip would.
         pairs = zip(real[way], sent, strict=True)
         late = [
             one["at"] - other["at"]

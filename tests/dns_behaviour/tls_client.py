@@ -1,4 +1,4 @@
-"""A client that asks each query on a TLS connection of its own, and resumes the last session.
+"""A client that asks each query on a separate TLS connection, and resumes the last session.
 
 python tls_client.py @192.0.2.53 NAME ...
 
@@ -15,11 +15,11 @@ import dns.edns
 import dns.message
 
 BLOCK = 128
-"""Queries are padded to multiples of it (RFC 8467, 4.1)."""
+"""Queries are padded to multiples of this many bytes (RFC 8467, 4.1)."""
 
 
 def padded(name: str) -> bytes:
-    """A query with its length before it."""
+    """A padded query after its length."""
     query = dns.message.make_query(name, "A", id=1, use_edns=0, payload=1232, pad=BLOCK).to_wire()
     return len(query).to_bytes(2) + query
 

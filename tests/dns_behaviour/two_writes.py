@@ -17,7 +17,7 @@ import dns.rrset
 
 
 def reply(query: bytes) -> bytes:
-    """An address."""
+    """A reply with an address."""
     question = dns.message.from_wire(query)
     answer = dns.message.make_response(question)
     name = question.question[0].name

@@ -1,6 +1,6 @@
-"""A line between two namespaces that delays every packet, loses some, and keeps a record of all.
+"""A line between two namespaces that delays every packet, loses some, and records all.
 
-It stands where a router would: it may fragment (RFC 791, 3.2), but it changes nothing else.
+It acts like a router: it may fragment packets (RFC 791, 3.2), but it changes nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rule = Callable[[Packet, bytes], list[bytes]]
 """What becomes of a frame: itself, nothing, or its fragments."""
 
 DELAY = 0.01
-"""One way, in seconds."""
+"""The delay in one direction, in seconds."""
 
 
 class Wire:
@@ -33,7 +33,7 @@ class Wire:
         assert net.wire_links is not None
         self.rule, self.delay = rule, delay
         self.record: list[Packet] = []
-        """In the order in which they came to the line, so with what was lost on it."""
+        """All packets in the order in which they came to the line, including those lost on it."""
         self.ends = []
         with net.wire.inside():
             for link in net.wire_links:
@@ -76,7 +76,7 @@ class Wire:
 
 
 def fragments(frame: bytes, mtu: int) -> list[bytes]:
-    """The datagram in pieces of `mtu` bytes at most, as a router makes them."""
+    """A datagram in fragments of at most `mtu` bytes, as a router makes them."""
     head = bytearray(frame[14:34])
     body = frame[34 : 14 + int.from_bytes(head[2:4])]
     if len(body) + 20 <= mtu:

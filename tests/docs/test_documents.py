@@ -1,4 +1,4 @@
-"""What the documents show works as it stands, and prints what they say."""
+"""Examples in the documents work as they are, and print what the documents say."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ NODES = {
 }
 """Keys that name nodes."""
 NO_SCENARIOS = {"docs/extending.md", "docs/sweeps.md", "crates/qdisc/README.md"}
-"""Documents whose TOML is Cargo's, or a sweep that is followed below."""
+"""Documents whose TOML is Cargo's, or a sweep that another test follows."""
 ASSERTING = ("docs/captures.md", "docs/dns-clients.md", "docs/dns-servers.md")
-"""Documents whose Python runs in the checkout alone."""
+"""Documents whose Python runs only in the checkout."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of a document that are no prose."""
+    """A block of lines in a document that are not prose."""
 
     kind: str
-    """The language of a fenced block; `indented` for one without fence."""
+    """The language of a fenced block, or `indented`."""
     lines: tuple[str, ...]
 
     @property
@@ -79,7 +79,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Shell commands of an indented block, each with the output that stands below it."""
+    """Shell commands of an indented block, each with the output below it."""
     if block.lines[0].startswith("for "):
         return [(block.text, [])]
     found: list[tuple[str, list[str]]] = []
@@ -93,7 +93,7 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def is_whole(block: Block) -> bool:
-    """Whether TOML is a file, and no part to add to a scenario."""
+    """Whether TOML is a whole file, and not a part to add to a scenario."""
     return not block.lines[0].startswith(("[", "forward"))
 
 
@@ -110,10 +110,10 @@ def names_in(part: object, key: str = "") -> Iterator[str]:
 
 
 def stage(part: str) -> str:
-    """A scenario with a part: its nodes around a hub, and a link and a DNS group to refer to."""
+    """A scenario around a part: its nodes around a hub, and a link and a DNS group to refer to."""
     values = tomllib.loads(part)
     nodes = {*names_in(values), "server"}
-    # Hosts that the part itself connects would be routers with a second link.
+    # Hosts that the part itself connects would become routers through a second link.
     nodes -= {node for node in names_in(values.get("links")) if "{i}" in node}
     lines = ['name = "stage"', 'duration = "600 s"']
     lines += ["[[dns]]", 'name = "stub"', 'client = "a"', 'server = "b"', "queries = 10"]
@@ -129,7 +129,7 @@ def stage(part: str) -> str:
 
 
 def alike(shown: list[str], printed: list[str]) -> bool:
-    """Whether two lines say the same, numbers within a tenth: versions differ by less."""
+    """Whether two lines say the same, with numbers within a tenth; versions differ by less."""
     if len(shown) != len(printed):
         return False
     for one, other in zip(shown, printed, strict=True):
@@ -158,7 +158,7 @@ def shell(command: str, folder: Path) -> str:
 
 
 def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Does what a document shows, in its order; returns how many things that were."""
+    """Does what a document shows, in order; returns how many things it did."""
     shutil.copytree(CHECKOUT / "scenarios", folder / "scenarios", dirs_exist_ok=True)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "agg")

@@ -1,1 +1,1 @@
-"""The gateway in front of real servers, and the kernel's TCP beside it: one body, two arms."""
+"""The gateway in front of real servers, with the kernel's TCP as a second arm of the same tests."""

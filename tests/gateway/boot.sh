@@ -39,7 +39,8 @@ mount --bind "$folder" srv
 mkdir -p srv/layer
 mount --bind "$layers/upper" srv/layer
 
-# Only the journal of the machine's units runs: others would mount, load modules, or wait for devices.
+# Only the journal of the machine's units runs: others would mount, load modules, or wait for
+# devices.
 units=lib/systemd/system
 : >etc/fstab
 rm -rf etc/systemd/system/* etc/init.d etc/rc?.d $units/*.wants

@@ -1,8 +1,9 @@
 """A machine that is booted by systemd, in namespaces of its own.
 
-`boot.sh` makes its root, the machine's own with a layer in memory over it, and becomes systemd. So
-dpkg, systemctl and the journal are the real ones, the network namespace is one of the laboratory's,
-and nothing stays: the layer, the bpf file system and all processes go with systemd.
+`boot.sh` makes its root, which is the machine's own with a layer in memory over it, and becomes
+systemd. So dpkg, systemctl and the journal are the real ones, the network namespace is one of the
+laboratory's, and nothing is left: the layer, the bpf file system and all processes end with
+systemd.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Booted:
         return done.stdout.strip()
 
     def path(self, name: str) -> Path:
-        """The path here of a file there."""
+        """The path on this machine of a file in the booted one."""
         return Path(f"/proc/{self.pid}/root") / name.lstrip("/")
 
     def shown(self, unit: str, key: str) -> str:
@@ -118,7 +119,7 @@ def booted(space: Namespace, folder: Path, prepare: str) -> Iterator[Booted]:
 
 
 def first_process(outside: subprocess.Popen[bytes], folder: Path) -> int:
-    """PID 1 of the namespaces, by its number here, once it has become systemd."""
+    """The number on this machine of the namespaces' PID 1, once it has become systemd."""
     children = Path(f"/proc/{outside.pid}/task/{outside.pid}/children")
 
     def found() -> list[str]:

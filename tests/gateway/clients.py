@@ -37,7 +37,7 @@ def query(
 
 
 def prefixed(message: bytes) -> bytes:
-    """With its two bytes of length (RFC 1035, section 4.2.2)."""
+    """A message after its two bytes of length (RFC 1035, section 4.2.2)."""
     return len(message).to_bytes(2) + message
 
 

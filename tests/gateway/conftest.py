@@ -1,4 +1,4 @@
-"""A network with all servers, each at an address of its own and at one behind the gateway."""
+"""A network with all servers, each at a direct address and at one behind the gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .unruly import Unruly, unruly
 
 KINDS = tuple(servers.PROGRAMS)
 UNRULY = ("unruly", "no-tcp")
-"""A server of the tests' own, and another one without TCP."""
+"""A server of the tests' own, and another without TCP."""
 PLACES = KINDS + UNRULY
 ARMS = ("kernel", "gateway")
 INSTALL = "install it with: sh tools/install_test_tools.sh"
@@ -29,9 +29,9 @@ TOOLS = ("ip", "ss", "ethtool", "nsenter", "bpftool", "dnssec-signzone", "cc")
 TOOLS += ("dig", "kdig", "dnsperf")
 
 SMALL = query(zones.size_name(300))
-"""Its reply fits in one segment."""
+"""A name whose reply fits in one segment."""
 LARGE = query(zones.size_name(4000))
-"""Its reply takes several."""
+"""A name whose reply takes several segments."""
 
 
 @dataclass
@@ -93,15 +93,15 @@ def laboratory(
 ) -> Iterator[Lab]:
     """A network with servers, and the gateway with these options if it is built.
 
-    `peer_program` has an XDP program at the other end of the server's link, without which native
-    XDP sends nothing. With it the mode is native unless `options` say another, as on most network
-    cards. With `path_mtu` a router stands between both ends, whose link to the client takes no
-    more. `configure` writes the servers' configuration in the place of their own.
+    `peer_program` puts an XDP program at the other end of the server's link, without which native
+    XDP sends nothing. With it, the mode is native unless `options` name another, as on most network
+    cards. With `path_mtu`, there is a router between both ends, whose link to the client has this
+    MTU. `configure` replaces the servers' own function for their configuration.
     """
     if peer_program and "--mode" not in options:
         options = ("--mode", "native", *options)
     if "--check-every" not in options:
-        # Its own checks are queries, too, and would be counted.
+        # The gateway's own checks are queries too, and would be counted.
         options = ("--check-every", "0 s", *options)
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")

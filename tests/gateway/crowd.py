@@ -31,10 +31,10 @@ class Outcome:
     job: Job
     replies: list[bytes]
     seconds: float
-    """From the SYN to the last byte of the first reply."""
+    """Seconds from the SYN to the last byte of the first reply."""
     error: str = ""
     port: int = 0
-    """The client's."""
+    """The client's port."""
 
 
 def ask_all(

@@ -27,7 +27,7 @@ def program() -> Path | None:
         return Path(named)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or CHECKOUT / "target")
     built = [target / profile / "narrows-gateway" for profile in ("release", "debug")]
-    # Only a build with the feature `ebpf` contains the eBPF programs, and so this name.
+    # Only a build with the feature `ebpf` contains the eBPF programs, and so this text.
     found = [p for p in built if p.exists() and b"bpf_sk_assign_tcp_reqsk" in p.read_bytes()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
@@ -102,7 +102,7 @@ def bpftool(*words: str) -> Any:
 
 @functools.cache
 def counter_names() -> list[str]:
-    """Their names, in the order of the map."""
+    """The names of the counters, in the order of the map."""
     text = (CHECKOUT / "crates/gateway/bpf/types.h").read_text()
     return [name.lower() for name in re.findall(r"^\tX\((\w+),", text, re.MULTILINE)]
 

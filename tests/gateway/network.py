@@ -21,12 +21,13 @@ CLONE_NEWNET = 0x40000000
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-# BIND, NSD and so on: each answers at two addresses, of which the gateway stands before one.
+# BIND, NSD and so on: each answers at two addresses, one of which is behind the gateway.
 CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 CLIENT = "192.0.2.1"
 CLIENT6 = "2001:db8::1"
 ROUTED = "198.18.0.0/15"
-"""Behind the client (RFC 2544, C.2.2): no kernel owns these, so none resets their connections."""
+"""Addresses behind the client (RFC 2544, C.2.2): no kernel owns these, and none resets their
+connections."""
 ROUTED6 = "2001:db8:f::/48"
 
 # These make the kernel's TCP the same in each run, whatever the machine's settings are. Reno is the
@@ -128,7 +129,7 @@ class Network:
     client_link: str
     server_link: str
     wire: Namespace | None = None
-    """Between the two, if a wire that loses packets is there."""
+    """The namespace between the two, if there is a wire that loses packets."""
     wire_links: tuple[str, str] | None = None
     """The wire's end at the client, and at the server."""
     made: list[Namespace] = field(default_factory=list)

@@ -40,9 +40,9 @@ class Conditions:
     reorder: float = 0.0
     """The share that is held back for `reorder_delay`."""
     delay: float = 0.0
-    """Of every segment, in seconds."""
+    """The delay of every segment, in seconds."""
     reorder_delay: float = 0.003
-    """In seconds."""
+    """The extra delay of segments that are held back, in seconds."""
     seed: int = 1
 
 
@@ -99,7 +99,7 @@ class Wire:
         self.tell(f"drop {client} {int(to_client)} {number}")
 
     def counts(self, client: int = 1) -> Counts:
-        """Since `set`."""
+        """What the wire has done since `set`."""
         return Counts(*map(int, self.tell(f"count {client}").split()))
 
 

@@ -1,7 +1,7 @@
 """TCP by hand: segments written and read one by one, from addresses that no kernel owns.
 
-Nothing is done unless a test says so: no acknowledgement, no retransmission, no reset. RFC 9293 for
-TCP, 7323 for window scale and timestamps, 791 and 8200 for what stands before.
+Nothing is done unless a test says so: no acknowledgement, no retransmission, no reset. Sources: RFC
+9293 for TCP, 7323 for window scale and timestamps, 791 and 8200 for the IP headers.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Segment:
     options: bytes = b""
     payload: bytes = b""
     ip_options: bytes = b""
-    """IPv4: options, a multiple of 4 bytes. IPv6: extension headers."""
+    """For IPv4: options, a multiple of 4 bytes. For IPv6: extension headers."""
     first_header: int = 6
     vlan: tuple[int, ...] = ()
     """VLAN identifiers, outermost first."""
     padding: bytes = b""
     """Bytes behind the IP packet, as Ethernet pads short frames."""
     checksum: int | None = None
-    """None: the right one."""
+    """The checksum; None: the right one."""
     data_offset: int | None = None
-    """In 32-bit words; None: the right one."""
+    """The length of the TCP header in 32-bit words; None: the right one."""
 
     @property
     def next(self) -> int:
@@ -105,7 +105,7 @@ class Segment:
         return f"{where} [{letters}] {rest} options {self.options.hex()}"
 
     def frame(self) -> bytes:
-        """As an Ethernet frame from the client to the server."""
+        """The segment as an Ethernet frame from the client to the server."""
         source, destination = ip_address(self.source), ip_address(self.destination)
         offset = self.data_offset
         if offset is None:
@@ -202,7 +202,7 @@ class Tap:
             self.socket.bind((net.client_link, 3))
         self.socket.setblocking(False)
         self.waiting: deque[Segment] = deque(maxlen=5000)
-        """Segments that came and were not asked for yet."""
+        """Segments that have come and were not asked for yet."""
 
     def close(self) -> None:
         """Closes the line."""
@@ -269,7 +269,7 @@ class Peer:
     sack: bool = True
     timestamps: bool = True
     window: int = 65535
-    """As in the segments, before scaling."""
+    """The window as in segments, before scaling."""
     vlan: tuple[int, ...] = ()
     ip_options: bytes = b""
     first_header: int = 6
@@ -380,9 +380,9 @@ class Peer:
         lose: frozenset[int] | set[int] = frozenset(),
         acknowledge: bool = True,
     ) -> bytes:
-        """The next DNS message, its length taken off, acknowledged as segments come in order.
+        """The next DNS message, without its length, acknowledged as segments come in order.
 
-        `lose` names segments with data, counted from 0, that are taken as never come. Whenever 0.2
+        `lose` has numbers of segments with data, from 0, that are treated as lost. Whenever 0.2
         seconds pass without a segment, `again` is called, which may send something again.
         """
         stream: dict[int, bytes] = {}

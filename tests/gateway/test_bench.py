@@ -1,4 +1,4 @@
-"""`benchmarks/bench_gateway.py`, killed in the middle, as a whole: namespaces, NSD, the gateway."""
+"""The whole `benchmarks/bench_gateway.py`, killed in the middle: namespaces, NSD, the gateway."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def command(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Without the bench's own variables."""
+    """The environment without the bench's own variables."""
     own = {"QUICK", "ROUNDS", "INTERVAL", "OUT", "RESUME", "BUDGET", "SERVERS"}
     return {name: value for name, value in os.environ.items() if name not in own}
 
 
 def steps(journal: Path) -> int:
-    """Rounds that a journal has whole."""
+    """The number of complete rounds in a journal."""
     return journal.read_text().count('{"step":') if journal.exists() else 0
 
 

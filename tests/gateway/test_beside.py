@@ -1,4 +1,4 @@
-"""What else the machine has: a server that is gone, MPTCP, the kernel's own connections."""
+"""Other situations on the machine: a server that is gone, MPTCP, the kernel's own connections."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_port_that_is_used_again_is_served(lab: Lab, arm: str) -> None:
             stream.sendall(prefixed(SMALL))
             assert receive(stream)[3] & 15 == 0
         took.append(time.monotonic() - began)
-        # None of it reaches the server: the kernel there keeps the connection.
+        # Nothing of that reaches the server, whose kernel keeps the connection.
         table = (
             "add table inet lost; add chain inet lost out { type filter hook output priority 0; };"
         )
@@ -102,7 +102,9 @@ def answering(space: Namespace, address: str) -> Iterator[None]:
 
 
 def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
-    """The gateway notices the setting while it runs: without it the kernel takes nothing over."""
+    """The gateway notices the setting while it runs. Without cookies, new connections go to the
+    kernel at once, so the kernel takes none over later.
+    """
     assert lab.gateway is not None
     address = lab.address("nsd", "gateway")
 

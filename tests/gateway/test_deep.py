@@ -71,7 +71,7 @@ def wait_until_gone(lab: Lab) -> None:
 
 
 def deep(lab: Lab, *kinds: str) -> dict[str, Any]:
-    """What it reports about servers, over both versions of IP; it leaves nothing behind."""
+    """What `check --deep` reports about servers, over IPv4 and IPv6. It leaves nothing behind."""
     words = ["check", "--deep", "--json", "--interface", lab.network.server_link]
     for kind in kinds:
         for version in (4, 6):
@@ -145,7 +145,7 @@ def test_run_checks_by_itself(lab: Lab) -> None:
     why = "the kernel did not take the connection over"
 
     def as_it_is(found: dict[str, str | None]) -> bool:
-        # Packet filters of other tests may be there for a moment.
+        # Packet filters of other tests may still be there for a moment.
         failed = {server: words for server, words in found.items() if words is not None}
         return failed.keys() == without and all(why in words for words in failed.values())
 

@@ -124,6 +124,6 @@ def test_who_may_not_connect_is_not_adopted(make: Maker) -> None:
             receive(stream)
             # Several queries at once go to the kernel's TCP.
             stream.sendall(prefixed(LARGE) * 2)
-            # Nothing comes, and what is sent again belongs to a connection that is over.
+            # Nothing comes, and retransmissions belong to a connection that is over.
             with pytest.raises((TimeoutError, ConnectionResetError)):
                 receive(stream)

@@ -48,7 +48,7 @@ class Holdings:
 
 
 def holdings(lab: Lab) -> Holdings:
-    """Of the gateway and of the server's end."""
+    """The present holdings of the gateway and of the server's end."""
     assert lab.gateway is not None
     lines = Path("/proc/meminfo").read_text().splitlines()
     sizes = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines}
@@ -123,9 +123,9 @@ def lost_before_the_gateway(lab: Lab) -> int:
 
 @pytest.mark.parametrize("kind", ["syn", "ack", "query"])
 def test_a_flood(lab: Lab, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """From addresses that are made up, as fast as one core can. What is real is answered.
+    """A flood from forged addresses, as fast as one core can send. Real queries are answered.
 
-    Nobody waits for a time-out but where the link lost a segment of theirs among the flood's.
+    A client waits for a time-out only if the link lost one of its segments in the flood.
     """
     server = address("nsd", "gateway")
     nsd = lab.servers["nsd"]
@@ -153,7 +153,7 @@ def test_a_flood(lab: Lab, kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         )
     assert sent["sent"] > 10_000
     assert len(good) == count
-    # Requested queries reached the server, some twice because a client asked again; no others did.
+    # Real queries reached the server, some twice because a client asked again; no others did.
     assert through == count
     assert reached <= count + lab.counter("query_again")
     assert waited <= again
@@ -184,7 +184,7 @@ def test_bind_answers_with_200_idle_connections(
                 stream.connect_ex((server, 53))
                 streams.append(stream)
                 time.sleep(0.005)  # BIND listens with a queue of ten
-            # When BIND has its 150, the rest never gets through.
+            # When BIND has its 150 connections, the others never get through.
             until = time.monotonic() + 10
             while sum(map(connected, streams)) < 160 and time.monotonic() < until:
                 time.sleep(0.1)

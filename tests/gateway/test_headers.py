@@ -1,4 +1,4 @@
-"""What may stand before and behind the TCP header, checksums, and EDNS options, by hand."""
+"""What may come before and after the TCP header, checksums, and EDNS options, by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_ipv4_options(peer: PeerMaker, expected: dict[bytes, bytes], options: by
 def extension(next_header: int, length: int = 8) -> bytes:
     """An IPv6 hop-by-hop or destination header with an option for experiments (RFC 4727, 3.4).
 
-    Its type, 0x1e, is one that is skipped if unknown. Linux drops what has over 7 bytes of padding.
+    Its type, 0x1e, is one that is skipped if unknown. Linux drops headers with more than 7 bytes of
+    padding.
     """
     return bytes([next_header, length // 8 - 1, 0x1E, length - 4]) + bytes(length - 4)
 

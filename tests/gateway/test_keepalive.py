@@ -11,11 +11,11 @@ from .clients import ask, connect, prefixed, query, receive
 from .conftest import Lab
 
 KEEPALIVE = dns.edns.GenericOption(dns.edns.OptionType.make(11), b"")
-"""Empty in a query (section 3.1)."""
+"""The option, which is empty in a query (section 3.1)."""
 
 
 def idle_time(reply: bytes) -> bytes | None:
-    """What the reply's option says, in units of 0.1 s."""
+    """The idle time in the reply's option, in units of 0.1 s."""
     options = dns.message.from_wire(reply).options
     found = [option for option in options if option.otype == KEEPALIVE.otype]
     return found[0].to_wire() if found else None

@@ -24,7 +24,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version: int) -> None:
-    """Real clients, too, get what they get from the kernel's TCP."""
+    """Real clients, too, get the same answers as from the kernel's TCP."""
     lab = fresh
     client, address = lab.network.client, lab.address(kind, "gateway", version)
     messages = [query(zones.size_name(size), edns=4096) for size in SIZES] * 4

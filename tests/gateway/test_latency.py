@@ -17,7 +17,7 @@ def test_the_servers_time_is_told(tmp_path: Path, mode: str) -> None:
     """Nine replies at once, and one after 0.6 s."""
     if gateway.program() is None:
         pytest.skip(gateway.absent())
-    # The server gets that time, so that nothing goes to the kernel.
+    # The gateway waits that long for the server, so that nothing goes to the kernel.
     options = ("--mode", mode, "--patience", "5 s", "--timeout", "5 s")
     with laboratory(tmp_path / "lab", (), options=options) as lab:
         address = lab.address("unruly", "gateway")
@@ -33,5 +33,5 @@ def test_the_servers_time_is_told(tmp_path: Path, mode: str) -> None:
         assert 600_000 <= answers["p99_us"] <= 1_000_000
         said = lab.gateway.command("status", *words)
         assert "answers      10 over UDP: half within" in said
-        # `top` shows what came since the previous picture.
+        # `top` shows what came since its previous display.
         assert "answers" not in lab.gateway.command("top", *words, "--times", "1")

@@ -1,4 +1,4 @@
-"""What somebody sends over UDP in a client's name must not take TCP away from it.
+"""Forged datagrams with a client's address must not deprive the client of TCP.
 
 The client's own datagrams stand for the forged ones: the server cannot tell them apart.
 """
@@ -122,7 +122,7 @@ def test_a_query_that_udp_does_not_answer_is_answered(lab: Lab, arm: str) -> Non
 
 LIMIT = 8
 OTHER = ("192.0.2.2", "2001:db8:0:1::2")
-"""Further clients: another IPv4 address, and another network of 64 bits."""
+"""Addresses of further clients: another IPv4 address, and another network of 64 bits."""
 
 
 def held(lab: Lab, address: str, source: str, count: int) -> list[socket.socket]:

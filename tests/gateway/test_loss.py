@@ -18,12 +18,12 @@ from .crowd import Job, Outcome, ask_all
 from .programs import Conditions, Wire
 
 NUMBERS = range(100, 220)
-"""Of clients and of the wire's classes: the last byte of an address, IPv4 or IPv6."""
+"""Numbers of clients and of the wire's classes: the last byte of an address, IPv4 or IPv6."""
 LOSSES = (0.0, 0.01, 0.05, 0.10, 0.25)
 SEGMENTS = (536, 1220, 1460, 8960)
 SIZES = (60, 300, 1400, 4000, 16000, 60000)
 FULL = os.environ.get("NARROWS_GATEWAY_TESTS") == "full"
-"""With what takes minutes, even on the kernel's TCP: long replies on the worst line."""
+"""Whether to test what takes minutes even on the kernel's TCP: long replies on the worst line."""
 OPTIONS = ("--edns-size", "65500 B", "--max-segments", "64")
 # No client is idle here: its second query may be lost again and again.
 OPTIONS += ("--idle", "120 s")
@@ -140,10 +140,10 @@ def test_a_line_that_loses_doubles_and_reorders(
 def test_long_replies_to_clients_that_give_up(
     tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """30 segments, of which 7 are lost each time: all that is lost comes with each time-out.
+    """Of 30 segments, 7 are lost each time; everything that is lost comes again at each time-out.
 
-    A client's time-out doubles each time, and ends its connection when it was doubled often enough:
-    here after 27 s.
+    A client's time-out doubles each time, and after enough of them the client gives up: here after
+    27 s.
     """
     lossy = tuple(client(number, 4) for number in NUMBERS[:4])
     made = laboratory(

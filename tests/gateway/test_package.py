@@ -170,7 +170,7 @@ def test_wrong_settings_are_not_tried_again(machine: Booted, lab: Lab) -> None:
 def test_a_removal_leaves_no_trace(machine: Booted, lab: Lab) -> None:
     link = lab.network.server_link
     pins = machine.path("/sys/fs/bpf/narrows-gateway")
-    # What a kill leaves attached is also removed if nothing starts it again.
+    # What a kill leaves attached is also removed if nothing starts the gateway again.
     machine.run("systemctl", "stop", UNIT)
     settings = machine.path(SETTINGS)
     settings.write_text(settings.read_text() + 'on_exit = "keep"\n')

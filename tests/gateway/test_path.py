@@ -17,7 +17,7 @@ CLIENTS = {
     4: tuple(f"192.0.2.{200 + i}" for i in range(len(SIZES))),
     6: tuple(f"2001:db8::{200 + i}" for i in range(len(SIZES))),
 }
-"""One for each size, because the gateway remembers the path of an address."""
+"""A client for each size, because the gateway remembers the path of an address."""
 
 
 def fetch(lab: Lab, arm: str, version: int, size: int, source: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A second query and more, while the first is with the server, which takes its time."""
+"""A second query and more, while the first is at a server that takes its time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRANSMITTED = 100
 
 @pytest.fixture(scope="session", params=["native", "native-one", "generic", "generic-offload"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The mode, and whether checksums are left to offloads, or one query may be open at a time."""
+    """The mode, whether checksums are left to offloads, and whether only one query may be open."""
     return str(request.param)
 
 
@@ -35,7 +35,7 @@ def place(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if kind == "native-one":
         options += ("--several-queries", "false")
     else:
-        # Slow queries come again at about the time when the gateway's patience ends.
+        # Slow queries come again at about the time when the gateway stops waiting.
         options += ("--patience", "5 s", "--timeout", "10 s")
     with laboratory(Path(folder), (), offload=kind != "generic", options=options) as lab:
         yield lab
@@ -94,8 +94,8 @@ def test_nothing_waits_for_a_retransmission(
                         assert receive(stream)[:2] == id.to_bytes(2)
                     stream.shutdown(socket.SHUT_WR)
                 assert stream.recv(1) == b""
-                # A query that is served here is acknowledged with its reply. So the slow one comes
-                # again meanwhile, as a single one would, and so does a FIN behind it.
+                # A query that the gateway serves is acknowledged with its reply. So the slow one
+                # comes again meanwhile, as a single one would, and so does a FIN after it.
                 assert many or retransmitted(stream) == 0
                 # The server has also answered the first query over UDP.
                 with pytest.raises(BlockingIOError):
@@ -103,20 +103,20 @@ def test_nothing_waits_for_a_retransmission(
     if arm == "gateway":
         after = [place.counter(name) for name in names]
         more = [b - a for a, b in zip(before, after, strict=True)]
-        # Whatever comes again, the server gets each query once: only the first, or all.
+        # Whatever comes again, the server gets each query only once: the first, or all.
         if not many:
             assert more == [2, 2, 2, 0, 2]
         elif size <= 1400:
             assert more == [0, 0, 0, 0, 6]
         else:
-            # The kernel gets a reply that is too long for one segment, and everything behind it.
+            # The kernel gets a reply that is too long for one segment, and everything after it.
             assert more == [0, 2, 0, 0, 4]
 
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("apart", [True, False], ids=["one-by-one", "at-once"])
 def test_many_in_a_row(place: Lab, kind: str, arm: str, apart: bool) -> None:
-    """Those behind the second find the kernel's socket, even if they come at the same moment."""
+    """Queries after the second find the kernel's socket, even if they come at the same moment."""
     with connect(place.network.client, place.address("unruly", arm)) as stream:
         stream.sendall(prefixed(slow(0)))
         rest = [prefixed(plain(id)) for id in range(1, 40)]
@@ -124,7 +124,7 @@ def test_many_in_a_row(place: Lab, kind: str, arm: str, apart: bool) -> None:
             stream.sendall(part)
         ids = [receive(stream)[:2] for _ in range(40)]
         assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(40)]
-        # Here a query that takes its time comes again, as a single one would.
+        # Here a slow query comes again, as a single one would.
         assert served(kind, arm) or retransmitted(stream) == 0
 
 
@@ -139,7 +139,7 @@ def test_a_long_second_part(place: Lab, kind: str, arm: str) -> None:
         assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(299)]
         stream.sendall(rest[-7:])
         assert receive(stream)[:2] == (299).to_bytes(2)
-        # Here what was too much to be kept comes again.
+        # Here the part that was too long to be kept comes again.
         assert served(kind, arm) or retransmitted(stream) == 0
 
 

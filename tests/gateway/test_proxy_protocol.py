@@ -25,13 +25,13 @@ from .network import Namespace
 
 FRIEND, OTHER, PLAIN, SERVICE = "192.0.2.7", "192.0.2.8", "192.0.2.9", "198.51.100.53"
 PROXIED = "127.0.0.1"
-"""The gateway asks from there, and servers accept headers from there."""
+"""The address from which the gateway asks, and from which servers accept headers."""
 PORT = 5300
 COUNT = itertools.count()
 
 
 def changed(config: Path, *pairs: tuple[str, str]) -> None:
-    """With these replacements."""
+    """Makes these replacements in a configuration."""
     text = config.read_text()
     for old, new in pairs:
         assert old in text

@@ -104,7 +104,7 @@ def test_duplicate_acknowledgements_bring_the_segment(
             segments.append(segment)
     first = min(segments, key=lambda s: (s.seq - client.ack) % MODULUS)
     assert first.seq == client.ack
-    # The second was lost; the first is acknowledged, and again for each that came later.
+    # The second segment was lost; the first is acknowledged, and again for each later one.
     client.ack = first.next
     for _ in range(5):
         client.send()

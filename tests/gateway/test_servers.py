@@ -1,4 +1,4 @@
-"""Ordinary clients and each server: they get what they get from the kernel's TCP."""
+"""Ordinary clients and each server: clients get the same answers as from the kernel's TCP."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_replies_of_every_kind_are_byte_identical(
 
 
 def test_records_of_a_reply_are_never_mixed(lab: Lab, kind: str, arm: str) -> None:
-    """A set whose order the server may change."""
+    """The server may change the order of the set's records."""
     for _ in range(5):
         reply = ask(lab.network.client, lab.address(kind, arm), query(f"many.{zones.ZONE}"))
         assert len(dns.message.from_wire(reply).answer[0]) == 15
@@ -115,7 +115,7 @@ def test_zone_transfers(lab: Lab, kind: str, version: int, arm: str) -> None:
 
 @pytest.mark.parametrize("kind", AUTHORITATIVE)
 def test_incremental_transfers(lab: Lab, kind: str, arm: str) -> None:
-    """From the server's serial: one SOA. From an older one: the zone."""
+    """A client with the server's serial gets one SOA; one with an older serial gets the zone."""
     for serial, records in ((2026, 1), (1, 1500)):
         message = dns.message.make_query(zones.TRANSFER, "IXFR")
         soa = f"ns.{zones.TRANSFER}. hostmaster.{zones.TRANSFER}. {serial} 1 1 1 1"

@@ -47,7 +47,7 @@ def check(stream: socket.socket, count: int, replies: list[bytes]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version: int) -> None:
-    """Each in a segment, several in one, and both again when everything is answered."""
+    """Queries come in separate segments, several in one, and both again when all are answered."""
     names = ("query_pipelined", "adopted")
     replies = expected(fresh, kind, version)
     before = [fresh.counter(name) for name in names]
@@ -63,7 +63,7 @@ def test_they_are_served_without_the_kernels_tcp(fresh: Lab, kind: str, version:
     pipelined, adopted = (
         fresh.counter(name) - count for name, count in zip(names, before, strict=True)
     )
-    # At least those that come together in one segment, except for the first.
+    # Served are at least those that come together in one segment, except for the first.
     assert pipelined >= 22
     assert adopted == 0
 

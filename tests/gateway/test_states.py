@@ -81,7 +81,7 @@ def test_modes(make: Maker, options: tuple[str, ...], offload: bool) -> None:
 
 @pytest.mark.parametrize("offload", [True, False], ids=["offload", "whole-checksums"])
 def test_as_it_comes(make: Maker, offload: bool) -> None:
-    """Without a mode, and without what native XDP would need at the other end of the line."""
+    """No mode is named, and the other end of the line lacks what native XDP would need."""
     with make("--mode", "auto", offload=offload, peer_program=False) as lab:
         serves(lab)
         assert lab.gateway is not None
@@ -131,7 +131,7 @@ def test_no_more_state_than_the_syn_cache_may_have(make: Maker) -> None:
 
 
 def test_a_share_of_the_clients_is_served(make: Maker) -> None:
-    """The same ones each time; the others get the kernel's TCP, and all get answers."""
+    """The same clients are served each time; others get the kernel's TCP, and all get answers."""
     with make("--active", "25 %") as lab, tap(lab.network) as line:
         addresses = [f"198.18.{i}.{7 * i}" for i in range(36)]
         sides = []
@@ -185,13 +185,13 @@ def test_udp_replies_are_truncated_above_a_size(make: Maker) -> None:
                     if size < 1400:
                         assert opt == whole[-11:], "not the server's own"
                     else:
-                        # It came in fragments, and the last had the server's OPT.
+                        # The reply came in fragments, and the last one had the server's OPT.
                         assert int.from_bytes(opt[3:5]) == 1000
             words = ["dig", "+bufsize=4096", "+nocookie", f"@{behind(lab, version)}", "TXT"]
             shown = lab.network.client.run(*words, zones.size_name(4000))
             assert "Truncated, retrying in TCP mode" in shown
             assert "status: NOERROR" in shown
-            # As resolvers ask: a reply without OPT would say that the server has no EDNS.
+            # Resolvers ask with EDNS; a reply without OPT would say that the server has no EDNS.
             words.insert(1, "+ignore")
             for name in (zones.size_name(1200), zones.size_name(4000)):
                 shown = lab.network.client.run(*words, "+dnssec", name)
@@ -251,7 +251,7 @@ def test_without_a_listener_single_queries_are_answered(make: Maker) -> None:
         message = query("plain.500.test")
         reply = ask(lab.network.client, address, message)
         assert len(reply) > 400
-        # What the kernel would have to take ends, as if nobody listened.
+        # Connections that the kernel would have to take end as if nobody listened.
         client = Peer(line, address)
         client.connect()
         client.send(prefixed(message)[:1], ACK | PSH)
@@ -262,7 +262,7 @@ def test_without_a_listener_single_queries_are_answered(make: Maker) -> None:
         assert lab.counter("adopt_failed") >= 1
 
 
-# VLANs: this kernel may not have such devices, and then drops the frames after XDP.
+# VLANs. This kernel may not have such devices, and then drops the frames after XDP.
 
 
 @pytest.mark.parametrize("vlan", [(5,), (5, 7)], ids=["one", "two"])
@@ -307,7 +307,7 @@ def test_an_old_cookie_is_refused(make: Maker) -> None:
 
 
 def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
-    """Connections in several states, which continue with what is given."""
+    """Opens connections in several states; returns a function that continues them."""
     shaken, asked, idle, adopted = (Peer(line, behind(lab)) for _ in range(4))
     slow = Peer(line, lab.address("unruly", "gateway"))
     for client in (shaken, asked, idle, adopted, slow):
@@ -315,7 +315,7 @@ def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
     for client in (idle, adopted):
         client.send(prefixed(SMALL), ACK | PSH)
         client.reply()
-    # In parts, which the kernel's TCP has to assemble.
+    # This query comes in parts, which the kernel's TCP has to assemble.
     adopted.send(prefixed(SMALL)[:9], ACK | PSH)
     adopted.send(prefixed(SMALL)[9:], ACK | PSH)
     adopted.reply()

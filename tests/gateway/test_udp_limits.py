@@ -16,7 +16,8 @@ from .clients import ask, ask_udp, query
 from .conftest import Lab, laboratory
 
 LONG = zones.size_name(2000)
-"""Its reply has more than 1232 bytes, which most servers send over UDP, and fewer than 4096."""
+"""A name whose reply has more than the 1232 bytes that most servers send over UDP, but less than
+4096."""
 
 FILES = {
     "nsd": "nsd.conf",
@@ -31,15 +32,15 @@ LIMITS = {
     "unbound": r" +max-udp-size: (\d+)\n",
     "powerdns": r"udp-truncation-threshold=(\d+)\n",
 }
-"""The lines of the tests' settings that raise the limit; BIND has none."""
+"""The lines in the tests' settings that raise the limit; BIND has none."""
 NAMES = {"nsd": "ipv4-edns-size", "knot": "udp-max-payload", "powerdns": "udp-truncation-threshold"}
-"""The settings of servers whose EDNS states what they send."""
+"""The settings of servers whose EDNS states the size that they really send."""
 
 
 def limited(
     kind: str, size: int | None, folder: Path, files: dict[str, Path], addresses: Sequence[str]
 ) -> list[str]:
-    """The server with this limit, or with its package's own one; it says what it is."""
+    """The server's configuration with this limit, or with the default of its package."""
     words = servers.CONFIGURE[kind](folder, files, addresses)
     config = folder / FILES[kind]
     text = config.read_text().replace("version-string=anonymous\n", "")
@@ -55,7 +56,7 @@ def limited(
 
 
 def checked(lab: Lab, kind: str, *words: str) -> tuple[list[str], dict[str, Any]]:
-    """What `check` warns of about the server's replies over UDP, and what it found."""
+    """The warnings of `check` about the server's replies over UDP, and its findings."""
     ours = [str(gateway.program()), "check", "--json", "--interface", lab.network.server_link]
     for version in (4, 6):
         ours += ["--server", lab.address(kind, "gateway", version)]
@@ -99,7 +100,7 @@ def test_check_warns_of_a_low_limit(tmp_path: Path, kind: str) -> None:
         warnings, facts = checked(lab, kind, *ask_for)
         assert warnings == []
         assert facts["long_reply"] == {"bytes": over_tcp, "truncated": False}
-        # What BIND and Unbound state is not what they send.
+        # BIND and Unbound state another size than they send.
         assert len(checked(lab, kind)[0]) == (0 if kind in NAMES else 1)
 
 

@@ -39,7 +39,7 @@ def two_links(folder: Path, *options: str, both: bool) -> Iterator[Lab]:
             space.run("ip", "link", "set", link, "up")
             for address in addresses:
                 space.run("ip", "addr", "add", address, "dev", link, *nodad(address))
-            # What comes in through the other interface does not belong to a stranger.
+            # Packets through the other interface must not count as those of a stranger.
             space.settings({"net/ipv4/conf/all/rp_filter": "0"})
             space.settings({f"net/ipv4/conf/{link}/rp_filter": "0"})
         for version, prefix, via in (
@@ -108,7 +108,7 @@ def test_a_way_back_that_is_not_covered_is_named(tmp_path: Path) -> None:
         net = lab.network
         other = f"q{net.server_link}"
         assert lab.gateway is not None
-        # Before anything is attached, judged by routes; and then by what happens.
+        # It is named before anything is attached, from the routes, and then from what happens.
         words = ["--interface", net.server_link, "--server", lab.address("nsd", "gateway")]
         said = lab.gateway.command("check", *words, "--mode", "native")
         assert f"routes lead out by {other}" in said

@@ -1,4 +1,4 @@
-"""A server that does what no good server does, when the query's first label says so.
+"""A server that misbehaves as the query's first label says.
 
     twice      its reply comes twice
     slow       its reply comes after 0.6 seconds
@@ -8,8 +8,8 @@
     garbage    bytes that are no reply come first
     quiet      never answered
 
-Any other name gets a reply of TXT records, whose size is what the second label says. Over TCP the
-same names get the same replies, each once.
+Any other name gets a reply of TXT records with the size in the second label. Over TCP, the same
+names get the same replies, each once.
 """
 
 from __future__ import annotations

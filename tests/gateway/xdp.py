@@ -1,8 +1,9 @@
 """An XDP program that passes everything, for the peer of a link that sends with XDP_TX.
 
-A virtual Ethernet device takes frames from its peer's XDP_TX only where it polls, which it does
-while it has an XDP program (drivers/net/veth.c, Linux 6.12, veth_xdp_xmit). Two instructions,
-loaded by bpf(2) itself; the attachment is a link that goes with its file descriptor.
+A virtual Ethernet device takes frames from its peer's XDP_TX only if it polls, which it does while
+it has an XDP program (drivers/net/veth.c, Linux 6.12, veth_xdp_xmit). The program has two
+instructions, and bpf(2) loads it directly; the attachment is a link that ends with its file
+descriptor.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SIGNED = "signed.test"
 TRANSFER = "transfer.test"
 KEY_NAME = "key.test"
 KEY_SECRET = "bmFycm93cyB0ZXN0cyBhbG9uZTogbm90IGEgc2VjcmV0"
-"""HMAC-SHA256."""
+"""The secret of a TSIG key for HMAC-SHA256."""
 
 HEAD = """$TTL 300
 $ORIGIN {zone}.

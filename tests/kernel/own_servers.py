@@ -12,11 +12,11 @@ from narrows import Run, Scenario
 def own_servers(head: str, groups: Mapping[str, str], **settings: str) -> Scenario:
     """Groups at one stub, each with a server at a node of its own.
 
-    All share a link of 10 Mbit/s and 10 ms. They begin a second after each other.
+    All share a link of 10 Mbit/s and 10 ms. Each begins a second after the previous one.
 
     Args:
         head: The scenario's first lines: its name, its duration.
-        groups: The keys of each group, which has one worker unless they say otherwise.
+        groups: The keys of each group, which has one worker unless the keys say otherwise.
         settings: Keys of the scenario to change, with `__` for a dot.
     """
     text = f"""

@@ -1,4 +1,4 @@
-"""What the agent makes without a kernel of its own: DNS messages, times, counters."""
+"""What the agent does without a kernel: DNS messages, times, counters."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_lengths_that_are_drawn_have_their_mean() -> None:
 
 
 def test_the_loop_wakes_at_fractions_of_a_millisecond() -> None:
-    """With epoll alone it would wake a whole millisecond later."""
+    """With epoll alone, the loop would wake up to a millisecond later."""
     loop = Loop(time.monotonic())
     woken: list[float] = []
     for when in (0.0201, 0.0203, 0.0205):
@@ -187,7 +187,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, until: float, **keys: Any) -> tuple[l
 def test_arrivals_are_a_poisson_process_and_find_places_as_erlang_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A hundred a second for 0.1 s each: of ten places, Erlang's B(10, 10) = 0.2146 are lost."""
+    """A hundred a second for 0.1 s each: with ten places, Erlang's B(10, 10) = 0.2146 are lost."""
     arrivals = {"interval_s": 0.01, "spacing": "poisson"}
     queries, _ = asked(monkeypatch, 400.0, arrivals=arrivals)
     starts = np.array([row["start_s"] for row in queries])
@@ -207,7 +207,7 @@ def test_arrivals_end_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None
     assert [row["index"] for row in queries] == list(range(25))
     assert sum(row["measured"] for row in queries) == 20
     assert [row["start_s"] for row in queries] == pytest.approx([0.03 * n for n in range(25)])
-    # The last one that became free is taken: four are enough for 0.1 s.
+    # The worker that became free last is taken, so four are enough for 0.1 s.
     assert {row["worker"] for row in queries} == {0, 1, 2, 3}
     assert done == 1
 
@@ -219,7 +219,7 @@ def test_workers_without_a_number_ask_until_the_end(monkeypatch: pytest.MonkeyPa
 
 
 def test_pie_counts_packets_without_room_among_its_drops() -> None:
-    # What a guest with Linux 6.1 told: 14,759 packets found the queue full, none was dropped early.
+    # From a guest with Linux 6.1: 14,759 packets found the queue full, none was dropped early.
     told = struct.pack("QIIIIIIII", 0, 20_000, 0, 0, 90_564, 14_759, 14_759, 20, 3)
     found = reasons({"kind": "pie", "drops": 14_759, "app": told})
     assert found == {"dropped_early": 0, "dropped_overflow": 14_759, "marked": 3}

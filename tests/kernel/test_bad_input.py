@@ -1,4 +1,4 @@
-"""What a machine may lack: one line that names it and the mend, exit code 2, and nothing stays."""
+"""What a machine may lack: one line names it and the remedy, exit code 2, and nothing is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kernel.test_leftovers import gone, of_folder
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A guest kernel that sleeps, in a cache and a folder for runs of the test's own."""
+    """A guest kernel that only sleeps, in the test's own cache and folder for runs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "runs"))
     (tmp_path / "runs").mkdir()

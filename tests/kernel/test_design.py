@@ -1,4 +1,4 @@
-"""What the kernel is told for a scenario, and what is refused by name."""
+"""The kernel's job for a scenario, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def queue_of(queue: str, **settings: Any) -> list[str]:
     return [line for line in below if " classid 1:1 " not in line][:-1]
 
 
-# The words are those of the manual pages; parameters stand there as in the scenario.
+# The words are those of the manual pages, with parameters as in the scenario.
 QUEUES = {
     '{ kind = "pfifo", limit = 100 }': "pfifo limit 100",
     '{ kind = "bfifo", limit = "90 kB" }': "bfifo limit 90000",
@@ -85,7 +85,7 @@ def test_frames_are_as_long_as_framing_says() -> None:
     assert bottleneck.endswith("overhead 24 mpu 84")
     assert "stab" not in bottleneck
     (plain,) = [line for line in job["tc"]["n0"] if "dev l1 root" in line]
-    # No framing: the header that the kernel counts is taken off.
+    # Without framing, the header that the kernel counts is subtracted.
     assert plain.endswith("stab overhead -14 htb default 1")
 
 
@@ -95,7 +95,7 @@ def test_a_ring_is_the_buckets_depth() -> None:
     (bottleneck,) = [line for line in job["tc"]["n4"] if "dev l0 root" in line]
     assert "tbf rate 10000000bit burst 112626 " in bottleneck
     assert job["samples"]["queues"]["of"][0]["ring"] is True
-    # A discipline that hands out what is looked at: there is room for the longest frame.
+    # For a discipline that hands packets out when it is looked at, there is room for the longest.
     queue = '{ kind = "codel" }'
     other = dumbbell(links__bottleneck__ring=ring, links__bottleneck__forward__queue=queue)
     (bottleneck,) = [line for line in designed(other)["tc"]["n4"] if "class add dev l0" in line]

@@ -1,4 +1,4 @@
-"""DNS over TCP on a real kernel: what becomes of each attempt, and what sockets tell of it."""
+"""DNS over TCP on a real kernel: what becomes of each attempt, and what sockets tell about it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ GROUPS = {
     'answers = { connections = 1, when_full = "reject" }',
     # RFC 7766, 5: a truncated reply is asked for again over TCP.
     "truncated": 'edns_size = "512 B"\nmessages = [{ query = "53 B", reply = "1400 B" }]',
-    # The first connection brings a cookie (RFC 7413, 3), with which queries of the others leave.
+    # The first connection brings a cookie (RFC 7413, 3). With it, the SYNs of others carry queries.
     "fast-open": 'transport = "tcp"\nconnections = { fast_open = true }\nanswers.fast_open = true',
     # A server that gives no cookies.
     "no-cookie": 'transport = "tcp"\nconnections = { fast_open = true }',
-    # Nothing comes within 1.3 s, which is in the second attempt.
+    # No answer comes for 1.3 s, which is during the second attempt.
     "given-up": 'retry = ["1 s", "2 s"]\ngives_up = "1300 ms"\nservice = "3 s"',
     "silent": 'retry = ["300 ms"]\ntcp_if_silent = true\nservice = "500 ms"\nnew_port = true\n'
     'connections = { answer_timeout = "2 s" }',
@@ -41,14 +41,14 @@ GROUPS = {
     "mixed": 'messages = { query = ["40 B", "300 B", "40 B"], reply = ["80 B", "4 kB", "9 kB"] }\n'
     "queries = 6",
     "arriving": 'arrivals = { per_second = 20, spacing = "even" }\nqueries = 10',
-    # A reply comes after 220 ms and a little: four of five find the only place taken.
+    # A reply takes a little more than 220 ms, so four of five queries find the only place taken.
     "turned-away": 'arrivals = { per_second = 20, spacing = "even", outstanding = 1 }\n'
     'queries = 10\nservice = "200 ms"',
 }
 
 
 def scenario() -> Scenario:
-    """The groups, with three queries each unless they say otherwise, and one without an end."""
+    """The groups, with three queries each unless their keys say otherwise, and an endless one."""
     groups = {
         name: keys if "\nqueries = " in f"\n{keys}" else f"queries = 3\n{keys}"
         for name, keys in GROUPS.items()
@@ -79,13 +79,13 @@ def test_attempts_end_as_in_the_simulator(results: tuple[Run, Run], name: str) -
 
 def test_without_a_number_workers_ask_until_the_end(results: tuple[Run, Run]) -> None:
     kernel, simulated = (result.queries.filter(pl.col("group") == "endless") for result in results)
-    # Once in a round trip; a millisecond at the end of the run counts for little.
+    # One query per round trip; a millisecond at the end of the run matters little.
     assert kernel.height == pytest.approx(simulated.height, rel=0.01)
     last = kernel.get_column("start_s").max()
     assert isinstance(last, float) and last > 29.9
 
 
-# Which of its packets the queue has sent when the answer comes is not the same.
+# It differs which packets the queue has sent when the answer comes.
 @pytest.mark.parametrize("name", ["fresh", "truncated", "mixed", "given-up"])
 def test_packets_are_those_of_the_simulator(results: tuple[Run, Run], name: str) -> None:
     columns = ["packets_sent", "bytes_sent", "packets_received", "bytes_received"]
@@ -108,9 +108,9 @@ def test_times_are_those_of_the_path(results: tuple[Run, Run]) -> None:
 
 
 def test_queries_leave_with_the_syn(results: tuple[Run, Run]) -> None:
-    """From the second on: a SYN with a cookie and 44 bytes, and a reply: one round trip."""
+    """From the second query on, a SYN with a cookie and 44 bytes gets its reply in a round trip."""
     rows = attempts(results[0], "fast-open").filter(pl.col("index") > 0)
     assert rows.get_column("handshake_round_trips").to_list() == [0, 0]
     took = 1e3 * (rows.get_column("received_s") - rows.get_column("sent_s"))
-    # Below two round trips, which are 40 ms of delay alone.
+    # It takes less than two round trips, which have 40 ms of delay alone.
     assert min(took) > 20.0 and max(took) < 21.0

@@ -100,7 +100,7 @@ def real(guest: str) -> tuple[Run, Run]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_servers_speak_it_as_their_profiles_do(real: tuple[Run, Run], name: str) -> None:
-    """docs/dns-tls.md: another round trip for the first reply, and mostly 40 ms."""
+    """docs/dns-tls.md: the first reply takes another round trip, and mostly 40 ms more."""
     # The very first packets wait until ARP has resolved the neighbour.
     kernel, simulated = (attempts(result, name).filter(pl.col("index") > 0) for result in real)
     assert kernel.get_column("fate").to_list() == ["answered"] * 2
@@ -109,7 +109,7 @@ def test_real_servers_speak_it_as_their_profiles_do(real: tuple[Run, Run], name:
         (1e3 * (rows.get_column("received_s") - rows.get_column("sent_s"))).to_list()
         for rows in (kernel, simulated)
     ]
-    # The guest's kernel delays an acknowledgement until a tick, of which it has 100 a second.
+    # The guest's kernel delays an acknowledgement until a tick, and has 100 ticks a second.
     assert took[0] == pytest.approx(took[1], abs=10.0)
     assert min(took[0]) > 100.0
     # An ECDSA signature is up to 2 bytes longer or shorter than that of the simulator.

@@ -102,11 +102,11 @@ def totals(result: Run, name: str) -> dict[str, int]:
 
 def test_syns_fill_the_queue_as_in_the_simulator(results: tuple[Run, Run]) -> None:
     kernel, simulated = (totals(result, "syns") for result in results)
-    # The queue takes one more than the backlog (`inet_csk_reqsk_queue_is_full`), and nothing leaves
-    # it for 3 s.
+    # The queue takes one entry more than the backlog (`inet_csk_reqsk_queue_is_full`), and no entry
+    # leaves it for 3 s.
     queues = (kernel["most"], simulated["most"])
     assert queues == (65, 65)
-    # Three more are those of clients, before the flood.
+    # Three more SYNs are those of clients, before the flood.
     for found, queue in zip((kernel, simulated), queues, strict=True):
         assert (found["sent"], found["syns"], found["cookies"]) == (400, 403, 0)
         assert found["dropped"] == 400 - queue

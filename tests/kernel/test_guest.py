@@ -1,4 +1,4 @@
-"""Scenarios on a real kernel, in a guest: against what other test beds gave on the same kernel."""
+"""Scenarios on a real kernel, in a guest, against results of other test beds on the same kernel."""
 
 from __future__ import annotations
 
@@ -78,10 +78,11 @@ def test_red_with_ecn_of_the_first_paper(guest: str) -> None:
 def test_codel(guest: str) -> None:
     """Another test bed on this kernel, 120 s: 128.8 to 133.5 drops a second, 32.6 to 33.9 kB.
 
-    Its tbf takes each packet from CoDel one frame early and still counts it: two frames less here.
+    Its tbf takes each packet from CoDel one frame early and still counts it, so there are two
+    frames less here.
     """
     result = run(aqm('{ kind = "codel" }', "20 ms", 20), backend=guest)
-    # Without that bed's probes, which lost a tenth of its drops.
+    # There are no probes here, which had a tenth of the drops in that bed.
     assert rate(result, ["dropped_early"], 10.0) == pytest.approx(125.0, rel=0.12)
     assert rate(result, ["dropped_overflow"], 10.0) == 0.0
     assert backlog(result, 10.0) == pytest.approx(33.1e3 - 2 * 1514, rel=0.12)
@@ -145,7 +146,7 @@ def test_delays_are_the_scenarios(guest: str) -> None:
 
 
 def test_datagrams_take_the_time_of_the_path(guest: str) -> None:
-    """Half of the line: each waits for nothing, so it takes delay and transmission."""
+    """The stream uses half of the line, so each datagram only takes delay and transmission."""
     text = """
 name = "datagrams"
 duration = "12 s"
@@ -182,7 +183,7 @@ start = "1 s"
     answered = pings.filter(pl.col("fate") == "answered")
     # One is due at the very end.
     assert pings.height in (110, 111) and answered.height >= 109
-    # There nothing is in the way; back, perhaps a datagram of 500 bytes.
+    # Nothing is in the way there; on the way back, perhaps a datagram of 500 bytes.
     assert answered.get_column("there_ms").min() == pytest.approx(10.672, abs=0.05)
     assert 21.3 < answered.get_column("rtt_ms").min() < 21.4 + 4.0
     assert result.summary["pings"]["lost_percent"] == 0.0
@@ -241,13 +242,13 @@ def test_the_processors_time_is_measured_at_the_router(guest: str) -> None:
     packets = forwarded["sent_packets"] + forwarded["dropped_early"]
     last = rows.row(-1, named=True)
     assert packets < last["turns"] < 5 * packets
-    # A packet takes a processor of today tenths of a microsecond to some hundred of them.
+    # A packet takes a present processor some tenths of a microsecond to some hundred microseconds.
     assert 1e-7 < last["cpu_s"] / packets < 1e-4
     assert result.summary["processor"]["cpu_s"] == pytest.approx(last["cpu_s"])
 
 
 def test_a_guest_computes_on_one_core(guest: str) -> None:
-    """Its programs take turns, and a turn on another core has to wake that first."""
+    """Its programs take turns, and a turn on another core would have to wake that core first."""
     seen: set[frozenset[int]] = set()
 
     def look(_: float) -> None:

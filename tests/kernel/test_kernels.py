@@ -1,4 +1,4 @@
-"""Kernels of other times: edits of a kernel's source, and who may run on what they make."""
+"""Kernels of other times: edits of a kernel's source, and what may run on the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing of a run stays, however it ends."""
+"""A run leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narrows.backends.kernel.workspace import PREFIX, remove_leftovers, workspac
 from tests.kernel.scenarios import DUMBBELL
 
 PHASES = ("owner", "job.json", "group", "booted", "built", "progress")
-"""Files of a run's folder, in the order in which they come."""
+"""Files of a run's folder, in the order in which they appear."""
 
 KILLS = [(phase, False) for phase in PHASES] + [
     (phase, True) for phase in ("owner", "group", "booted", "progress")
@@ -29,7 +29,7 @@ KILLS = [(phase, False) for phase in PHASES] + [
 
 
 def gone(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether a condition ends to hold within a time."""
+    """Whether a condition stops being true within a time."""
     deadline = time.monotonic() + seconds
     while condition() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -88,7 +88,7 @@ def kill(base: Path, command: list[str], phase: str, *, with_keeper: bool) -> No
 
 
 def members(group: int) -> list[int]:
-    """Processes of a group that are not only a name any more."""
+    """Processes of a group, without zombies."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
@@ -222,7 +222,7 @@ def test_a_tmpdir_that_is_not_there_is_not_passed_on(
 def test_what_is_started_while_all_is_removed_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`owner` is the first that goes."""
+    """The file `owner` is removed first."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     begun = tmp_path / "begun"
     with workspace() as place, (tmp_path / "log").open("wb") as log:

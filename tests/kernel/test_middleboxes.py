@@ -17,7 +17,7 @@ UDP = (
     'edns_size = "4096 B"\nmessages = [{ query = "53 B", reply = "%s" }]\nretry = ["500 ms", "1 s"]'
 )
 
-# For each group: the middlebox at its server, on the way back or there, and the group's keys.
+# For each group: the direction and keys of the middlebox at its server, and the group's keys.
 GROUPS = {
     "at-the-limit": ("backward", 'drop_dns_above = "1187 B"', UDP % "1187 B"),
     "above-it": ("backward", 'drop_dns_above = "1187 B"', UDP % "1188 B"),
@@ -115,7 +115,7 @@ def test_a_place_sees_both_directions(results: tuple[Run, Run], tmp_path: Path) 
     assert times == sorted(times)
 
 
-# What the simulator fills in, as the flags of answers, is not compared.
+# Values that the simulator makes up, such as the flags of answers, are not compared.
 PACKET = ["ip.len", "ip.proto", "ip.frag_offset", "tcp.flags"]
 DIRECTION = ["frame.packet_flags_direction", "frame.cap_len", "frame.len"]
 TIME = ["frame.time_epoch"]

@@ -69,12 +69,12 @@ def test_replies_have_the_lengths_of_the_scenario(result: Run, name: str) -> Non
     # 3000 bytes are three fragments, with 20 bytes of IP each.
     assert lengths == ({228, 3000 + 8 + 3 * 20} if name == "unbound" else {228})
     cut = over_udp.filter(pl.col("fate") == "truncated")
-    # Header, question and OPT record, as the query: 60 bytes and 28 below.
+    # Like the query, it has header, question and OPT record: 60 bytes, and 28 for IP and UDP.
     assert set(cut.get_column("bytes_received")) == (set() if name == "unbound" else {88})
     over_tcp = rows.filter(pl.col("transport") == "tcp")
     assert over_tcp.height == cut.height
     assert set(over_tcp.get_column("fate")) == (set() if name == "unbound" else {"answered"})
-    # A TCP connection carries the length and the reply beside 52 bytes a segment, 60 for the SYN.
+    # A TCP connection carries length and reply, and 52 bytes per segment, 60 for the SYN.
     carried = over_tcp.get_column("bytes_received") - 52 * over_tcp.get_column("packets_received")
     assert set(carried) == (set() if name == "unbound" else {3002 + 8})
     assert result.queries.filter(pl.col("attempt") == 0).is_empty()

@@ -61,7 +61,7 @@ def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.slow
 def test_it_is_so_on_the_kernel(guest: str) -> None:
-    """Otherwise the sentence could go: the queue at the sender is the shorter one."""
+    """The queue at the sender is really shorter; otherwise the sentence would not be needed."""
 
     def backlog(text: str) -> float:
         result = run(Scenario.parse(text), backend=guest)

@@ -1,7 +1,7 @@
 """Kinds of traffic on a real kernel and in the simulator: the same scenario, the same figures.
 
-Where no packet waits for another's and none is lost, chance decides nothing: both must agree to
-what a kernel's clock and its acknowledgements cost.
+If no packet waits for packets of others and none is lost, chance decides nothing. Both must agree
+but for the effects of a kernel's clock and acknowledgements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is not a guest kernel, and what a guest that does not boot says: one line, with the mend."""
+"""Folders that are no guest kernel, and guests that do not boot: one line, with the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernel.scenarios import dumbbell
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a guest kernel would be, in a cache of the test's own."""
+    """The folder where a guest kernel would be, in the test's own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = ways.guest_folder()
     found.mkdir(parents=True)

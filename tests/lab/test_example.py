@@ -1,4 +1,4 @@
-"""What docs/probe.md shows of the laboratory works, and its path has the delays that it says."""
+"""The laboratory works as docs/probe.md shows, and its path has the given delays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narrows.results import Measurement
 from tests.docs.test_documents import CHECKOUT, blocks
 
 pytestmark = pytest.mark.alone
-"""What a busy machine adds to five answers can be more than a verdict leaves for it."""
+"""A busy machine can delay five answers by more than a verdict tolerates."""
 
 
 def test_the_example_of_the_page_on_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_the_example_of_the_page_on_probes(tmp_path: Path, monkeypatch: pytest.M
     exec(compile(shown, "docs/probe.md", "exec"), names)
     found = Measurement.load("runs/lab")
     assert set(found.exchanges["outcome"]) == {"answered"}
-    # A round trip over UDP, two over TCP; the fastest waited least for the machine.
+    # One round trip over UDP, two over TCP; the fastest exchange waited least for the machine.
     for link in (names["near"], names["far"]):
         for transport, trips in (("udp", 1), ("tcp", 2)):
             rows = found.exchanges.filter(vantage=link.client, transport=transport)

@@ -24,7 +24,7 @@ from narrows.probe import Plan, Target, probe
 from narrows.results import Measurement
 
 pytestmark = pytest.mark.alone
-"""What a busy machine adds to eight answers can be more than a verdict leaves for it."""
+"""A busy machine can delay eight answers by more than a verdict tolerates."""
 
 CLIENT, OTHERS = "10.9.0.40", "10.9.0.41"
 

@@ -1,4 +1,4 @@
-"""What machines are told, what their clocks are found to be, and what does not belong together."""
+"""Jobs for machines, the measured offsets of their clocks, and records that do not fit together."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_each_machine_is_told_its_part_of_the_job() -> None:
 
 
 def test_links_are_the_machines_own() -> None:
-    """What no kernel has on a link is no matter: nobody makes the link."""
+    """Keys of links that no kernel supports do not matter, because nobody makes the links."""
     queue = '{ kind = "drr", limit = 50 }'
     assert Parts(lab(links__access__forward__queue=queue)).all == Parts(lab()).all
     assert Parts(lab(links__access__forward__queue=queue)).digest != Parts(lab()).digest
@@ -120,7 +120,7 @@ def test_a_part_that_is_not_there_is_named() -> None:
 
 
 def exchange(ahead: float, ways: Iterator[tuple[float, float]]) -> tuple[Any, Callable[[], float]]:
-    """Another machine whose clock is ahead, over ways there and back that take their times."""
+    """Another machine, whose clock is ahead, with given delays there and back."""
     time = [100.0]
 
     def ask() -> tuple[float, float]:
@@ -173,7 +173,7 @@ def test_parts_meet_start_and_stop_together(port: int) -> None:
     assert starts[0] == starts[1] > clocks.now()
     with pytest.raises(MachineError, match="the run has begun without it"):
         Member(Part("monitor", "router"), ("127.0.0.1", port), "d", wait_s=30.0)
-    # Time stamps of one clock: the offset is nothing within what it leaves open.
+    # Both use one clock, so the offset is zero within its uncertainty.
     offset = members[0].offset()
     assert abs(offset.offset_s) <= offset.uncertainty_s
     members[1].tell("done")
@@ -250,7 +250,7 @@ def test_records_that_do_not_belong_together_are_refused(tmp_path: Path) -> None
         "another scenario or seed than": [record(serve), record(drive, digest="x")],
         "a second record of narrows traffic serve --node server": [record(serve), record(serve)],
         "the record of narrows resolve --node stubs is missing": [record(serve), record(drive)],
-        # The clocks drifted by 3 ms, and 2 ms were not known.
+        # The clocks drifted by 3 ms, and the uncertainty was 2 ms.
         "off by 5 ms, more than 4 ms; hint: synchronise": [
             record(p) for p in (serve, drive, resolve)
         ],

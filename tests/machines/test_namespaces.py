@@ -22,7 +22,7 @@ HOSTS = ("server", "client", "stubs")
 ADDRESSES = {"server": "10.77.1.2", "client": "10.77.2.2", "stubs": "10.77.3.2"}
 
 DEADLINE_S = 240.0
-"""A run takes 12 s; a machine that does ten other things has time for it too."""
+"""Seconds that a run may take: it needs 12 s, and more on a very busy machine."""
 
 
 def sh(*words: str) -> None:
@@ -121,7 +121,7 @@ def _check(run: Run) -> None:
     assert 0 < run.queues["backlog_bytes"].max() <= 60_000
     assert run.queues["t_s"].is_sorted()
     for facts in run.host["machines"].values():
-        # They share a clock, so that the offset is within what the exchange leaves open.
+        # They share a clock, so the offset is zero within its uncertainty.
         for when in ("before", "after"):
             assert abs(facts["clock_ahead_ms"][when]) <= facts["times_off_at_most_ms"] + 1e-2
         assert facts["differs"] == []

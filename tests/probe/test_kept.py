@@ -24,10 +24,10 @@ QUERIES = 5
 
 @contextmanager
 def closing_server(after: int) -> Iterator[int]:
-    """Answers `QUERIES` queries over TCP, and closes each connection after so many of them.
+    """Answers `QUERIES` queries over TCP, and closes each connection after `after` of them.
 
-    The FIN is on the last reply's segment: a server that closes later, because the machine is busy,
-    leaves the last connection to the probe.
+    The FIN is on the last reply's segment. If the server closed later, because the machine is busy,
+    the probe would close the last connection.
     """
     listening = socket.create_server(("127.0.0.1", 0))
 

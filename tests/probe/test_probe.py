@@ -126,7 +126,7 @@ def test_what_a_server_does_has_its_name() -> None:
 
 
 def test_the_kernel_stamps_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server thread's own work is in the time, and nothing that the client does."""
+    """The time includes the server thread's own work, and nothing that the client does."""
     with server() as port:
         found = asked(port, transports=("udp",))
     assert (found.exchanges["query_ms"] > 0.0).all()

@@ -1,4 +1,4 @@
-"""The servers of the probe's verdicts, simulated: the same words from the run as from packets."""
+"""Simulated servers get the same verdicts from a run as real ones get from a probe."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def verdict(found: Run) -> dict[str, Any]:
     [
         ("one-write", 2.0, {}),
         ("two-writes", 3.0, {"answers.writes": "apart", "answers.nagle": True}),
-        # Without Nagle's algorithm nothing waits; only packets tell this from one write.
+        # Without Nagle's algorithm, nothing waits; only packets distinguish this from one write.
         ("one-write", 2.0, {"answers.writes": "apart", "answers.nagle": False}),
         ("fixed-delay", 2.5, {"answers.tcp_service": "20 ms"}),
         ("slow-server", 2.0, {"service": "25 ms"}),
@@ -112,7 +112,7 @@ def test_a_simulated_server_gets_the_verdict_of_a_real_one(
     found = verdict(ran(**set))
     assert name in VERDICTS and found["name"] == name
     if ratio is not None:
-        # findings of real servers: 2.00, 3.01, 2.5 at 40 ms; a slow server is as slow over UDP.
+        # Real servers had 2.00, 3.01 and 2.5 at 40 ms; a slow server is as slow over UDP.
         expected = (2.0 * RTT_MS + 25.0) / (RTT_MS + 25.0) if name == "slow-server" else ratio
         assert found["figures"]["ratio"] == pytest.approx(expected, abs=0.03)
 

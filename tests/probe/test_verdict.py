@@ -75,7 +75,7 @@ def test_a_busy_machine_is_no_full_server() -> None:
     slow = [tcp(connect=0.1, first=first) for first in (5.2, 6.4, 9.1)]
     quiet = [udp(0.12)] * 10
     assert name_of([near] * 7 + slow, quiet) == "one-write"
-    # Longer than that, but over UDP as well.
+    # The delays are longer than that, but over UDP as well.
     slow = [tcp(connect=0.1, first=first) for first in (25.0, 31.0, 38.0)]
     verdict = judge([udp(0.12)] * 8 + [udp(27.0), udp(33.0)], [near] * 7 + slow)
     assert verdict.name == "one-write"
@@ -108,7 +108,7 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     rows = [tcp(connect=0.1, first=0.15)] * 8 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
     (note,) = judge([udp(0.12)] * 10, rows).notes
     assert note.endswith("hint: --count 23 tells if it goes on like this")
-    # Where UDP is late as often, more rounds tell nothing.
+    # If UDP is late as often, more rounds tell nothing.
     busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
     (note,) = judge(busy, rows).notes
     assert "hint" not in note
@@ -173,7 +173,7 @@ def test_a_full_backlog_has_room_now_and_then() -> None:
 
 
 def test_a_full_backlog_drops_the_last_acknowledgement_too() -> None:
-    """Linux: where it has filled since the SYN; the client's query is not heard."""
+    """Linux does so if the backlog has filled since the SYN; the client's query is not heard."""
     late = [tcp(first=40.0 + wait, query_retransmissions=0) for wait in (30.0, 90.0, 250.0)]
     unheard = [
         tcp(first=440.0, query_retransmissions=2),
@@ -182,7 +182,7 @@ def test_a_full_backlog_drops_the_last_acknowledgement_too() -> None:
     verdict = judge(TEN_UDP, [tcp()] * 7 + late + unheard)
     assert verdict.name == "backlog-full"
     assert "2 of 12 queries on new connections are not heard" in verdict.sentence
-    # One alone may be the path's doing, and all of them are where UDP loses as many.
+    # A single one may be due to the path, and all of them are if UDP loses as many.
     assert name_of([tcp()] * 7 + late + unheard[:1]) == "slots-full"
     lossy = [udp()] * 9 + [udp(outcome="timeout", query_ms=None, rcode=None)]
     assert name_of([tcp()] * 7 + late + unheard, lossy) == "slots-full"
@@ -253,7 +253,7 @@ def test_the_ratio_is_the_median_of_pairs_as_in_an_analysis() -> None:
 
 
 def test_nothing_is_said_about_writes_that_nobody_saw() -> None:
-    # A server of DNS over TCP that takes TLS's first message for a query, and says nothing.
+    # A DNS server on TCP that takes TLS's first message for a query, and does not answer.
     rows = [unanswered("timeout", "secure", connect=RTT) for _ in range(3)]
     verdict = judge(TEN_UDP, rows, transport="tls")
     assert verdict.name == "unanswered"

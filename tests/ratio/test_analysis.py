@@ -91,7 +91,7 @@ def test_several_measurements_of_a_server_are_judged_apart(
         alone = analyse([Measurement.load(run)])
         assert part.source == str(run)
         assert part.peaks == alone.whole.peaks
-        # What a measurement says alone, it says here, and nothing is said of the mixture.
+        # Each measurement is judged as it would be alone, and nothing is said about the mixture.
         for sentence in say_group(alone.whole):
             assert sentence.split(": ", 1)[-1] in " ".join(printed.split())
     assert sum(part.peaks.count for part in parts) == analysis.whole.peaks.count
@@ -230,7 +230,7 @@ def test_the_report_has_pages_figures_and_a_map(
     assert "<title>5 (GR): ratio " in text
     for name in ("density-by-server", "histogram-all", "map", "server-K-root-histogram"):
         picture = image.imread(tmp_path / "figures" / f"{name}.png")
-        # Not one colour all over.
+        # The picture has more than one colour.
         assert picture[..., :3].std() > 0.02
         assert (tmp_path / "figures" / f"{name}.svg").read_text().startswith("<?xml")
     assert (tmp_path / "server-K-root.html").exists()

@@ -42,7 +42,7 @@ def test_a_pair_is_at_most_150_s_apart() -> None:
 
 
 def test_the_closest_pair_first_and_each_once() -> None:
-    # 100 is nearer to 90 than 0 is, so 0 gets nobody although 90 is within its window.
+    # 100 is nearer to 90 than 0 is, so 0 gets no partner although 90 is within its window.
     assert pairs(exchange("udp", 0), exchange("udp", 100), exchange("tcp", 90)) == [(100, -10)]
 
 
@@ -121,7 +121,8 @@ def test_pairs_are_those_of_taking_the_closest_again_and_again(
         if gap > 150:
             break
         gaps.append(gap)
-        # Of equally close ones the choice is free, and changes what is left: follow the found one.
+        # Any of equally close pairs may be chosen, and the choice changes the rest, so follow the
+        # found pairs.
         taken = next(
             ((a, a + apart) for a, apart in found if abs(apart) == gap and a in mine), None
         )

@@ -107,7 +107,7 @@ def test_the_half_sample_mode_stays_where_most_are() -> None:
 def test_intervals_grow_when_the_pairs_of_a_probe_are_alike() -> None:
     hits = BOTH > 2.5
     alone = of_shares(hits, ALONE)
-    # Ten probes, all of whose pairs are the same: as good as ten pairs.
+    # Ten probes whose pairs are all the same are worth only ten pairs.
     alike = of_shares(np.repeat(np.arange(10) >= 5, 800), np.repeat(np.arange(10), 800))
     assert alone is not None
     assert alike is not None
@@ -155,7 +155,7 @@ UDP = np.array([2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 120.0, 200.0, 300.0])
 def test_the_line_tells_round_trips_from_fixed_delays(
     tcp: np.ndarray, slope: float, intercept: float, words: str
 ) -> None:
-    # Two of ten that are anywhere do not move it.
+    # Two arbitrary points out of ten do not move the line.
     tcp = tcp.copy()
     tcp[[3, 7]] *= 20.0
     line = line_through(UDP, tcp)

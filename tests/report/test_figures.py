@@ -119,7 +119,7 @@ def test_a_rate_that_changes_is_drawn_as_steps() -> None:
 
 def test_what_a_trace_offers_is_drawn_instead_of_a_rate(tmp_path: Path) -> None:
     trace = tmp_path / "trace.txt"
-    # The list lasts a second and begins again: 1 packet by 0.5 s, 3 more at its end, and so on.
+    # The list lasts a second and then repeats: 1 packet by 0.5 s, 3 more at its end, and so on.
     trace.write_text("500\n1000\n1000\n1000\n")
     link = {
         "name": "bottleneck",
@@ -461,7 +461,7 @@ def test_goodput_of_groups_adds_up_to_what_they_carried() -> None:
 
 
 def test_endless_connections_have_no_goodput_over_time(tmp_path: Path) -> None:
-    # Of them only the sum is known: a flat line, for all that anybody knows above the link's rate.
+    # Only their total is known, which would be a flat line, perhaps above the link's rate.
     run = narrows.run(narrows.Scenario.parse(TWO_GROUPS))
     assert list(figures.goodput_series(run)) == ["web"]
     assert figures.endless_groups(run) == ["download"]

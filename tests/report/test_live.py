@@ -22,7 +22,7 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 
-# The page's own script has run before; what it makes is kept to be asked.
+# Runs after the page's own script, and keeps the plots that it makes, to examine them.
 ASK = """
 <script>
 const made = [];
@@ -106,7 +106,7 @@ def test_plots_zoom_tell_values_and_leave_groups_out(tmp_path: Path) -> None:
     another = ", another seed"
     names = ["testbed-bfifo", "testbed-red"]
     assert found["series"] == [name + seed for name in names for seed in ("", another)]
-    # The middle of the figure: its time, and a backlog in each case that the run has there.
+    # In the middle of the figure: the time, and the backlog of each case whose run lasts that long.
     time, *backlogs = map(float, found["values"])
     assert time == pytest.approx(30.0, abs=0.5)
     for backlog, run in zip(backlogs, (runs[0], runs[2]), strict=True):

@@ -214,7 +214,7 @@ def test_several_comparisons_share_a_page(tmp_path: Path) -> None:
 
 
 def _words(text: str) -> str:
-    """What a reader sees of a page, without its pictures."""
+    """The text of a page that a reader sees, without its pictures."""
     text = re.sub(r"<(style|svg|script|title).*?</\1>", " ", text, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", text).split())
 
@@ -337,6 +337,6 @@ answers = { udp_size = "1232 B" }
     text = compared.read_text(encoding="utf-8")
     assert text.index("DNS queries answered within a second") < text.index("<h3>")
     assert "DNS queries answered at the first attempt" not in text
-    # Without truncation, and over one transport, first attempts lead as before.
+    # Without truncation and over one transport, first attempts lead as usual.
     short = write_run_report(run(zone, set={"dns.stub.reply_size": "200 B"}), tmp_path / "short")
     assert "answered at the first attempt</span>" in short.read_text(encoding="utf-8")

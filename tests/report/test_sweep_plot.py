@@ -96,7 +96,7 @@ def test_the_interval_of_a_percentage_stays_where_percentages_are() -> None:
 
 
 def test_what_most_seeds_have_none_of_has_no_interval() -> None:
-    # Late packets of five calls: one seed says little of how rare they are.
+    # Late packets of five calls: one seed says little about how rare they are.
     sweep = made((LIMITS,), seeds=(1, 2, 3, 4, 5))
     values = (0.0, 0.0, 0.0, 0.0, 0.1845)
     runs = tuple(
@@ -133,7 +133,7 @@ def test_a_percentage_has_an_interval_where_it_says_something(
     for table in (str(plot.table()), str(sweep_text(sweep, ["loss_percent"]))):
         assert table.count('"-": no interval: ') == (not has_interval)
     assert ("(-)" in str(sweep_text(sweep, ["loss_percent"]))) is not has_interval
-    # What has no such end has an interval with two seeds.
+    # A figure without such an end has an interval with two seeds.
     assert plot_sweep(sweep, "flows.goodput_mbit_per_s", "limit").points[0].low is not None
 
 
@@ -203,7 +203,7 @@ def test_quantities_share_a_unit_and_names_their_places() -> None:
 @pytest.mark.parametrize("axis", [LIMITS, KINDS])
 @pytest.mark.parametrize("y_scale", ["linear", "log"])
 def test_the_axes_hold_all_dots(axis: Axis, y_scale: str) -> None:
-    # Goodputs of four queues, of which single seeds lie far below the others.
+    # Goodputs of four queues, with single seeds far below the others.
     sweep = made((axis,), seeds=tuple(range(1, 11)))
     goodputs = [18.98, 18.97, 18.99, 18.96, 18.98, 18.2, 18.97, 18.99, 18.98, 18.6]
     runs = tuple(
@@ -413,7 +413,7 @@ def test_units_are_those_of_the_figure() -> None:
         "flows.goodput_mbit_per_s",
         "flows.groups.a.goodput_mbit_per_s",
     }
-    # The text has the table's units, which its names say.
+    # The text has the units of the table, which are in its names.
     assert "5000  " in str(sweep_text(sweep, ["backlog_mean_bytes"]))
 
 

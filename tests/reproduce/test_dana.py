@@ -64,7 +64,7 @@ def test_a_kernel_can_run_every_cell() -> None:
     for cell in PAPER.cells:
         given = {**cell.set, **PAPER.on_kernel(cell)}
         assert not linux.refusals(Scenario.load(FOLDER / cell.scenario, set=given)), cell.name
-        # Nothing but TCP and RED is another.
+        # Only TCP and RED differ.
         assert linux.refusals(Scenario.load(FOLDER / cell.scenario, set=cell.set)), cell.name
 
 
@@ -86,7 +86,7 @@ def test_red_has_the_same_thresholds_on_linux() -> None:
 
 
 def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
-    """The simulator tells delays and RED's average; hidden, they are found again."""
+    """The simulator knows delays and RED's average. If they are hidden, samples give them again."""
     cell = PAPER.cell("red")
     short = {"duration": "200 s", "traffic.ftp.start": "100 s"}
     path = FOLDER / cell.scenario
@@ -100,7 +100,7 @@ def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
     known = measure(result)
     assert told["average_s"] == pytest.approx(known["average_s"], abs=1.0)
     assert told["average_s"] > 105
-    # A sample has what is in front of a packet; the packet itself takes 7.8 ms.
+    # A sample shows what is in front of a packet; the packet itself takes 7.8 ms.
     assert told["delay"] == pytest.approx(known["delay"], abs=16.0)
     assert told["delay"] > 150
     for figure in ("drops", "buffer", "utilisation", "first_drop_s"):
@@ -230,6 +230,6 @@ def test_a_run_of_a_cell_is_measured() -> None:
     assert found["cpu_after_drop10"] > found["cpu_after"] > found["cpu_after_drop0"]
     times, values = found.curves["utilisation"]
     assert times[-1] == 300.0
-    # Nothing before the load begins, then a link that is always busy.
+    # Nothing is sent before the load begins; then the link is always busy.
     assert max(values[:100]) == 0.0
     assert min(values[150:]) > 99.0

@@ -72,6 +72,8 @@ def pretend(
         "ewma_deviation": 10.0,
         "slots_with_drops": 99.0,
         "drops_dispersion": 1.0 if cell.name.startswith("red") else 9.0,
+        "drop_burst_s": 0.5,
+        "backlog_most_bytes": 262_500.0,
         "room": 97.0 + 0.1 * seed,
     }
     times = [0.1 * n for n in range(300)]
@@ -154,7 +156,7 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
     outcome = reproduce(PAPER, seeds=50, jobs=1, execute=pretend, progress=interrupt)
     assert outcome.interrupted
     assert not outcome.complete
-    # The runs that had ended, in whatever order they did, and not all.
+    # Some runs had ended, in any order, but not all.
     assert sum(len(runs) for runs in outcome.measured.values()) == 8
     verdicts = {judged.verdict for judged in outcome.judged()}
     assert Verdict.NOT_TESTED in verdicts
@@ -168,7 +170,7 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     write([outcome], folder)
     html = (folder / "report.html").read_text(encoding="utf-8")
     assert html.count("<svg") == 3
-    # Nothing is fetched: no address but the names of XML's vocabularies.
+    # Nothing is fetched: the only addresses are names of XML vocabularies.
     assert set(re.findall(r"https?://([^/\"]+)", html)) <= {"www.w3.org"}
     assert "Table III" in html
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]

@@ -1,4 +1,4 @@
-"""The paper transcribed rightly, its claims, and the comparison with the kernel."""
+"""The transcription of the paper, its claims, and the comparison with the kernel."""
 
 import csv
 import math
@@ -100,7 +100,7 @@ def test_the_moving_average_is_the_papers() -> None:
     # One drop in the first slot: P = 10, V = 1, then a = 0.9 of it in each slot.
     _, curve = drop_rate_ewma([0.1, 0.2, 0.3], [1.0, 0.0, 0.0])
     assert curve == pytest.approx([1.0, 0.9, 0.81])
-    # A constant rate is its own average in the end.
+    # The average of a constant rate becomes that rate.
     _, curve = drop_rate_ewma([0.1 * n for n in range(200)], [12.0] * 200)
     assert curve[-1] == pytest.approx(120.0)
 
@@ -139,7 +139,7 @@ def test_the_slack_is_twice_the_kernel_s_deviation_between_seeds() -> None:
     for metric in kernel.METRICS:
         squares, freedom = 0.0, 0
         for cell, cases in kernel.CASES.items():
-            # Its runs differ in more than the seed.
+            # The runs of this cell differ in more than the seed.
             if cell == kernel.NEIGHBOURS:
                 continue
             found = [

@@ -83,7 +83,7 @@ SMALLER = {
     "hops": {f"links[{n}].count": "1" for n in range(3, 11)}
     | {f"traffic[{n}].count": "1" for n in range(4)},
 }
-"""Settings that leave one source of each group, so that a scenario is read at once."""
+"""Settings that leave one source in each group, so that a scenario is read quickly."""
 
 
 def test_every_queue_under_every_row_is_a_scenario_of_its_own() -> None:
@@ -138,7 +138,7 @@ def test_gains_are_of_the_mean_of_the_others() -> None:
     runs = figures(gain.cells, droptail=1.0, red=0.9, blue=1.1, qsdrr=1.3)
     assert gain.measure(runs) == pytest.approx(30.0)
     assert judge(gain, t_interval([30.0, 30.1, 29.9])).verdict is Verdict.HOLDS
-    # A completion time that is shorter is a gain.
+    # A shorter completion time is a gain.
     gain = claim("K1", "completion", "QSDRR at 5000")
     runs = figures(gain.cells, droptail=1.3, red=1.2, blue=1.4, qsdrr=1.0)
     assert gain.measure(runs) == pytest.approx(30.0)
@@ -207,7 +207,7 @@ def test_a_small_network_end_to_end() -> None:
     done = result.bursts.drop_nulls("end_s")
     assert found["completion.all"] == pytest.approx((done["end_s"] - done["start_s"]).mean())
     assert found["bursts.all"] == done.height
-    # What senders answered, over what the queue dropped.
+    # Losses that senders answered, divided by the packets that the queue dropped.
     last = (
         result.queues.filter(result.queues["link"] == "bottleneck.forward")
         .sort("t_s")

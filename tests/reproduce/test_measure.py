@@ -56,7 +56,7 @@ def known_run() -> Run:
         len(times),
         t_s=times,
         link=[QUEUE] * len(times),
-        # Full in one sample of four.
+        # The queue is full in one sample of four.
         backlog_bytes=[262_450 if n % 4 == 0 else 200_000 for n in range(len(times))],
         dropped_early=np.round(early).astype(np.uint64),
         marked_early=np.round(50.0 * times).astype(np.uint64),
@@ -98,12 +98,15 @@ def test_the_figures_of_a_known_run() -> None:
     assert found["utilisation"] == pytest.approx(99.0)
     assert found["room"] == pytest.approx(75.0, abs=0.5)
     assert found["backlog_bytes"] == pytest.approx(200_000 + 62_450 / 4, rel=0.01)
+    assert found["backlog_most_bytes"] == 262_450
 
 
 def test_drops_that_come_evenly_are_no_bursts() -> None:
-    # 13 in each 100 ms of the DNS phase: always some, and never more or fewer but by rounding.
+    # 13 drops in each 100 ms of the DNS phase, and always the same number except for rounding.
     found = measure(known_run())
     assert found["slots_with_drops"] == 100.0
+    # One burst that never ends.
+    assert found["drop_burst_s"] == pytest.approx(40.0, abs=0.2)
     assert found["drops_dispersion"] < 0.05
 
 
@@ -115,6 +118,7 @@ def test_drops_that_come_in_bursts_are_dispersed() -> None:
     )
     found = measure(replace(run, tables={**run.tables, "queues": samples}))
     assert found["slots_with_drops"] == pytest.approx(10.0, abs=0.3)
+    assert found["drop_burst_s"] == pytest.approx(0.1)
     # Of 130 with probability 1/10: variance 130^2 (0.1 - 0.01), over a mean of 13.
     assert found["drops_dispersion"] == pytest.approx(130 * 0.9, rel=0.03)
 

@@ -1,6 +1,7 @@
-"""The committed results: they are of today's claims, judged by today's rule, and in the READMEs."""
+"""The committed results belong to the present claims and rule, and are those in the READMEs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,14 @@ HINT = "run make results"
 def result(paper: Paper) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((paper.folder / "result.json").read_text(encoding="utf-8"))
     return found
+
+
+def sentences(text: str) -> int:
+    """How many sentences a text has, each with a full stop, a question mark or a colon at its end.
+
+    A colon before a small letter is inside a sentence, as are dots of numbers, "vs." and "et al.".
+    """
+    return len(re.findall(r"""(?<!\bvs)(?<!\bal)[.?](?=["')]*(\s|$))|:(?=\s+[A-Z]|\s*$)""", text))
 
 
 every_paper = pytest.mark.parametrize(
@@ -38,6 +47,7 @@ def test_the_readme_shows_the_result_on_a_kernel() -> None:
     found = json.loads((paper.folder / "kernel.json").read_text(encoding="utf-8"))
     assert "<!-- from kernel.json: verdicts -->" in text
     assert filled(text, found, "kernel.json") == text, "run make results RESULTS=D-kernel"
+    assert found["papers"][0]["summary"] == list(paper.summary), "run make results RESULTS=D-kernel"
     claims = {claim.key for claim in paper.claims}
     assert {(entry["id"], entry["metric"]) for entry in found["claims"]} == claims
     assert {entry["backend"] for entry in found["claims"]} == {"kernel-virtual"}
@@ -49,7 +59,7 @@ def test_the_result_is_of_todays_claims(paper: Paper) -> None:
     found = {(entry["id"], entry["metric"]): entry for entry in result(paper)["claims"]}
     assert set(found) <= set(claims), HINT
     ids = {id for id, _ in found}
-    # Of an id that is there, nothing is left out.
+    # If an id is there, all of its claims are.
     assert set(found) == {key for key in claims if key[0] in ids}, HINT
     for key, entry in found.items():
         claim = claims[key]
@@ -89,9 +99,30 @@ def test_what_is_contradicted_has_its_reason_beside_it(paper: Paper) -> None:
         if entry["verdict"] == Verdict.FAILS and not entry["reason"]
     ]
     assert silent == []
-    for sentence in paper.summary:
-        assert sentence.endswith((".", ":"))
-    assert 3 <= len(paper.summary) <= 6
+
+
+@every_paper
+def test_the_head_has_three_to_six_sentences(paper: Paper) -> None:
+    found = result(paper)["papers"][0]
+    assert found["summary"] == list(paper.summary), HINT
+    for part in paper.summary:
+        assert part.endswith((".", ":"))
+    assert 3 <= sentences(" ".join([*found.get("headline", []), *paper.summary])) <= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("One. Two? Three:", 3),
+        ("One: Two.", 2),
+        ("One: not two.", 1),
+        ("TCP takes 2.5 times as long vs. UDP (Hayes et al. 2010).", 1),
+        ('The paper says "none." We find 0.3 %.', 2),
+        ("One. Two. Three. Four. Five. Six. Seven.", 7),
+    ],
+)
+def test_sentences_are_counted_by_their_ends(text: str, count: int) -> None:
+    assert sentences(text) == count
 
 
 def test_a_part_shows_why_and_how_many_seeds_it_takes() -> None:

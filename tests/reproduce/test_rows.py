@@ -115,7 +115,7 @@ def test_settings_can_differ_from_cell_to_cell() -> None:
 
 
 def test_fewer_seeds_alone_flip_nothing() -> None:
-    """An interval of two seeds is wide: the base runs of the same seeds are as undecided."""
+    """An interval of two seeds is wide, so base runs of the same seeds are undecided too."""
 
     def noisy(
         paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
@@ -136,7 +136,7 @@ def test_a_process_of_its_own_reports_time_and_memory() -> None:
 
     cell = next(cell for cell in PAPER.cells if cell.own_process)
     settings = {**cell.set, "duration": "1 s"}
-    # Memory of the process that starts it, which must not count.
+    # Memory of the parent process, which must not count.
     ballast = b"x" * 400_000_000
     found = run_one(PAPER, cell, settings, 1, threading.Event())
     assert len(ballast) == 400_000_000

@@ -5,9 +5,11 @@ import math
 import pytest
 
 from narrows.reproduce.statistics import (
+    bounded_interval,
     chi_square_quantile,
     deviation_interval,
     normal_interval,
+    scaled_interval,
     t_interval,
 )
 
@@ -53,6 +55,34 @@ def test_the_t_interval_of_a_worked_example() -> None:
     assert interval.mean == 3.0
     assert interval.half_width == pytest.approx(2.776 * math.sqrt(0.5), abs=1e-3)
     assert interval.count == 5
+
+
+def test_a_share_has_an_interval_of_shares() -> None:
+    # Three runs of paper R: Student's interval ends at 106 %.
+    values = [80.0, 68.0, 91.0]
+    assert t_interval(values).high > 100.0
+    interval = bounded_interval(values, 0.0, 100.0)
+    assert 0.0 < interval.low < interval.mean < interval.high < 100.0
+    # On the logit scale, where the delta method takes it: 0.7967 +- 4.303 s / sqrt(3).
+    mean = sum(values) / 300.0
+    half = t_interval(values).half_width / 100.0 / (mean * (1.0 - mean))
+    logit = math.log(mean / (1.0 - mean))
+    ends = [100.0 / (1.0 + math.exp(-(logit + sign * half))) for sign in (-1, 1)]
+    assert [interval.low, interval.high] == pytest.approx(ends)
+    # Rounding may put a whole share a little above 100 %.
+    assert bounded_interval([100.0 + 1e-13, 100.0], 0.0, 100.0).high == pytest.approx(100.0)
+
+
+def test_more_seeds_scale_an_interval_between_bounds() -> None:
+    few = bounded_interval([0.0, 4.0, 6.0], 0.0, math.inf)
+    assert few.low == 0.0
+    # As many values as there are give the same interval, although its lower end is the bound.
+    same = scaled_interval(few, 3, "mean", (0.0, math.inf))
+    assert (same.low, same.high) == pytest.approx((few.low, few.high))
+    many = scaled_interval(few, 1000, "mean", (0.0, math.inf))
+    plain = scaled_interval(t_interval([0.0, 4.0, 6.0]), 1000, "mean")
+    # Far from the bound it is Student's.
+    assert (many.low, many.high) == pytest.approx((plain.low, plain.high), rel=0.01)
 
 
 def test_one_value_has_no_interval() -> None:

@@ -137,7 +137,7 @@ def test_an_undecided_claim_says_how_many_seeds_it_takes() -> None:
     judged = judge(number(), interval(88.5, 92.5, 4))
     assert judged.verdict is Verdict.UNDECIDED
     assert judged.seeds_needed == 6
-    # It has seeds enough, and would never be decided on the edge itself.
+    # It has enough seeds; exactly on the edge, it would never be decided.
     assert judge(number(), interval(89, 91)).seeds_needed is None
     assert judge(number(), interval(90, 94)).seeds_needed is None
 

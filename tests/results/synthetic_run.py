@@ -1,4 +1,4 @@
-"""A run that no simulator made: crude, but with the shape of the paper's test bed.
+"""A run without a simulator: crude, but with the shape of the paper's test bed.
 
 A fluid of many AIMD flows fills a RED or FIFO queue before a 10 Mbit/s link; DNS workers ask
 through it from second 40 on. Numbers come from a seeded generator, so equal seeds give equal runs.

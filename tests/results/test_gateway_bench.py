@@ -95,7 +95,7 @@ def test_tables_of_another_shape_are_refused() -> None:
 
 
 def test_processor_time_is_for_ten_seconds_of_the_rate() -> None:
-    # Half of the queries came, in half of the time: the same for a query.
+    # Half of the queries came in half of the time, so the time per query is the same.
     short = interval("bind", "udp", 500.0, 2, answered=2500, kernel_s=0.025, server_s=0.025)
     found = bench(interval("bind", "udp", 500.0, 1), short)
     assert found.cpu_s("bind", "udp", 500.0) == pytest.approx([0.1, 0.1])

@@ -92,7 +92,7 @@ def test_an_unwritable_place_is_one_line(
     def denied(path: Path, **_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    # Root, as which CI may run, is denied nothing.
+    # CI may run as root, which is denied nothing.
     monkeypatch.setattr(Path, "mkdir", denied)
     with pytest.raises(RunFolderError, match="permission denied; hint: choose a place"):
         run.save(tmp_path / "a")

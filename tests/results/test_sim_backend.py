@@ -1,4 +1,4 @@
-"""The simulator's backend with a fake engine: what it asks for, and what becomes of interrupts."""
+"""The simulator's backend with a fake engine: what it calls, and what becomes of interrupts."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class _FakeScenario:
 
 
 class _FakeEngine:
-    """Takes a million events to the end."""
+    """An engine that needs a million events to the end."""
 
     def __init__(self, plan_json: str) -> None:
         self.plan = json.loads(plan_json)

@@ -1,4 +1,4 @@
-"""What Wireshark's tshark says of the captures of a real run."""
+"""What Wireshark's tshark says about the captures of a real run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narrows import Run, Scenario, ScenarioError, run
 
 
 def tshark(capture: Path, *arguments: str) -> list[str]:
-    """Lines that tshark prints of a capture, checksums verified."""
+    """Lines that tshark prints about a capture; it verifies checksums."""
     protocols = ("ip", "tcp", "udp")
     verify = [word for p in protocols for word in ("-o", f"{p}.check_checksum:TRUE")]
     command = ["tshark", "-n", "-r", str(capture), *verify, *arguments]
@@ -43,7 +43,7 @@ def test_tshark_reads_a_run_without_complaint(finished: tuple[Run, Path]) -> Non
     )
     for capture in (forward, backward):
         assert tshark(capture, "-Y", bad) == []
-    # As many packets as the link counted as transmitted, but for the time after the last sample.
+    # As many packets as the link counted as transmitted, except after the last sample.
     count = len(tshark(forward, "-T", "fields", "-e", "frame.number"))
     assert count >= result.links["packets"].max()
     marked = len(tshark(forward, "-Y", "ip.dsfield.ecn==3"))
@@ -96,7 +96,7 @@ size = "200 kB"
 capture = ["lan.forward", "lan.backward", "tunnel.forward"]
 """
 
-# tshark takes the checksum of a quoted segment for wrong, because it sees the beginning alone.
+# tshark considers the checksum of a quoted segment wrong, because it only sees the beginning.
 BROKEN = (
     "_ws.malformed or ip.checksum.status==0 or udp.checksum.status==0 or icmp.checksum.status==0 "
     "or (tcp.checksum.status==0 and not icmp) or ip.fragment.error"
@@ -209,7 +209,7 @@ def test_tshark_reads_dns_over_tcp(keys: str, loss: float, reply: int, tmp_path:
     queries, replies = ({m[3:] for m in messages if m[0] == flag} for flag in "01")
     assert len(queries) == 60
     assert queries == replies
-    # And tshark finds them to belong together.
+    # tshark, too, finds that they belong together.
     to = ("-T", "fields", "-E", "aggregator=;", "-e", "dns.response_to")
     assert len(";".join(tshark(capture, "-Y", "dns.response_to", *to)).split(";")) >= 60
 
@@ -217,7 +217,7 @@ def test_tshark_reads_dns_over_tcp(keys: str, loss: float, reply: int, tmp_path:
 def test_tshark_puts_a_length_to_its_message(tmp_path: Path) -> None:
     scenario = Scenario.parse(OVER_TCP.format(keys=APART, loss=0.0, reply=100))
     capture = both_ways(finished_run(scenario, tmp_path)[1])
-    # The server writes twice: the segment with the length has no message yet.
+    # The server writes twice, so the segment with the length has no message yet.
     assert tshark(capture, "-Y", "tcp.len==2 and dns") == []
     assert len(tshark(capture, "-Y", "tcp.len==2 and tcp.srcport==53")) == 60
     put_together = ("-T", "fields", "-e", "tcp.len", "-e", "tcp.reassembled.length")
@@ -289,7 +289,7 @@ def test_frames_are_cut_to_the_snap_length(place: Path) -> None:
 
 
 def test_long_writes_are_pushed_at_half_of_the_largest_window(place: Path) -> None:
-    """Linux: once more than 65,535 / 2 bytes lie behind the last PSH, and at the end.
+    """Linux sets PSH when more than 65,535 / 2 bytes follow the last PSH, and at the end.
 
     Segments carry 1448 bytes, so every 23rd is pushed.
     """

@@ -100,7 +100,7 @@ def test_termination_saves_what_there_is(scenario_file: Path, tmp_path: Path) ->
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
     )
     command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--no-report"]
-    # A busy machine takes its time until the run begins; before that there is nothing to save.
+    # A busy machine may take long to begin the run; before that, there is nothing to save.
     for wait_s in (3, 12, 48):
         process = subprocess.Popen(
             [*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True

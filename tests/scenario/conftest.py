@@ -1,3 +1,3 @@
-"""What pytest leaves alone: files of test_new_kind.py and test_new_discipline.py."""
+"""Files that pytest must not collect: those of test_new_kind.py and test_new_discipline.py."""
 
 collect_ignore = ["new_kind", "new_discipline"]

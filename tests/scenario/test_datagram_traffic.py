@@ -130,6 +130,6 @@ def test_the_tables_and_summaries_of_a_run() -> None:
     assert streams["delay_mean_ms"] == pytest.approx(5.8, abs=0.1)
     assert pings["probes"] == 2001
     assert pings["rtt_min_ms"] == pytest.approx(10 + 2 * 84 * 8e-4, abs=1e-6)
-    # G.107's rating without loss, less what some 90 ms cost (2.3).
+    # G.107's rating without loss, minus 2.3 for a delay of some 90 ms.
     assert calls["r_mean"] == pytest.approx(93.2 - 2.3, abs=0.5)
     assert result.table("voip").get_column("direction").to_list() == ["there", "back"]

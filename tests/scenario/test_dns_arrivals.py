@@ -58,7 +58,7 @@ def test_poisson_arrivals() -> None:
 
 
 def test_what_finds_no_place_is_counted() -> None:
-    """Fifty a second, each for 0.24 s and a little: one place takes every thirteenth."""
+    """Fifty a second, each for a little more than 0.24 s: one place takes every thirteenth."""
     keys = """
 arrivals = { per_second = 50, spacing = "even", outstanding = 1 }
 service = "200 ms"

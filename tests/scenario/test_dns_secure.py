@@ -1,4 +1,4 @@
-"""DNS over TLS, HTTPS and QUIC in the language: what keys give, and what is refused."""
+"""DNS over TLS, HTTPS and QUIC in the language: the effect of keys, and what is refused."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_over_https_both_ends_have_its_settings() -> None:
 
 @pytest.mark.parametrize("declares", ["udp", "tcp", "tls", "https"])
 def test_a_shared_server_speaks_tls_and_https_in_their_own_ways(declares: str) -> None:
-    # As captured: BIND has Nagle's algorithm over TLS alone, dnsdist a write for each ticket.
+    # As captured, BIND has Nagle's algorithm only over TLS, and dnsdist a write for each ticket.
     for profile, nagle, apart in (("bind", True, False), ("dnsdist", False, True)):
         answers = f'answers = {{ profile = "{profile}", tls = {{}} }}'
         plan = Scenario.parse("\n".join([TEXT, f'transport = "{declares}"', answers])).plan()
@@ -223,7 +223,7 @@ queries = 5
 transport = "quic"
 shares_server = "stubs"
 """
-    # What is TCP's own is of use to others who ask there.
+    # Keys of TCP are useful for other groups that ask this server.
     Scenario.parse(TEXT + "answers = { nagle = true, tls = {} }\n" + shared)
 
 
@@ -256,12 +256,12 @@ def test_no_packet_is_counted_twice_where_queries_overlap(shared: str) -> None:
         f"connections = {{ reuse = true, shared = {shared} }}\n"
         '[monitor.links]\nlinks = ["wan"]\nrate = 100.0\n'
     )
-    # To the end, so that the last sample has every packet.
+    # The run goes on to its end, so that the last sample has every packet.
     found = run(Scenario.parse(TEXT.replace('end = "dns"', "") + text))
     for column, way in (("packets_sent", "forward"), ("packets_received", "backward")):
         link = found.links.filter(link=f"wan.{way}")
-        # The link carries nothing else. What no query counts is what comes between queries: ends
-        # and late acknowledgements.
+        # The link carries nothing else. Only packets between queries count for no query: FINs and
+        # late acknowledgements.
         carried = link.get_column("packets").max()
         counted = found.attempts.get_column(column).cast(int).sum()
         assert 0.5 * carried <= counted <= carried

@@ -1,4 +1,4 @@
-"""DNS over UDP and TCP in the language: profiles, what they give, and what is refused."""
+"""DNS over UDP and TCP in the language: profiles, their values, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.scenario.dns_plans import TEXT, S, plan
 
 
 def remarks(*lines: str) -> list[str]:
-    """What `narrows check` says to take care of."""
+    """The remarks of `narrows check`."""
     scenario = Scenario.parse(TEXT + "\n".join(lines))
     return [line for line in schedules(scenario) if line.startswith("take care")]
 
@@ -32,7 +32,7 @@ def test_a_limit_brings_the_retry_over_tcp(limit: str) -> None:
 
 
 def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
-    # As docs/dns-clients.md has it of Unbound 1.17.1.
+    # As in docs/dns-clients.md for Unbound 1.17.1.
     client, _, _ = plan('profile = "unbound"')
     assert client["udp"]["payload"] == 1232
     assert client["udp"]["timeouts"][0] == 376 * 10**9
@@ -56,12 +56,13 @@ def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
 def test_a_client_without_edns_takes_512_bytes() -> None:
     client, _, _ = plan('profile = "glibc"')
     assert client["udp"]["payload"] == 512
-    # It waits for ever for a reply over TCP.
+    # The client waits for ever for a reply over TCP.
     assert client["tcp"]["answer_timeout"] is None
 
 
 def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> None:
-    # docs/dns-clients.md: Unbound, dnsmasq and systemd-resolved. By default Linux lets no server.
+    # docs/dns-clients.md: Unbound, dnsmasq and systemd-resolved. By default, Linux lets no server
+    # use Fast Open.
     for profile, expected in {"unbound": True, "systemd-resolved": True, "glibc": False}.items():
         client, server, tcp = plan(f'profile = "{profile}"', 'answers = { profile = "knot" }')
         assert tcp[client["tcp"]["tcp"]]["fast_open"] is expected
@@ -71,7 +72,7 @@ def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> 
         "connections = { fast_open = false }",
         "answers = { fast_open = true }",
     )
-    # Without it, no connection follows one that was refused because of it.
+    # Without Fast Open, no second connection follows one that was refused with it.
     assert client["tcp"]["attempts"]["refused"] == 5
     assert client["tcp"]["refused_together"] == 1
     assert not tcp[client["tcp"]["tcp"]]["fast_open"]
@@ -115,7 +116,7 @@ def test_musl_knows_no_tcp() -> None:
 
 
 def test_a_server_s_profile_gives_its_limits() -> None:
-    # As docs/dns-servers.md has it of NSD 4.6.1.
+    # As in docs/dns-servers.md for NSD 4.6.1.
     _, server, tcp = plan('answers = { profile = "nsd" }')
     assert server["udp_payload"] == 1232
     limits = server["tcp"]
@@ -132,7 +133,7 @@ def test_a_server_s_profile_gives_its_limits() -> None:
 @pytest.mark.parametrize("profile", ["bind", "dnsdist", "knot", "nsd", "unbound"])
 @pytest.mark.parametrize("client", ["bind", "dig", "glibc", "kdig", "systemd-resolved", "unbound"])
 def test_every_client_has_its_answers_from_every_server(client: str, profile: str) -> None:
-    # A reply that fits no datagram of theirs.
+    # The reply fits into no datagram that these clients take.
     messages = '[{ query = "51 B", reply = "5000 B" }]'
     text = TEXT + f'profile = "{client}"\nmessages = {messages}\nanswers = {{profile="{profile}"}}'
     summary = run(Scenario.parse(text)).summary["dns"]
@@ -230,7 +231,7 @@ queries = 3
     assert kinds == ["dns-client", "dns-server", "dns-client"]
     assert lowered["applications"][2]["kind"]["dns-client"]["server"] == 1
     fates = run(Scenario.parse(text)).attempts.get_column("fate").to_list()
-    # Both open at once, and one slot is there.
+    # Both groups open connections at once, and there is one slot.
     assert "closed" in fates and "answered" in fates
 
 
@@ -302,7 +303,7 @@ def test_what_cannot_be_meant_is_refused_by_name(lines: str, said: str) -> None:
 
 def test_messages_that_no_capture_could_show_are_refused() -> None:
     capture = '\n[monitor]\ncapture = ["wan"]\n'
-    # Of a query in a capture, 41 bytes are DNS at least: a header, a name such as
+    # A query in a capture has at least 41 bytes of DNS: a header, a name such as
     # q000000.narrows.example., type and class.
     for messages, words in (
         ('"root"', 'an IP packet of "56 B" holds no DNS message'),
@@ -349,7 +350,7 @@ OF_UDP = 'new_port = true\ntcp_if_truncated = true\ntcp_if_silent = true\nretry 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
 def test_keys_of_udp_have_no_effect_over_other_transports(transport: str) -> None:
-    # So that one file can be swept over transports.
+    # They have no effect, so that one file can be swept over transports.
     text = f'transport = "{transport}"'
     without, _, _ = plan(text)
     beside, _, _ = plan(text, OF_UDP, "connections = { udp_between = true }")

@@ -1,4 +1,4 @@
-"""What the examples' heads and the guide say of them."""
+"""What the examples' comments and the guide say about the examples."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ SUGGESTED = [
     for number, line in enumerate(re.findall(r"^#   (.*)", path.read_text("utf-8"), flags=re.M))
     if "--set" in line or "--vary" in line
 ]
-"""Lines of the examples' heads that change a key."""
+"""Lines in the examples' comments that change a key."""
 NOT_HERE = "Verizon-LTE-short.down"
-"""A file that the reader gets from elsewhere."""
+"""A file that readers have to get elsewhere."""
 
 
 @pytest.mark.parametrize(("path", "line"), SUGGESTED)
@@ -98,7 +98,7 @@ def test_what_an_example_suggests_to_change_can_be_changed(
         for option in ("--set", "--vary")
     }
     changes = dict(each.split("=", 1) for each in given["--set"])
-    # Another kind alone would keep the other keys of the queue, such as its limit.
+    # A change of the kind alone would keep the queue's other keys, such as its limit.
     assert not [key for key in changes if key.endswith(".kind")]
     if NOT_HERE in line:
         trace = tmp_path / NOT_HERE
@@ -190,7 +190,7 @@ def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
     replies = over_it.filter(pl.col("fate").is_in(["answered", "late"]))
     assert (replies["fate"] == "late").mean() > 0.2  # type: ignore[operator]
     assert any("% of the replies over kept connections came after" in f for f in kept.flags)
-    # What waits is not the connection: it is never silent for longer than it takes to give up.
+    # The connection itself never stalls: it is not silent for longer than it takes to give up.
     came = over_it.get_column("received_s").drop_nulls().sort()
     assert came.diff().max() < 1.9  # type: ignore[operator]
     several = found(**{"connections.pipelining": "false"})

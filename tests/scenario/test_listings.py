@@ -1,4 +1,4 @@
-"""Lists that scenarios name: what is read, what is refused, and where names are meant from."""
+"""Files that scenarios name: what is read, what is refused, and what names are relative to."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def traced(tmp_path: Path, content: str, text: str = LINK) -> Scenario:
 
 
 def test_a_link_sends_what_its_trace_lets_it(tmp_path: Path) -> None:
-    # Three packets each 10 ms: 3.6 Mbit/s.
+    # Three packets every 10 ms are 3.6 Mbit/s.
     told = traced(tmp_path, "2\n2\n10\n")
     assert told.links[0].direction("forward").rate == 3_600_000
     assert told.links[0].direction("backward").rate == 10_000_000
@@ -123,7 +123,7 @@ def test_a_link_sends_what_its_trace_lets_it(tmp_path: Path) -> None:
     result = run(told)
     received = result.table("streams").get_column("received_bytes").sum()
     assert received == pytest.approx(4_500_000, abs=5_000)
-    # From the third sample to the eighth, five seconds: both columns add up.
+    # Over five seconds, from the third sample to the eighth, both columns add up.
     sent, busy_s = (
         rows[7] - rows[2]
         for rows in (result.table("links").get_column(name) for name in ("bytes", "busy_s"))

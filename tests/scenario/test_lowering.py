@@ -281,7 +281,7 @@ def test_random_starts_come_from_seed_and_name() -> None:
 
     assert starts(text, 1) == starts(text, 1)
     assert starts(text, 1) != starts(text, 2)
-    # Another connection changes no other's luck.
+    # One more connection does not change the random start of any other.
     assert starts(more, 1)[:2] == starts(text, 1)
     assert all(10**12 <= start < 2 * 10**12 for start in starts(more, 1))
 
@@ -301,7 +301,7 @@ def test_resolved_reads_back_as_the_same_scenario() -> None:
     scenario = Scenario.parse(TEXT)
     resolved = json.loads(json.dumps(scenario.resolved()))
     assert Scenario.from_dict(resolved) == scenario
-    assert resolved["links"][0]["backward"]["queue"]["min"] == "20000 B"
+    assert resolved["links"][0]["backward"]["queue"]["min"] == "20 kB"
     assert resolved["links"][0]["jitter"]["deviation"] == "25 ms"
 
 

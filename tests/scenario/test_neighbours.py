@@ -54,7 +54,7 @@ def test_a_run_records_what_routers_know() -> None:
     result = run(_scenario(arp_on="middle"), seed=1)
     rows = result.tables["neighbours"]
     near = rows.filter(node="near")
-    # The first query makes `near` ask; the request is all that `far` needs to know.
+    # The first query makes `near` ask; from the request, `far` learns the address too.
     assert near.get_column("state").to_list()[:2] == ["incomplete", "reachable"]
     assert rows.filter(node="far").get_column("state")[0] == "stale"
     assert result.summary["neighbours"]["failures"] == 0

@@ -1,6 +1,7 @@
 """A new kind of traffic is one file and one line, for everything that is written in Python.
 
-A copy of the package gets both, and another process goes through what has to know the kind.
+A copy of the package gets both, and another process goes through everything that has to know the
+kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What scenarios lower to is what the simulator says that a plan is, by its JSON schema."""
+"""Scenarios lower to plans that conform to the simulator's JSON schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def check(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's plan, which has the schema and which the simulator accepts."""
+    """The scenario's plan, after a check against the schema and by the simulator."""
     plan = scenario.plan()
     text = json.dumps(plan)
     VALIDATOR.validate(shortened(json.loads(text)))
@@ -38,7 +38,7 @@ def check(scenario: Scenario) -> dict[str, Any]:
 
 
 def shortened(part: Any) -> Any:
-    """A plan with the ends of its long lists alone: the validator takes a second for 1000 links."""
+    """A plan with only the ends of its long lists; the validator takes a second for 1000 links."""
     if isinstance(part, dict):
         return {key: shortened(value) for key, value in part.items()}
     if isinstance(part, list):
@@ -153,7 +153,7 @@ DROPS = {
     "drop_too_big": ECN,
     "block_tcp_53": st.sampled_from(["drop", "reject"]),
 }
-# One that lets everything pass is refused.
+# A middlebox that lets everything pass is refused.
 MIDDLEBOXES = st.fixed_dictionaries({}, optional=DROPS).filter(lambda box: any(box.values()))
 LINK = st.fixed_dictionaries(
     {"rate": RATES, "delay": SPANS},
@@ -306,7 +306,7 @@ def test_any_scenario(
     if any(int(way["mtu"].removesuffix(" B")) < 1228 for way in ways if "mtu" in way):
         groups = [group for group in groups if group.get("transport") != "quic"]
     ends = [["a", "r1"], ["r1", "r2"], ["r2", "b"]]
-    # The shortest messages of real zones are none that a capture could show.
+    # The shortest messages of real zones are too short for a capture.
     captured = [] if any("messages" in group for group in dns) else ["l1"]
     values = {
         "name": "any",

@@ -28,7 +28,7 @@ def simulate(scenario: Scenario) -> _core.Simulation:
 def test_the_examples_start(path: Path) -> None:
     simulation = simulate(Scenario.load(path))
     ended = simulation.advance(10_000)
-    # An example of a few exchanges ends before that.
+    # An example with only a few exchanges ends before that.
     assert ended or simulation.events >= 10_000
     assert simulation.events > 1_000
 
@@ -100,7 +100,7 @@ def test_every_word_of_tcp_is_the_simulators(key: str, word: str) -> None:
     ],
 )
 def test_each_choice_of_ns_2_can_be_made(keys: dict[str, Any]) -> None:
-    """What its agents and their variables leave open, one by one."""
+    """Each choice of ns-2's agents and their variables, one by one."""
     values = with_change("traffic/0/tcp", {"profile": "ns-2", **keys})
     values["traffic"][0].update(kind="on-off", burst="384 kB", idle_mean="200 ms")
     simulation = simulate(Scenario.from_dict(values))

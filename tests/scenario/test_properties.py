@@ -1,4 +1,4 @@
-"""Whatever a file says: a Scenario or a ScenarioError of one line, in bounded time."""
+"""Any file gives a Scenario or a ScenarioError of one line, in bounded time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..plans import connections
 from .test_bad_input import GOOD
 from .test_lowering import TEXT
 
-# Of a processor: the machine may have other work.
+# Seconds of processor time, because the machine may have other work.
 LONGEST_S = 10.0
 
 RICH: dict[str, Any] = {

@@ -1,23 +1,34 @@
-"""The generated pages are up to date, and the examples are what they say."""
+"""The generated pages are up to date, and the examples are valid."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema
 import pytest
+from pydantic import TypeAdapter
 
-from narrows import Scenario, ScenarioError
+from narrows import Scenario, ScenarioError, _core
 from narrows.scenario import PROFILES, SCHEDULES, Tcp, json_schema
 from narrows.scenario.dns import Dns
 
 from .test_bad_input import CASES, GOOD, with_change
 
 ROOT = Path(__file__).parents[2]
+TOOLS = str(ROOT / "tools")
+sys.path.insert(0, TOOLS)
+try:
+    import scenario_reference
+finally:
+    sys.path.remove(TOOLS)
+
+PAGE = ROOT / "docs" / "reference" / "scenario.md"
 EXAMPLES = sorted(ROOT.glob("scenarios/*.toml"))
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
@@ -35,7 +46,7 @@ def test_the_reference_has_every_key_of_the_schema() -> None:
     tables = [schema, *schema["$defs"].values()]
     # `count` is in the introduction: a table with it stands for many.
     keys = {key for table in tables for key in table.get("properties", ())} - {"count"}
-    page = (ROOT / "docs" / "reference" / "scenario.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     assert {key for key in keys if f"| `{key}` |" not in page} == set()
 
 
@@ -45,8 +56,6 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_good(path: Path) -> None:
-    import tomllib
-
     scenario = Scenario.load(path)
     assert scenario.name == path.stem
     assert path.read_text().startswith("# ")
@@ -67,7 +76,7 @@ def test_the_schema_refuses_nothing_that_is_good(
     try:
         Scenario.from_dict(values)
     except ScenarioError:
-        # What the schema cannot express (sums, other tables) it may accept.
+        # The schema may accept what it cannot express (sums, other tables).
         unknown = message is not None and "is no known key" in message
         assert not (unknown and VALIDATOR.is_valid(values))
     else:
@@ -94,8 +103,26 @@ def test_every_key_has_a_meaning() -> None:
     check(json.loads(json.dumps(json_schema())))
 
 
+def test_the_language_reads_every_default_of_the_page_as_itself() -> None:
+    tables = {section.heading: section.table for section in scenario_reference.sections()}
+    found = 0
+    for section in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
+        heading, _, text = section.partition("\n")
+        for key, default in re.findall(r"^\| `(\w+)` \| .*? \| `([^`|]+)` \| ", text, re.M):
+            found += 1
+            field, said = tables[heading].model_fields[key], tomllib.loads(f"it = {default}")["it"]
+            if field.default is None:
+                # TCP's profile gives it.
+                configs = [tcp.config(_core.tcp_profile) for tcp in (Tcp(**{key: said}), Tcp())]
+                assert configs[0] == configs[1], key
+            else:
+                kind: Any = Annotated[field.annotation, field]
+                assert TypeAdapter(kind).validate_python(said) == field.default, (heading, key)
+    assert found > 150
+
+
 def test_every_default_of_the_schema_is_what_a_file_would_say() -> None:
-    """So an editor may fill it in: with a unit where there is one, and never null."""
+    """So an editor may fill defaults in: with a unit if there is one, and never null."""
     schema, found = json_schema(), 0
     places: list[Any] = [schema]
     while places:

@@ -1,4 +1,4 @@
-"""What `narrows check` says of workers that keep their port where queues hash flows."""
+"""What `narrows check` says about workers that keep their port if queues hash flows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FILE = Path(__file__).parents[2] / "scenarios" / "dns-behind-fq-codel.toml"
         ('{ kind = "fq-codel" }', {}, True),
         ('{ kind = "fq-codel" }', {"retry": "glibc"}, True),
         ('{ kind = "fq-codel" }', {"new_port": True}, False),
-        # Who says so means it; a profile says what its client does.
+        # A user who sets the key means it; a profile says what its client does.
         ('{ kind = "fq-codel" }', {"new_port": False}, False),
         ('{ kind = "fq-codel" }', {"profile": "unbound"}, False),
         ('{ kind = "fq-codel" }', {"transport": "tcp"}, False),
-        # The resolver's queries and replies pass the bottleneck no more.
+        # The resolver's queries and replies no longer pass the bottleneck.
         ('{ kind = "fq-codel" }', {"client": "downloads"}, False),
         ('{ kind = "pfifo", limit = 100 }', {}, False),
         ('{ kind = "sfq" }', {}, True),

@@ -49,7 +49,9 @@ def test_quantities_show_as_a_file_says_them_and_give_themselves_in_units() -> N
     assert (link.rate.mbit_per_s, link.rate.bit_per_s) == (10.0, 10_000_000)
     assert "rate='10 Mbit/s'" in repr(link)
     assert "delay=" not in repr(link)  # it has none
-    # Defaults are quantities too, and a quantity is taken where a text is.
+    sizes = [str(DataSize(text)) for text in ("0 B", "1514 B", "375 kB", "4096 B", "32 MiB")]
+    assert sizes == ["0 B", "1514 B", "375 kB", "4096 B", "32 MiB"]
+    # Defaults are quantities too, and a quantity is accepted wherever text is.
     codel = Codel(limit=3)
     assert repr(codel.target) == "'5 ms'"
     assert Codel(target=codel.interval).target.ms == 100.0

@@ -1,4 +1,4 @@
-"""Zone transfers: what they lower to, what is refused, and what a run says of them."""
+"""Zone transfers: what they lower to, what is refused, and what a run records about them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_server_without_state_leaves_transfers_to_ordinary_tcp() -> None:
     for column in ("fate", "messages", "bytes"):
         ours, theirs = (one.table("transfers").get_column(column) for one in (stateless, plain))
         assert ours.to_list() == theirs.to_list()
-    # The query of the group itself is answered without state: with fewer packets.
+    # The group's own query is answered without state, and so with fewer packets.
     ours, theirs = (one.attempts.get_column("packets_received")[0] for one in (stateless, plain))
     assert ours < theirs
 

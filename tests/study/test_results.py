@@ -1,4 +1,4 @@
-"""The study's results that the documents tell of."""
+"""The study's results, as the documents report them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_shares_are_shares_and_add_up() -> None:
         known = cells.drop_nulls(f"{name}_low")
         assert (known[f"{name}_low"] <= known[name] + 1e-9).all()
         assert (known[name] <= known[f"{name}_high"] + 1e-9).all()
-    # What failed was not answered without a retry, nor within a second.
+    # Failed queries were answered neither without a retry nor within a second.
     for name in ("without_retry_percent", "within_1s_percent"):
         assert (cells[name] + cells["failed_percent"] <= 100.0 + 1e-6).all()
 

@@ -81,7 +81,7 @@ def test_paths_drop_what_their_names_say(few: tuple[Study, Path]) -> None:
     assert lost("udp", "fragments", "3000B") == 100.0
     assert lost("udp", "512", "1232B") == 100.0
     assert lost("udp-tcp", "512", "1232B") == lost("tcp-new", "512", "1232B") == 0.0
-    # 3000 bytes are above what the client takes over UDP, so it learns at once that they are.
+    # 3000 bytes are more than the client takes over UDP, so it gets a truncated reply at once.
     assert (
         figure(study, "within_1s_percent", transport="udp-tcp", path="fragments", reply="3000B")
         == 100.0
@@ -136,7 +136,7 @@ def test_every_level_is_a_scenario() -> None:
     for block in blocks({}, variations=True):
         axes = axes_of(block.vary)
         base, file = base_values(block.scenario, {})
-        # Each value is tried alone, whatever is run of the product.
+        # Each value is tried alone, whatever part of the product is run.
         plan = make_plan(base, file, axes, [1], only=lambda places: not any(places))
         assert len(plan.digests) == 1
         assert block.combinations > len(names)
@@ -234,7 +234,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     done = kept.count(b"\n")
     assert 0 < done < 80
     assert json.loads((tmp_path / "study" / "study.json").read_text())["status"] == "partial"
-    # A study of as many seeds takes what is there, and adds what is not.
+    # A study with the same seeds takes the existing runs, and adds the missing ones.
     study = dns_transport(
         out=tmp_path / "study",
         quick=True,
@@ -258,7 +258,7 @@ def test_json_has_every_cell(
     assert document["status"] == "complete"
     rows = tmp_path / "runs" / "study-dns-transport" / "product" / "rows.jsonl"
     once = rows.read_bytes()
-    # Again: nothing is run, and the sentences come on stdout.
+    # The second time, nothing is run, and the sentences go to stdout.
     assert main(command) == 0
     assert "For those who run DNS" in capsys.readouterr().out
     assert rows.read_bytes() == once

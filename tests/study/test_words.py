@@ -1,4 +1,4 @@
-"""Pooled means, and sentences that the numbers choose."""
+"""Pooled means, and sentences that depend on the numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLANE = {"path": "clean", "round_trip": "20ms", "reply": "100B", "neighbours": "
 
 
 def runs(shares: dict[str, dict[str, float]], **figures: float) -> pl.DataFrame:
-    """Runs of three seeds: what is answered within a second by queue and transport."""
+    """Runs of three seeds, from the share answered within a second by queue and transport."""
     rows = [
         {
             "transport": transport,
@@ -74,7 +74,7 @@ def test_differences_are_of_the_same_cells_and_seeds() -> None:
     table = runs({"fifo": {"udp": 50.0, "tcp-new": 53.0}, "red": {"udp": 70.0}})
     found = difference(table, SECOND, {"transport": "tcp-new"}, {"transport": "udp"})
     assert found is not None
-    # RED has no TCP, so only FIFO counts; what seeds do to both cancels.
+    # RED has no TCP, so only FIFO counts; effects of the seeds cancel.
     assert found.mean == pytest.approx(3.0)
     assert found.half_width == pytest.approx(0.0, abs=1e-9)
     assert difference(table, SECOND, {"transport": "tls-new"}, {"transport": "udp"}) is None
@@ -177,7 +177,7 @@ def test_nothing_gets_through_only_where_it_does_not(udp: float, ecn: float) -> 
     assert ("Queries are answered over QUIC new + ECN (95.0 %)" in told(table)) == (
         udp == 0.0 and ecn > 0.0
     )
-    # One seed has no interval, so any may be above.
+    # With one seed there is no interval, so any transport may be above.
     assert not {some, unmarked} & set(advice(table.filter(seed=1)))
 
 

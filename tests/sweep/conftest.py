@@ -44,7 +44,7 @@ def small() -> dict[str, Any]:
 
 @pytest.fixture
 def small_file(tmp_path: Path) -> Path:
-    """The same as a file."""
+    """The scenario as a file."""
     path = tmp_path / "small.toml"
     path.write_text(TEXT, encoding="utf-8")
     return path

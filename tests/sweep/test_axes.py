@@ -1,4 +1,4 @@
-"""What is varied, as it can be given."""
+"""The forms in which varied keys and values can be given."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Cluster:
         return worker
 
     def _published_address(self) -> str:
-        """The scheduler's address. The file exists before its text: waits for the whole of it."""
+        """The scheduler's address. This waits for the text, as the file exists before it."""
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -58,7 +58,7 @@ class Cluster:
                 time.sleep(0.05)
 
     def end(self) -> None:
-        """Kills all of it."""
+        """Kills all processes."""
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
@@ -162,7 +162,7 @@ def test_no_scheduler_and_no_worker_are_one_line(
     for address in (nobody, "nonsense://x", "127.0.0.1:0:0"):
         with pytest.raises(SweepError, match="no scheduler answers there; hint: start one"):
             sweep(small_file, dask=address)
-    # From the command line, too: nothing else on stderr, which Dask would like to write to.
+    # The same on the command line; stderr has nothing else, although Dask likes to write to it.
     for address in (nobody, "nonsense://x", "127.0.0.1:0:0"):
         done = subprocess.run(
             [sys.executable, "-m", "narrows.cli", "sweep", str(small_file), "--dask", address],
@@ -178,7 +178,7 @@ def test_no_scheduler_and_no_worker_are_one_line(
 
 
 def test_a_run_that_kills_its_workers_fails_alone(small: dict[str, Any]) -> None:
-    """The scheduler gives up on a batch: its runs go out one by one, and then one has failed."""
+    """The scheduler gives up on a batch; then its runs are sent one by one, and one fails."""
     plan = make_plan(small, "small", axes_of(VARY), (1,))
     job, items = job_of(plan, None), list(plan.items())
     cluster = DaskCluster("nowhere")

@@ -1,4 +1,4 @@
-"""What is done with a sweep's folder on the command line."""
+"""Commands that read a sweep's folder."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_sweeps_are_compared_combination_by_combination(folder: Path) -> None:
         for m in comparisons[0]["metrics"]
         if m["metric"] == "flows.srtt_median_ms" and m["group"] == labels[1]
     ]
-    # 98 ms more of propagation; the rest is queueing.
+    # 98 ms of the difference are propagation; the rest is queueing.
     assert rtt["verdict"] == "higher"
     assert 50 < rtt["ci_low"] < rtt["ci_high"] < 150
     assert rtt["sentence"].endswith("significant with 4 paired seeds.")

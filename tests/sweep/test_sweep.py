@@ -195,7 +195,7 @@ def test_a_sweep_that_is_killed_goes_on(small_file: Path, tmp_path: Path) -> Non
         assert len(workers) == 2
         process.send_signal(signal.SIGKILL)
         process.wait()
-        # They see that nobody is left to work for.
+        # The workers notice that the sweep is gone.
         _, alive = psutil.wait_procs(workers, timeout=20)
         assert not alive
     finally:
@@ -225,7 +225,7 @@ def test_ctrl_c_leaves_a_sweep_that_goes_on(small_file: Path, tmp_path: Path) ->
         while lines_of(tmp_path / "s" / ROWS_FILE) < 20:
             assert process.poll() is None
             time.sleep(0.01)
-        # As a terminal does it: to the whole group.
+        # To the whole group, as a terminal does.
         os.killpg(process.pid, signal.SIGINT)
         printed, said = process.communicate(timeout=60)
     finally:
@@ -367,7 +367,7 @@ def lengths(run: Run) -> dict[str, dict[str, float]]:
 
 
 def broken(run: Run) -> dict[str, dict[str, float]]:
-    """A function that expects what no run has."""
+    """A function that expects something that no run has."""
     return {"mine": {"end_s": run.summary["no such section"]}}
 
 

@@ -1,8 +1,8 @@
 //! Counts the heap that the simulator uses for flows, segments in flight, and packets.
 //!
-//! Each figure is the difference of two runs that differ in one thing alone, half a second after
-//! the start. Bytes are those asked of the allocator and not yet given back, so the slack of
-//! growing buffers is in them. Prints one JSON object.
+//! Each figure is the difference between two runs that differ in one thing alone. The heap is
+//! measured half a second after the start. It is the bytes asked of the allocator and not yet given
+//! back, so the slack of growing buffers is included. Prints one JSON object.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,18 +48,19 @@ fn main() {
 #[derive(Clone, Copy)]
 struct Case {
     flows: usize,
-    /// Segments that each flow sends at once.
+    /// The segments that each flow sends at once.
     window: u32,
     rate_gbps: f64,
     delay_s: u64,
     loss: f64,
     queue: fn(u32) -> Queue,
-    /// The queue holds the packets themselves.
+    /// Whether the queue holds the packets themselves.
     scheduled: bool,
     limit: u32,
 }
 
-/// Disciplines as they hold the packets themselves, with room for a number of packets.
+/// Disciplines in the form that holds the packets themselves, each with room for a number of
+/// packets.
 const SCHEDULED: [(&str, fn(u32) -> Queue); 4] = [
     ("pfifo", pfifo),
     ("codel", |limit| Queue::Codel(codel::Config { limit, ..Default::default() })),
@@ -67,7 +68,7 @@ const SCHEDULED: [(&str, fn(u32) -> Queue); 4] = [
     ("sfq", |limit| Queue::Sfq(sfq::Config { limit, ..Default::default() })),
 ];
 
-/// RED that takes every packet.
+/// A RED that drops no packet.
 fn red(limit: u32) -> Queue {
     Queue::Red1993(red::classic::Config {
         unit: red::classic::Unit::Packets,
@@ -94,7 +95,7 @@ impl Case {
         scheduled: false,
         limit: 1000,
     };
-    /// Segments are lost at once.
+    /// All segments are lost at once.
     const LOST: Self = Self {
         flows: 100,
         window: 100,
@@ -105,9 +106,10 @@ impl Case {
         scheduled: false,
         limit: 1,
     };
-    /// They wait in a queue; all that is kept of them counts: their place there, and the packets.
+    /// The segments wait in a queue. All that is kept of them counts: their place in it, and the
+    /// packets.
     const QUEUED: Self = Self { rate_gbps: 1e-6, loss: 0.0, limit: 100_000, ..Self::LOST };
-    /// They are on their way; the queue never holds more than one flow's.
+    /// The segments are on the wire; the queue never holds more than those of one flow.
     const ON_THE_WIRE: Self = Self { loss: 0.0, limit: 1000, ..Self::LOST };
 
     fn segments(self) -> usize {
@@ -177,7 +179,7 @@ impl Case {
         }
     }
 
-    /// Bytes on the heap half a second after the start, the plan among them.
+    /// Returns the bytes on the heap half a second after the start, including the plan.
     fn heap(self) -> usize {
         let before = LIVE.load(Ordering::Relaxed);
         let mut simulation = Simulation::new(self.plan()).expect("the plan is possible");
@@ -190,7 +192,7 @@ impl Case {
     }
 }
 
-/// The difference of two runs' heaps, for each of `count` things.
+/// Returns the difference between two runs' heaps, divided by `count`.
 fn per(without: Case, with: Case, count: usize) -> f64 {
     (with.heap() as f64 - without.heap() as f64) / count as f64
 }

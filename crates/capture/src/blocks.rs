@@ -1,8 +1,8 @@
 //! The three pcapng blocks that a capture of simulated packets needs.
 //!
-//! Source: draft-ietf-opsawg-pcapng-02. Sections that are cited here are the draft's. Everything is
-//! written in little-endian order, whatever the machine, so that files are the same everywhere. The
-//! crate pcap-file would bring ten more crates for these lines; tests read the files with it.
+//! Source: draft-ietf-opsawg-pcapng-02. Sections cited here are the draft's. Everything is written
+//! in little-endian order, whatever the machine, so that files are the same everywhere. The crate
+//! pcap-file could write them too, but brings ten more crates; the tests read the files with it.
 //!
 //! ```text
 //! type (4) | total length (4) | body, padded to 32 bits | total length again (4)      (3.1)
@@ -44,18 +44,18 @@ pub(crate) fn interface(
     block(out, INTERFACE_DESCRIPTION, &[&body])
 }
 
-/// What an Enhanced Packet Block says of a frame.
+/// The fields of an Enhanced Packet Block that describe a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) interface: u32,
     pub(crate) at_ns: u64,
-    /// Its length before it was cut.
+    /// The frame's length before it was cut.
     pub(crate) original: u32,
-    /// Whether it came in at the interface. Otherwise it went out.
+    /// Whether the frame came in at the interface. Otherwise it went out.
     pub(crate) inbound: bool,
 }
 
-/// Enhanced Packet Block (4.3): `frame` is what was kept.
+/// Enhanced Packet Block (4.3): `frame` is the part of the frame that is kept.
 pub(crate) fn packet(out: &mut impl Write, told: &Head, frame: &[u8]) -> io::Result<()> {
     let &Head { interface, at_ns, original, inbound } = told;
     let mut head = [0; 20];
@@ -99,7 +99,7 @@ fn end_of_options(body: &mut Vec<u8>) {
     body.extend([0; 4]);
 }
 
-/// What brings `bytes` to a multiple of four.
+/// Returns the zeros that pad `bytes` to a multiple of four.
 fn padding(bytes: usize) -> &'static [u8] {
     &[0; 3][..bytes.next_multiple_of(4) - bytes]
 }

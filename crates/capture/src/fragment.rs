@@ -1,11 +1,11 @@
-//! Fragments, and routers' messages: made from whole packets as the crate `narrows-wire` writes them.
+//! Fragments and routers' messages, made from whole packets that the crate `narrows-wire` writes.
 //!
 //! Sources: RFC 791, 3.1 and 3.2; RFC 792; RFC 1191, section 4.
 
 use narrows_sim::captured::Part;
 use narrows_wire::Ipv4;
 
-/// Where things lie in a frame: Ethernet, and IPv4 without options.
+/// Offsets in a frame: Ethernet, and IPv4 without options.
 const IP: usize = 14;
 const TOTAL_LENGTH: usize = IP + 2;
 const IDENTIFICATION: usize = IP + 4;
@@ -21,7 +21,7 @@ const ICMP: u8 = 1;
 /// Destination unreachable: fragmentation needed and DF set.
 const TYPE_AND_CODE: [u8; 2] = [3, 4];
 
-/// Cuts one fragment out of the frame with the whole datagram.
+/// Cuts `frame`, which holds the whole datagram, down to one fragment of it.
 pub(crate) fn cut(frame: &mut Vec<u8>, part: &Part) {
     let bytes = usize::from(part.ip_bytes) - Ipv4::BYTES;
     let from = PAYLOAD + usize::from(part.offset);
@@ -34,8 +34,8 @@ pub(crate) fn cut(frame: &mut Vec<u8>, part: &Part) {
     set_ip_checksum(frame);
 }
 
-/// Makes a frame with room enough a message that the segment in the frame `dropped` was longer than
-/// `mtu`.
+/// Turns `frame` into a router's message that the segment in the frame `dropped` was longer than
+/// `mtu`. The message quotes as much of the segment as `frame` has room for.
 pub(crate) fn make_too_big(frame: &mut [u8], dropped: &[u8], mtu: u16) {
     frame[PROTOCOL] = ICMP;
     set_ip_checksum(frame);
@@ -54,7 +54,7 @@ pub(crate) fn make_too_big(frame: &mut [u8], dropped: &[u8], mtu: u16) {
 pub(crate) fn set_accurate_ecn(frame: &mut [u8]) {
     let tcp = &mut frame[PAYLOAD..];
     tcp[TCP_OFFSET] |= 1;
-    // RFC 1624, eqn. 3: the word in which the bit lies has grown by 0x0100.
+    // RFC 1624, eqn. 3: the word that holds the bit has grown by 0x0100.
     let sum = !u16::from_be_bytes([tcp[TCP_CHECKSUM], tcp[TCP_CHECKSUM + 1]]);
     let (sum, carry) = sum.overflowing_add(0x0100);
     put(tcp, TCP_CHECKSUM, !(sum + u16::from(carry)));
@@ -70,7 +70,7 @@ fn set_ip_checksum(frame: &mut [u8]) {
     put(frame, IP_CHECKSUM, sum);
 }
 
-/// RFC 1071.
+/// The Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks(2)

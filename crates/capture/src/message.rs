@@ -1,14 +1,15 @@
 //! DNS messages of a given length.
 //!
-//! Query 123 asks for the TXT record of `q000123.narrows.example.`; TXT, because its answer may have
-//! any length. Queries reach their length in one of three ways, the first that fits: more leading
-//! zeros in the name, an OPT record (RFC 6891), or an OPT record with the padding option
-//! (RFC 7830). The server answers in kind: an OPT record only if there was one in the query
-//! (RFC 6891, section 6.1.1), and padding only if there was padding; the text makes up the length.
+//! Query 123 asks for the TXT record of `q000123.narrows.example.`; TXT, because its answer may
+//! have any length. Queries reach their length in the first of three ways that fits: more leading
+//! zeros in the name, an OPT record (RFC 6891), or an OPT record with the padding option (RFC
+//! 7830). The server answers in kind: with an OPT record only if there was one in the query (RFC
+//! 6891, section 6.1.1), and with padding only if there was padding. The reply's text makes up its
+//! length.
 //!
-//! The simulator counts bytes and knows no messages; lengths that no message can have are refused
-//! by [`check`], and written as the shortest message that is possible. Over TCP bytes have their
-//! places in a stream, so there a message that is too short is a header and zeros.
+//! The simulator counts bytes and knows no messages. [`check`] refuses lengths that no message can
+//! have; if they are written all the same, they become the shortest possible message. Over TCP,
+//! bytes have their places in a stream, so a message that is too short becomes a header and zeros.
 
 use core::fmt;
 
@@ -20,25 +21,26 @@ use narrows_wire::dns::{
 };
 use narrows_wire::{Ipv4, Udp};
 
-/// Why packets of a plan's DNS cannot be messages of their length.
+/// Why a plan's DNS packets cannot be messages of their length. Lengths are those of IP packets, in
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// `query_bytes` is too small.
+    /// Queries are too short: `query_bytes` is too small.
     Query {
         /// The group of resolvers.
         resolvers: String,
-        /// What it asks for.
+        /// The length that they have.
         bytes: u16,
-        /// What it needs.
+        /// The least length that they need.
         min: u16,
     },
-    /// `reply_bytes` is too small.
+    /// Replies are too short: `reply_bytes` is too small.
     Reply {
         /// The group of resolvers.
         resolvers: String,
-        /// What it asks for.
+        /// The length that they have.
         bytes: u16,
-        /// What it needs.
+        /// The least length that they need.
         min: u16,
     },
 }
@@ -59,7 +61,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Whether every group's queries and replies can be DNS messages of their length.
+/// Checks that every group's queries and replies can be DNS messages of their length.
 pub fn check(plan: &Plan) -> Result<(), Error> {
     let messages = Messages::for_queries(plan.queries());
     let clients = plan.applications.iter().filter_map(|application| match &application.kind {
@@ -70,7 +72,7 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
         let Some(udp) = &group.udp else { continue };
         let packet = |message: u32| (message + BELOW_DNS as u32).min(u32::from(u16::MAX)) as u16;
         let (query, reply) = group.sizes.shortest();
-        // What does not fit the client is truncated.
+        // A reply that does not fit the client is truncated.
         let reply = reply.min(u32::from(udp.payload));
         let (resolvers, bytes) = (name.clone(), packet(query));
         let min = messages.min_query_bytes(packet(reply));
@@ -94,28 +96,31 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Messages for so many queries in all.
+    /// Returns the messages of a run with so many queries in all.
     pub fn for_queries(queries: u64) -> Self {
         // Queries are numbered in 32 bits.
         let last = queries.saturating_sub(1).min(u64::from(u32::MAX));
         Self { digits: last.to_string().len().max(6) }
     }
 
-    /// The shortest IP packet for a query whose reply has `reply_bytes`: replies of more than 512
-    /// bytes of UDP payload need EDNS (RFC 1035, section 4.2.1; RFC 6891, section 6.2.5).
+    /// Returns the length in bytes of the shortest IP packet for a query whose reply has
+    /// `reply_bytes`: replies of more than 512 bytes of UDP payload need EDNS (RFC 1035, section
+    /// 4.2.1; RFC 6891, section 6.2.5).
     pub fn min_query_bytes(&self, reply_bytes: u16) -> u16 {
         let edns = if usize::from(reply_bytes) > BELOW_DNS + 512 { OPT_BYTES } else { 0 };
         (BELOW_DNS + self.question_bytes() + edns) as u16
     }
 
-    /// The shortest IP packet for the reply to a query of `query_bytes`.
+    /// Returns the length in bytes of the shortest IP packet for the reply to a query of
+    /// `query_bytes`.
     pub fn min_reply_bytes(&self, query_bytes: u16) -> u16 {
         let shape = self.shape(query_bytes);
         (BELOW_DNS + self.question_bytes() + shape.widening + shape.opt_bytes() + TXT_BYTES + 1)
             as u16
     }
 
-    /// A message in an IP packet of `ip_bytes`, or of the least possible length above it.
+    /// Returns the message in an IP packet of `ip_bytes`, or of the least possible length above
+    /// that.
     pub fn message(&self, packet: &DnsPacket) -> Message {
         let shape = self.shape(packet.query_bytes);
         let name =
@@ -140,7 +145,7 @@ impl Messages {
             message.reply = true;
             message.recursion_available = true;
             message.truncated = true;
-            // As long as the query, so with its padding.
+            // As long as the query, so with the query's padding.
             message.edns = shape.edns.then_some(Edns { padding: shape.padding, ..edns });
         } else if packet.reply {
             message.reply = true;
@@ -156,7 +161,8 @@ impl Messages {
         message
     }
 
-    /// A message of so many bytes over TCP, the two of its length (RFC 1035, 4.2.2) included.
+    /// Returns a message of `bytes` over TCP, including the two bytes of its length (RFC 1035,
+    /// 4.2.2).
     pub fn over_tcp(&self, dns: &Dns, bytes: u32) -> Result<Vec<u8>, WriteError> {
         let Dns { query, attempt, reply, truncated, query_bytes } = *dns;
         let length = bytes.saturating_sub(PREFIX as u32) as usize;
@@ -200,21 +206,21 @@ impl Messages {
 pub struct DnsPacket {
     /// The query's number in the whole run.
     pub query: u32,
-    /// Which attempt at the query, from 1.
+    /// The number of the attempt at the query, counted from 1.
     pub attempt: u8,
     /// The server's reply; otherwise the client's query.
     pub reply: bool,
     /// The reply is truncated: it has no answer, and the length of its query.
     pub truncated: bool,
-    /// Length of the IP packet; over TCP, of the one that it would have over UDP.
+    /// Length of the IP packet; over TCP, the length that it would have over UDP.
     pub ip_bytes: u32,
     /// Length of the IP packets of the group's queries.
     pub query_bytes: u16,
 }
 
 impl DnsPacket {
-    /// The message's ID: attempts at a query differ, and so do successive queries of a worker, each
-    /// of which has a port of its own.
+    /// Returns the message's ID. Attempts at a query have different IDs. So do successive queries
+    /// of a worker, and each worker has a port of its own.
     pub fn id(&self) -> u16 {
         self.query.wrapping_mul(8).wrapping_add(u32::from(self.attempt)) as u16
     }
@@ -239,7 +245,7 @@ impl Shape {
     }
 }
 
-/// Strings that take `bytes`, at least one, as data of a TXT record.
+/// Returns strings that take `bytes`, but at least one, as the data of a TXT record.
 fn strings(bytes: usize) -> Vec<Vec<u8>> {
     let mut strings = Vec::new();
     let mut left = bytes.max(1);
@@ -255,7 +261,7 @@ fn strings(bytes: usize) -> Vec<Vec<u8>> {
 const BELOW_DNS: usize = Ipv4::BYTES + Udp::BYTES;
 /// The length before a message over TCP.
 const PREFIX: usize = 2;
-/// Where the header's numbers of records begin (RFC 1035, 4.1.1).
+/// The offset of the record counts in the header (RFC 1035, 4.1.1).
 const COUNTS: usize = 4;
 /// A TXT record before its data: a compressed name, type, class, TTL, length.
 const TXT_BYTES: usize = 12;

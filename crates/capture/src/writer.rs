@@ -1,7 +1,7 @@
-//! Packets to a file.
+//! Writes packets to a file.
 //!
-//! A file has an interface for each captured link, or a single one for a place: the end of a link
-//! where packets leave and come. Each packet says in which direction it passed (`epb_flags`).
+//! A file has an interface for each captured link, or a single one for a place: the end of a link,
+//! where packets leave and arrive. Each packet says in which direction it passed (`epb_flags`).
 
 use std::io::{self, Write};
 
@@ -15,10 +15,15 @@ use narrows_wire::{Arp, Ethernet, Ipv4, Mac, Packet, Payload, Tcp, Transport, Ud
 use crate::message::{DnsPacket, Messages};
 use crate::{address, blocks, fragment};
 
-/// What a capture has seen as a pcapng file; packets of other links are left out.
+/// Returns what a capture has seen as a pcapng file. Packets of other links are left out.
 ///
-/// With a snap length, at most so many bytes of each frame are kept, from the Ethernet header on;
-/// original lengths are right in any case.
+/// With a snap length, at most so many bytes of each frame are kept, counted from the Ethernet
+/// header. The original lengths are right in any case.
+///
+/// # Panics
+///
+/// If the captured link, or something that a packet refers to, is not in the plan, or if a packet
+/// is longer than IP allows.
 pub fn pcapng(plan: &Plan, capture: &Capture, packets: &[Captured], messages: Messages) -> Vec<u8> {
     let mut writer = Writer::of(plan, capture, messages, Vec::new()).expect(VECTOR);
     for packet in packets {
@@ -31,22 +36,22 @@ pub fn pcapng(plan: &Plan, capture: &Capture, packets: &[Captured], messages: Me
 
 /// Writes packets of one or more links as they come.
 ///
-/// Times are nanoseconds since the start of the run, as if it had begun with 1970; picoseconds are
-/// cut off.
+/// Times are nanoseconds since the start of the run, as if the run had begun with the year 1970.
+/// Fractions of a nanosecond are cut off.
 #[derive(Debug)]
 pub struct Writer<'a, W> {
     plan: &'a Plan,
     out: W,
-    /// Links of the plan, each with the file's interface that sees it.
+    /// The captured links of the plan, each with its interface in the file.
     links: Vec<(usize, u32)>,
-    /// Bytes of a frame to keep.
+    /// The bytes of a frame to keep.
     keep: usize,
     messages: Messages,
     frame: Vec<u8>,
 }
 
 impl<'a, W: Write> Writer<'a, W> {
-    /// Starts a file of what a capture sees, with a single interface.
+    /// Starts a file for a capture, with a single interface.
     ///
     /// # Panics
     ///
@@ -58,7 +63,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(writer)
     }
 
-    /// Starts a file with an interface for each of `links`; for `snaplen` see [`pcapng`].
+    /// Starts a file with an interface for each of `links`. For `snaplen` see [`pcapng`].
     ///
     /// # Panics
     ///
@@ -107,12 +112,16 @@ impl<'a, W: Write> Writer<'a, W> {
         found.map(|&(_, interface)| interface)
     }
 
-    /// Writes a packet. An error of the kind `InvalidInput` says that its link is none of the
-    /// file's, or that it is longer than an IP packet may be; the file stays sound.
+    /// Writes a packet.
+    ///
+    /// # Errors
+    ///
+    /// The stream fails. An error of the kind `InvalidInput` means that the packet's link is not in
+    /// the file, or that the packet is longer than IP allows; the file stays sound.
     ///
     /// # Panics
     ///
-    /// If it refers to something that is not in the plan.
+    /// If the packet refers to something that is not in the plan.
     pub fn packet(&mut self, packet: &Captured) -> io::Result<()> {
         if self.interface(packet.link).is_none() {
             return Err(invalid(format!("link {} is not among those captured", packet.link)));
@@ -186,7 +195,7 @@ impl<'a, W: Write> Writer<'a, W> {
         blocks::packet(&mut self.out, &head, kept)
     }
 
-    /// Flushes and gives back what was written to.
+    /// Flushes, and returns the stream that was written to.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -201,7 +210,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let mut payload = vec![0; usize::from(bytes)];
         for said in said {
             let message = self.messages.over_tcp(&said.dns, said.bytes)?;
-            // What lies before the segment, and where the rest goes.
+            // How much of the message lies before the segment, and where the rest begins in it.
             let before = usize::try_from(-said.at).unwrap_or(0);
             let at = usize::try_from(said.at).unwrap_or(0);
             let rest = message.iter().skip(before);
@@ -225,7 +234,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.write(packet, self.frame.len())
     }
 
-    /// A router's message, with as much of the segment as it quotes.
+    /// Makes a router's message, with as much of the segment as it quotes.
     fn too_big(
         &self,
         packet: &Captured,
@@ -300,7 +309,7 @@ fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> T
         seq: segment.seq.0,
         // RFC 9293, section 3.1: the field is meaningless without ACK; hosts send zero.
         ack: if segment.flags.contains(tcp::Flags::ACK) { segment.ack.0 } else { 0 },
-        // AE is no flag of that byte: see `fragment::set_accurate_ecn`.
+        // AE is not a flag of that byte: see `fragment::set_accurate_ecn`.
         flags: Flags(segment.flags.without(tcp::Flags::AE).0),
         window: segment.window,
         options,

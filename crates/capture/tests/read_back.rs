@@ -1,4 +1,4 @@
-//! Files are what they claim to be, as `pcap-file` and `narrows-wire` read them.
+//! Files are what they claim to be, as read with `pcap-file` and `narrows-wire`.
 
 mod common;
 
@@ -18,7 +18,7 @@ use pcap_file::pcapng::blocks::Block;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 
-/// Everything that `packets` says, on both links in one file.
+/// Writes `packets`, of both links, to one file.
 fn both_links(plan: &Plan, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8> {
     let mut writer =
         Writer::new(plan, &[DOWN, UP], messages(), snaplen, Vec::new()).expect("a vector");

@@ -1,6 +1,6 @@
-//! Files are what they claim to be, as Wireshark's dissectors see them.
+//! Files are what they claim to be, as dissected by Wireshark.
 //!
-//! Without tshark these tests say SKIP, unless CI is set: there they must run.
+//! Without tshark, these tests print SKIP, unless CI is set: there they must run.
 
 mod common;
 
@@ -20,12 +20,13 @@ use narrows_units::Time;
 #[test]
 fn an_exchange_has_nothing_to_complain_of() {
     let Some(file) = capture("exchange", &plan(), &exchange()) else { return };
-    // Warnings and worse, but for what there is: losses before the link, and retransmissions.
+    // Warnings and worse, except for what is really there: losses before the link, and
+    // retransmissions.
     let complaints = "_ws.expert.severity >= 0x600000 && !tcp.analysis.lost_segment \
         && !tcp.analysis.out_of_order";
     assert_eq!(fields(&file, complaints, &["frame.number", "_ws.expert.message"]), NOTHING);
     assert_eq!(fields(&file, BROKEN, &["frame.number", "_ws.expert.message"]), NOTHING);
-    // The checksums were looked at, all of them: 1 is "good".
+    // tshark has verified every checksum: 1 is "good".
     assert_eq!(fields(&file, "ip.checksum.status == 1", &["frame.number"]).len(), exchange().len());
     let verified = "tcp.checksum.status == 1 || udp.checksum.status == 1";
     assert_eq!(fields(&file, verified, &["frame.number"]).len(), exchange().len());
@@ -155,7 +156,7 @@ fn syns_have_fast_open_and_accurate_ecn() {
 
 #[test]
 fn no_port_is_taken_for_another_protocol() {
-    // One segment each of connections across the whole range of ports, zeros and all.
+    // One segment each of connections across the whole range of ports, with payloads of zeros.
     let plan = plan();
     let segment = Segment {
         seq: Seq(1),
@@ -217,7 +218,7 @@ fn fields(file: &PathBuf, filter: &str, names: &[&str]) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// What must be in no file: malformed packets, errors, and checksums that are wrong.
+/// What no file may contain: malformed packets, errors, and wrong checksums.
 const BROKEN: &str = "_ws.malformed || _ws.expert.severity == 0x800000 || ip.checksum.status == 0 \
     || tcp.checksum.status == 0 || udp.checksum.status == 0";
 

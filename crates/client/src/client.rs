@@ -123,9 +123,8 @@ impl Client {
     }
 
     /// Asks as a stub resolver does: again after each of the schedule's time-outs, until there is
-    /// an answer or no attempt is left. Returns one exchange for each attempt. The server's own
-    /// time limit does not count. An answer that arrives after its attempt's time-out is not
-    /// awaited.
+    /// an answer or no attempt is left. Returns one exchange for each attempt. [`Server::timeout`]
+    /// does not apply. Does not wait for an answer beyond its attempt's time-out.
     pub fn ask_again(&mut self, query: &Query, schedule: &Schedule) -> Vec<Exchange> {
         let usual = self.server.timeout;
         let mut exchanges = Vec::new();

@@ -205,9 +205,9 @@ pub struct ConnectionFacts {
     pub client_bytes: Option<u64>,
     /// The payload from the server, each byte counted once.
     pub server_bytes: Option<u64>,
-    /// The data segments from this side.
+    /// The data segments from this side, including retransmitted ones.
     pub client_segments: Option<u32>,
-    /// The data segments from the server.
+    /// The data segments from the server, including repeated ones.
     pub server_segments: Option<u32>,
     /// The segments from this side that were retransmitted.
     pub client_again: Option<u32>,

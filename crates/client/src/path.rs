@@ -127,7 +127,7 @@ impl Path {
         let _ = self.stop.write(1);
     }
 
-    /// Returns the packets that arrived and the packets that were lost so far.
+    /// Returns how many packets have arrived and how many were lost so far.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.passed.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))

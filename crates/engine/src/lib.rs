@@ -1,8 +1,10 @@
-//! A simulator with parts of one's own, as a program: `narrows run --backend "program:PATH ARGUMENTS"`
-//! starts it, hands it the plan of a scenario, and makes a run folder of its tables.
+//! A simulator with parts of your own, as a program.
+//! `narrows run --backend "program:PATH ARGUMENTS"` starts it, hands it the plan of a scenario, and
+//! makes a run folder from its tables.
 //!
-//! The program's `main` is one call of [`serve`], with a function that puts its parts into the plan.
-//! narrows asks on standard input and reads standard output; standard error is for people.
+//! The program's `main` is one call of [`serve`] with a function that puts the parts into the plan.
+//! narrows sends requests to standard input and reads replies from standard output; standard error
+//! is for people.
 //!
 //! ```text
 //! -> the plan, as JSON on one line
@@ -15,8 +17,8 @@
 //!    and the columns' values, one after the other, in that order
 //! ```
 //!
-//! Numbers are little-endian, flags are bytes, and names are an array in JSON. The program ends when
-//! its input does.
+//! Numbers are little-endian, a flag is one byte, and a column of names is a JSON array. The
+//! program ends when its input does.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -27,10 +29,10 @@ use narrows_sim::plan::Plan;
 use narrows_sim::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 
-/// Runs the plan that comes on standard input, after `change` has put parts of its own into it.
+/// Runs the plan that arrives on standard input, after `change` has put its own parts into it.
 ///
-/// What `change` says is wrong, in one line, is what `narrows run` says; so is what
-/// [`Simulation::new`] finds.
+/// If `change` or [`Simulation::new`] returns an error, `narrows run` prints it, so it should be
+/// one line. The exit code is 2 if a stream fails or a request cannot be read.
 pub fn serve<E: fmt::Display>(change: impl FnOnce(&mut Plan) -> Result<(), E>) -> ExitCode {
     let (input, output) = (io::stdin().lock(), io::BufWriter::new(io::stdout().lock()));
     match converse(input, output, change) {
@@ -42,11 +44,11 @@ pub fn serve<E: fmt::Display>(change: impl FnOnce(&mut Plan) -> Result<(), E>) -
     }
 }
 
-/// The same between any two streams.
+/// Does the same as [`serve`] between any two streams.
 ///
 /// # Errors
 ///
-/// A stream fails, or a line is none of the requests.
+/// A stream fails, or a line is not one of the requests.
 pub fn converse<E: fmt::Display>(
     mut input: impl BufRead,
     mut output: impl Write,
@@ -159,7 +161,7 @@ fn write_tables(output: &mut impl Write, tables: &[Table]) -> io::Result<()> {
     output.flush()
 }
 
-/// Adds a column's values; gives their type's name.
+/// Appends the values of a column to `to` and returns the name of their type.
 fn write_column(to: &mut Vec<u8>, column: &Column) -> io::Result<&'static str> {
     Ok(match column {
         Column::F64(values) => {

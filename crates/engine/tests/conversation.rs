@@ -1,4 +1,4 @@
-//! What a program and narrows say to each other.
+//! The conversation between a program and narrows.
 
 use std::io::Cursor;
 

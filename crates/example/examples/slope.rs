@@ -1,5 +1,5 @@
-//! The AQM of docs/extending.md, and the program that runs it: it drops a packet with a probability that
-//! grows with the queue, from 0 when it is empty to 1 at the limit.
+//! The AQM of docs/extending.md, with the program that runs it. It drops a packet with a
+//! probability that grows with the queue, from 0 when it is empty to 1 at the limit.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;

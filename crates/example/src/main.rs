@@ -6,12 +6,12 @@
 //!       --backend "program:target/release/narrows-example pi bottleneck.forward 50 60 300"
 //! ```
 //!
-//! The arguments are parts, each with what it needs:
+//! The arguments name the parts. Each name is followed by what the part needs:
 //!
-//! - `pi LINK REFERENCE FLOWS MS`: the PI controller at a link, for a queue of REFERENCE packets, FLOWS
-//!   flows or more, and round trips of MS milliseconds or less;
-//! - `scalable`: Scalable TCP, in all connections;
-//! - `typist FROM TO`: somebody at a node who types into a shell at another.
+//! - `pi LINK REFERENCE FLOWS MS`: the PI controller at a link, for a queue of REFERENCE packets,
+//!   at least FLOWS flows, and round trips of at most MS milliseconds;
+//! - `scalable`: Scalable TCP in all connections;
+//! - `typist FROM TO`: somebody at node FROM who types into a shell at node TO.
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -71,7 +71,7 @@ fn put_pi(
         plan.links.iter_mut().find(|link| link.name == name).ok_or_else(|| {
             format!("pi: {name}: no such link; hint: one of {}", names.join(", "))
         })?;
-    // Full packets a second, as in the paper.
+    // Full-sized packets per second, as in the paper.
     let rate = link.rate.as_bps() as f64 / (8.0 * f64::from(link.mtu));
     let config = Config::designed(rate, flows, round_trip, reference);
     config.check().map_err(|why| format!("pi: {why}"))?;
@@ -100,7 +100,7 @@ fn put_typist(plan: &mut Plan, from: &str, to: &str) -> Result<(), String> {
         shell,
         start: Time::ZERO + Span::from_secs(1),
         pause: Span::from_ms(200),
-        // Five a second until the end.
+        // Five keys per second until the end.
         keys: (plan.end.as_secs_f64() * 5.0) as u32,
     };
     plan.applications

@@ -4,9 +4,9 @@
 //! Source: C. Hollot, V. Misra, D. Towsley, W. Gong, "On Designing Improved Controllers for AQM
 //! Routers Supporting TCP Flows", IEEE INFOCOM 2001, section IV.
 //!
-//! Differences from the source: none that it speaks of. The queue is sampled at multiples of the
-//! interval, with the next packet that comes; between two packets the queue only falls, and what
-//! it was at a sample is taken to be what it is at that packet's arrival.
+//! Differences from the source: none from what it specifies. The queue is sampled at multiples of
+//! the interval, but only when the next packet arrives. The queue only shrinks between two packets;
+//! its length at that arrival stands for its length at the sample.
 
 use std::collections::VecDeque;
 
@@ -18,22 +18,23 @@ use rand_pcg::Pcg32;
 /// Settings of [`Pi`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets that may wait.
+    /// The most packets that may wait.
     pub limit: u32,
-    /// Packets to wait on average: the paper's q_ref.
+    /// The number of packets that should wait on average: the paper's q_ref.
     pub reference: u32,
-    /// Weight of the present distance from the reference.
+    /// The weight of the present distance from the reference.
     pub a: f64,
-    /// Weight of the distance at the sample before.
+    /// The weight of the distance at the previous sample.
     pub b: f64,
-    /// Time between samples.
+    /// The time between samples.
     pub interval: Span,
-    /// Marks ECN-capable packets instead of dropping them.
+    /// Whether to mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
 impl Default for Config {
-    /// The paper's, for 3750 packets a second, 60 flows or more and round trips up to 246 ms.
+    /// The paper's settings, for 3750 packets a second, 60 flows or more, and round trips up to 246
+    /// ms.
     fn default() -> Self {
         Self {
             limit: 800,
@@ -48,11 +49,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The paper's design rule (proposition 2): the gains that hold the queue at `reference` stably for
-    /// at least so many flows with round trips of at most so long, at so many packets a second.
+    /// Returns settings by the paper's design rule (proposition 2). Their gains hold the queue
+    /// stably at `reference` packets, for at least `flows` flows with round trips of at most
+    /// `round_trip`, at a link of `packets_per_second`.
     ///
-    /// C(s) = K (s/z + 1) / s with z = 2N / (R^2 C), which is also the crossover frequency w, and
-    /// K = w |jw R + 1| (2N)^2 / (R C)^3; the bilinear transform makes a and b of it.
+    /// C(s) = K (s/z + 1) / s with z = 2N / (R^2 C), which is also the crossover frequency w, and K
+    /// = w |jw R + 1| (2N)^2 / (R C)^3. The bilinear transform turns it into a and b.
     pub fn designed(packets_per_second: f64, flows: u32, round_trip: Span, reference: u32) -> Self {
         let interval = Self::default().interval;
         let (n, r) = (2.0 * f64::from(flows), round_trip.as_secs_f64());
@@ -62,7 +64,7 @@ impl Config {
         Self { reference, a: k / w + half, b: k / w - half, ..Self::default() }
     }
 
-    /// Whether a queue can have these settings.
+    /// Checks the settings.
     ///
     /// # Errors
     ///
@@ -90,7 +92,7 @@ pub struct Pi<P> {
     config: Config,
     /// The probability of a drop or mark.
     p: f64,
-    /// The queue at the sample before.
+    /// The queue at the previous sample.
     sampled: f64,
     sample_at: Time,
     random: Pcg32,
@@ -100,11 +102,11 @@ pub struct Pi<P> {
 }
 
 impl<P: Packet> Pi<P> {
-    /// An empty queue, whose random numbers follow from `seed`.
+    /// Creates an empty queue whose random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// If [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -121,12 +123,13 @@ impl<P: Packet> Pi<P> {
         }
     }
 
-    /// The probability of a drop or mark.
+    /// Returns the probability of a drop or mark.
     pub const fn probability(&self) -> f64 {
         self.p
     }
 
-    /// p(k) = a (q(k) - q_ref) - b (q(k-1) - q_ref) + p(k-1), for each sample by `now`.
+    /// p(k) = a (q(k) - q_ref) - b (q(k-1) - q_ref) + p(k-1), for every sample that is due by
+    /// `now`.
     fn sample(&mut self, now: Time) {
         let (queue, reference) = (self.packets.len() as f64, f64::from(self.config.reference));
         while self.sample_at <= now {
@@ -135,7 +138,7 @@ impl<P: Packet> Pi<P> {
             let p = (self.p + step).clamp(0.0, 1.0);
             self.sample_at += self.config.interval;
             if p == self.p && queue == self.sampled {
-                // It stays there, however long nothing comes.
+                // Neither changes again, however long no packet arrives.
                 let missed = now.since(self.sample_at).as_ps() / self.config.interval.as_ps();
                 self.sample_at += self.config.interval * missed;
             }
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn it_obeys_the_laws() {
-        // Quick enough to be hit in the laws' short runs, which the paper's gains are not.
+        // High enough gains to drop within the laws' short runs; the paper's gains are too small.
         let quick = Config { reference: 5, a: 0.02, b: 0.015, limit: 40, ..Config::default() };
         for ecn in [false, true] {
             let config = Config { ecn, ..quick.clone() };
@@ -212,8 +215,8 @@ mod tests {
         }
     }
 
-    /// Section IV: the paper's network, 60 flows, 3750 packets a second, 246 ms. Its a and b have
-    /// four digits, but follow from a K that it gives as 9.64e-6.
+    /// Section IV: the paper's network, 60 flows, 3750 packets a second, 246 ms. The paper prints a
+    /// and b with four digits, but they follow from a K that it prints as 9.64e-6.
     #[test]
     fn the_design_rule_gives_the_papers_gains() {
         let designed = Config::designed(3750.0, 60, Span::from_ms(246), 200);
@@ -224,7 +227,7 @@ mod tests {
         assert!((steps / theirs - 1.0).abs() < 0.03, "{steps}");
     }
 
-    /// As the simulator uses it: beside ours, and inside them.
+    /// As the simulator uses it: in place of one of narrows' own disciplines, and inside one.
     #[test]
     fn it_obeys_the_laws_where_ours_stand() {
         let pi = AnyConfig::custom("pi", |seed| Pi::new(Config::default(), seed));

@@ -1,9 +1,9 @@
-//! Scalable TCP: the window grows by a hundredth of a segment for each acknowledged one, and falls by
-//! an eighth, so that the time to recover does not depend on the rate.
+//! Scalable TCP: the window grows by a hundredth of a segment for each acknowledged segment and
+//! falls by an eighth after a loss, so that the time to recover does not depend on the rate.
 //!
 //! Source: T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM
 //! Computer Communication Review 33(2), 2003; Linux 6.1, `net/ipv4/tcp_scalable.c`. Below a hundred
-//! segments it grows as Reno does, as there.
+//! segments the window grows as Reno's does, as in Linux.
 
 use narrows_sim::tcp::{CongestionControl, Signal, Window};
 use narrows_units::Time;

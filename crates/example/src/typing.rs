@@ -1,8 +1,8 @@
 //! A remote shell: somebody types, and sees each letter when it comes back from the other end.
 //!
-//! Each key is a message of its own over one TCP connection, and its echo another: a row of the table
-//! `keys` each. Times between keys are exponentially distributed. Two applications: a [`Typist`], and
-//! the [`Shell`] that it is connected to.
+//! Each key is a message of its own over one TCP connection, and so is its echo. The table `keys`
+//! has a row for each key. The times between keys are exponentially distributed. There are two
+//! applications: a [`Typist`], and the [`Shell`] that it connects to.
 
 use narrows_sim::Random;
 use narrows_sim::application::{Application, Closed, Dial, Host, Message, Outside, Socket, Use};
@@ -13,9 +13,9 @@ use narrows_units::{Span, Time};
 /// Settings of a typist.
 #[derive(Clone, Debug)]
 pub struct Typist {
-    /// The way to the shell: an index into the plan's paths.
+    /// The path to the shell: an index into the plan's paths.
     pub there: usize,
-    /// The way back: an index into the plan's paths.
+    /// The path back: an index into the plan's paths.
     pub back: usize,
     /// Settings of the typist's end: an index into the plan's `tcp`.
     pub tcp: usize,
@@ -23,9 +23,9 @@ pub struct Typist {
     pub shell: usize,
     /// When the connection is opened.
     pub start: Time,
-    /// Mean time between keys.
+    /// The mean time between keys.
     pub pause: Span,
-    /// Keys to type.
+    /// The number of keys to type.
     pub keys: u32,
 }
 
@@ -36,7 +36,8 @@ pub struct Shell {
     pub tcp: usize,
 }
 
-/// What SSH makes of a letter: 4 bytes of length, 16 of the encrypted packet, 16 of its code.
+/// The bytes that SSH sends for a letter: 4 of length, 16 of the encrypted packet, and 16 of its
+/// authentication code.
 pub const BYTES: u32 = 36;
 
 impl Outside for Typist {
@@ -139,7 +140,7 @@ impl Outside for Shell {
     }
 
     fn uses(&self, _plan: &Plan) -> Vec<Use> {
-        // Typists name the ways of both directions.
+        // Typists name the paths of both directions.
         Vec::new()
     }
 
@@ -173,7 +174,7 @@ impl Application for Echoing {
     }
 }
 
-/// SSH's.
+/// SSH's port.
 const PORT: u16 = 22;
 /// `listen(2)`'s second argument in OpenSSH.
 const BACKLOG: u32 = 128;

@@ -1,4 +1,4 @@
-//! Each part in a network, against what its source says of it.
+//! Each part in a network, checked against its source.
 
 use narrows_example::pi::{self, Pi};
 use narrows_example::scalable::Scalable;
@@ -12,7 +12,8 @@ use narrows_sim::table::Column;
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Rate, Span, Time};
 
-/// Two hosts with a link each way; `queue` is at the head of the first, which is watched.
+/// Two hosts with a link each way. `queue` belongs to the first host's link, whose queue is
+/// monitored.
 fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
     let link = |name: &str, from, to, queue| Link {
         name: name.into(),
@@ -75,7 +76,7 @@ fn add_bulk(plan: &mut Plan, count: usize) {
     add(plan, "bulk", kind);
 }
 
-/// Somebody who types `keys` keys, from the third second on.
+/// Somebody who types `keys` keys, starting in the third second.
 fn add_typist(plan: &mut Plan, keys: u32) {
     let shell = add(plan, "shell", Kind::custom(Shell { tcp: 0 }));
     let typist = Typist {
@@ -113,9 +114,9 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Hollot et al. 2001, section IV: what integrates brings the queue to the reference, whatever the
-/// load. Their network: 3750 packets a second, round trips up to 246 ms, 60 flows of Reno; and twice
-/// as many flows.
+/// Hollot et al. 2001, section IV: the integral part brings the queue to the reference, whatever
+/// the load. The paper's network: 3750 packets a second, round trips up to 246 ms, 60 flows of
+/// Reno; and the same with twice as many flows.
 #[test]
 fn pi_brings_the_queue_to_its_reference_whatever_the_load() {
     for flows in [60, 120] {
@@ -130,8 +131,8 @@ fn pi_brings_the_queue_to_its_reference_whatever_the_load() {
     }
 }
 
-/// Kelly 2003, section 3: a window of (a / b) / p segments, with a = 0.01 and b = 1/8, where a share p
-/// of all segments is lost; Reno's is sqrt(1.5 / p).
+/// Kelly 2003, section 3: a window of (a / b) / p segments, with a = 0.01 and b = 1/8, if a share p
+/// of all segments is lost. Reno's window is sqrt(1.5 / p).
 #[test]
 fn scalable_tcp_obeys_its_response_function() {
     let window = |congestion: tcp::Congestion, expected: f64| {
@@ -139,7 +140,8 @@ fn scalable_tcp_obeys_its_response_function() {
         plan.end = Time::ZERO + Span::from_secs(120);
         plan.links[0].loss = 4e-4;
         plan.tcp[0].congestion = congestion;
-        // It begins where it is to stay: the mean is over acknowledgements, of which slow start has many.
+        // The window starts where it should stay: the mean is over acknowledgements, and slow start
+        // has many.
         plan.tcp[0].initial_ssthresh = Some(expected as u32);
         plan.tcp[0].receive_buffer = narrows_units::Bytes::new(1 << 30);
         add_bulk(&mut plan, 4);
@@ -158,12 +160,12 @@ fn an_echo_takes_a_round_trip_where_nobody_else_sends() {
     plan.tcp[0].nagle = false;
     add_typist(&mut plan, 50);
     let took = column(&finish(plan), "keys", "echo_ms");
-    // A key and its echo, each with headers of IP and TCP, 20 bytes each, and 12 bytes of
-    // timestamps, at 10 Mbit/s.
+    // A key and its echo, each with 20 bytes of IP header, 20 of TCP header and 12 of timestamps,
+    // at 10 Mbit/s.
     let round_trip = 2.0 * (20.0 + 8e-4 * f64::from(BYTES + 52));
     assert_eq!(took.len(), 50);
-    // The handshake's last acknowledgement goes before the first key, and the shell's kernel acknowledges
-    // the first keys at once, before their echoes.
+    // The handshake's last acknowledgement leaves before the first key, and the shell's kernel
+    // acknowledges the first keys at once, before their echoes.
     let acknowledgement = 8e-4 * 52.0;
     for &ms in &took {
         let more = (ms - round_trip) / acknowledgement;
@@ -173,7 +175,8 @@ fn an_echo_takes_a_round_trip_where_nobody_else_sends() {
     assert!(exact > 30, "{exact} of 50");
 }
 
-/// All three together; and nothing that the simulator computes ahead changes what comes out.
+/// All three parts together, and with narrows' own. The simulator's shortcuts do not change the
+/// results.
 #[test]
 fn the_parts_work_together_and_with_ours() {
     let run = |queue: Queue, collapse| {
@@ -203,7 +206,7 @@ fn the_parts_work_together_and_with_ours() {
     assert!(known(&behind_pi) < 0.3 * known(&behind_fifo));
 }
 
-/// The page goes through a whole program: the file that is compiled.
+/// The whole program that the page shows is the file that is compiled here.
 #[test]
 fn the_pages_program_is_the_one_in_examples() {
     let page = include_str!("../../../docs/extending.md");

@@ -126,7 +126,7 @@ __noinline int adopt_cookie(const struct incoming *in, const struct options *opt
 /* What happens to a segment without a socket. */
 enum adoption {
 	ADOPT_NONE, /* nothing for the listener: the stack answers or drops it */
-	ADOPT_LATE, /* it comes after something that the listener must have first; the client sends it again */
+	ADOPT_LATE, /* the listener must have something earlier first; the client sends it again */
 	ADOPT_IT,
 	ADOPT_JOINED, /* with the stored query in front */
 	ADOPT_AHEAD,  /* with the kept data in front that came before the client had the reply */
@@ -181,8 +181,9 @@ static long adopt_open_one(__u32 index, struct gathering_open *g)
 	return 0;
 }
 
-/* The kernel's TCP gets the connection. Everything that it must get before the segment is put
- * into the ring in one piece of `bytes` bytes, at `position`. Returns 0 if that is not possible. */
+/* Prepares to give the connection to the kernel's TCP. Puts everything that must precede the
+ * segment into the ring, in one piece of `bytes` bytes at `position`. Returns 0 if that is not
+ * possible. */
 #define ADOPT_GATHER_LATE (-1)
 __noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 bytes, __u32 *position)
 {
@@ -471,8 +472,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 		in->seq += in->trimmed;
 		in->length -= in->trimmed;
 	}
-	/* A bare ACK or FIN can only start what was kept. It cannot start data, because the data
-	 * before it did. A FIN may also come before that data. */
+	/* A bare ACK matters only if something was kept: any other data has brought the connection here
+	 * before it. A FIN always matters, because it may overtake that data. */
 	if (!in->length && !(in->flags & FLAG_FIN) && !(flow && (flow->ahead_length || flow->state == FLOW_OPEN)))
 		goto release;
 	adopt_options(ctx, in, &options);
@@ -482,8 +483,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (flow && adoption == ADOPT_OPEN) {
 		before = adopt_open_ready(&key, in->ack);
 		place = flow->client_next + flow->ahead_length;
-		/* The ring has what is sent again, or it is answered. What is behind that may be
-		 * new. */
+		/* What is sent again is in the ring, or is already answered. What follows it may be new. */
 		trimmed = place - in->seq;
 		if (trimmed > in->length) {
 			if (in->flags & FLAG_FIN)

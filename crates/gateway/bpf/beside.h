@@ -18,7 +18,7 @@ struct tcp_sock {
 
 enum beside {
 	BESIDE_SERVER,	   /* the connection has no socket, and the server is there */
-	BESIDE_NO_SERVER,  /* neither is there: nobody reads datagrams, or the listener takes no connection over */
+	BESIDE_NO_SERVER,  /* neither: nobody reads datagrams, or the listener takes no connection over */
 	BESIDE_CONNECTION, /* the kernel has the connection */
 	BESIDE_TIME_WAIT,  /* the kernel had the connection less than a minute ago */
 };

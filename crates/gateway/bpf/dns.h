@@ -106,7 +106,7 @@ static __always_inline int query_read(const struct query_room *room, __u32 lengt
 
 	if (length < QUERY_MIN || length > QUERY_MAX || dns_u16(room->bytes) != length - DNS_PREFIX)
 		return 0;
-	/* QR, opcode and TC are 0; one question, no answer, no authority, at most one additional record. */
+	/* QR, opcode and TC are 0; one question, no answer or authority, at most one additional record. */
 	if (message[2] & 0xfa || dns_u16(message + 4) != 1 || dns_u16(message + 6) || dns_u16(message + 8) ||
 	    dns_u16(message + 10) > 1)
 		return 0;

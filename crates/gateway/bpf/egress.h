@@ -32,7 +32,7 @@ struct datagram {
 	__be16 dns_id;
 	__be16 dns_flags;
 	__be16 questions;
-	__u32 hash[2]; /* of its question by both keys, because the key may have changed since the query; if the question is readable */
+	__u32 hash[2]; /* of a readable question, by both keys: the key may have changed since the query */
 	bool records;  /* it has an answer or an authority record */
 	bool v6;
 	bool more; /* fragments follow */
@@ -199,16 +199,18 @@ static long several_send(__u32 index, struct several *l)
 		l->failed = true;
 		return 1;
 	}
-	/* The clone passes this program again, which lets it go, as it is no datagram. One that does not get through is
-	 * a lost segment, as on any link: the client asks for it again. */
+	/* The clone passes through this program again, which lets it go because it is no datagram. A
+	 * clone that does not get through is a lost segment, as on any link: the client asks for it
+	 * again. */
 	if (bpf_clone_redirect(l->ctx, l->ctx->ifindex, 0))
 		count(COUNT_REPLY_FAILED);
 	l->sent = at + mss;
 	return 0;
 }
 
-/* Whether a reply says no more than that the server does not tell over UDP: cut off without a record, as rate limits do
- * it, or BADCOOKIE; or not what was asked. */
+/* Whether a reply says only that the server will not answer over UDP: it is cut off and has no
+ * record, as rate limits send it, or its code is BADCOOKIE. A reply without a question counts too.
+ */
 static __always_inline bool refused(const struct datagram *d)
 {
 	return !d->questions || (d->dns_flags & bpf_htons(DNS_TC) && !d->records) ||
@@ -294,7 +296,7 @@ static __always_inline bool too_large(const struct settings *s, const struct flo
 	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
 }
 
-/* Sends `length` bytes of the reply at `position` in the ring, from byte `begin` (below `length`) on. */
+/* Sends the reply of `length` bytes at `position` in the ring from byte `begin` (< `length`) on. */
 static __always_inline int reply_send(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
 				      const struct flow *flow, __u8 *ring, __u32 position, __u32 length, __u32 begin,
 				      bool partial, bool twice)

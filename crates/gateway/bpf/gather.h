@@ -23,7 +23,7 @@ struct gathering {
 	__u32 drop;	/* 1: the rest is of no use */
 };
 
-/* Only as many threads of the server could have as many fragmented datagrams under way at once. */
+/* It is full only if as many threads of the server have fragmented datagrams under way at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);

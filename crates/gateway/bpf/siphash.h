@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012), over whole 64-bit words.
+ * SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012), over whole 64-bit
+ * words.
  */
 #pragma once
 

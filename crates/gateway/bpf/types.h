@@ -25,7 +25,7 @@ struct settings {
 	__u64 query_interval_ns;	/* the same for queries on new connections */
 	__u64 query_burst_ns;
 	__u64 large_ns;			/* how long a name with a large reply is remembered */
-	__u32 patience_us;		/* how long the server may take; a query that comes again after that goes to the kernel */
+	__u32 patience_us;		/* how long the server may take; the kernel gets queries repeated later */
 	__u32 share;			/* clients whose hash is below this are served; UINT32_MAX: all */
 	__u16 port;			/* DNS, host byte order */
 	__u16 mss4;			/* ours: the interfaces' smallest MTU minus 40 */
@@ -35,7 +35,7 @@ struct settings {
 	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
 	__u32 syncache_limit;		/* the most entries SYN at once */
 	__u32 syncache_bucket_limit;	/* the most of them in one bucket */
-	__u32 adoptions;		/* the most connections of one source that the kernel may have at once; 0: no limit */
+	__u32 adoptions;		/* the most connections of a source that the kernel has at once; 0: no limit */
 	__u8 active;			/* 0: everything passes */
 	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
 	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
@@ -98,10 +98,10 @@ struct flow {
 	__u8 state;
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
-	__u8 repeats;	    /* of the same ACK; from FLOW_RECOVERING on: how often a segment was sent again */
+	__u8 repeats;	    /* of the same ACK; from FLOW_RECOVERING on: how often a segment was resent */
 	__u32 asked_us;	    /* boot clock, when the server got the query */
 	__u32 question;	    /* a keyed hash of its question */
-	__u32 ahead;	    /* where the ring has what came behind the query before the client had the reply */
+	__u32 ahead;	    /* where the ring has what followed the query before the client had the reply */
 	__u16 ahead_length; /* 0: nothing is kept */
 	__u16 earlier;	    /* bytes that the client sent before the query; 65535: that many or more */
 };
@@ -132,7 +132,7 @@ struct open_query {
 
 enum opens_state {
 	OPENS_SERVED,
-	OPENS_LEAVING, /* the kernel's TCP gets the connection when the client has everything that was given out */
+	OPENS_LEAVING, /* the kernel's TCP gets the connection when the client has all that was given */
 	OPENS_LEFT,    /* it has done so; late datagrams of the server are kept from the client */
 };
 
@@ -140,9 +140,9 @@ enum opens_state {
  * came. XDP and egress change this under the lock. */
 struct opens {
 	struct bpf_spin_lock lock;
-	struct flow_key key; /* whose this is: before the lock is held, another connection may get the element */
+	struct flow_key key; /* whose this is: without the lock, another connection may get the element */
 	__u32 given;	     /* our next sequence number, behind all replies until now */
-	__u32 recover;	     /* `given` when a reply was sent again; what was sent since then is not missing yet */
+	__u32 recover;	     /* `given` when a reply was resent; what was sent since is not missing yet */
 	__u32 told;	     /* the highest acknowledgement that we sent */
 	__u16 bytes;	     /* of all queries without a reply */
 	__u8 first;	     /* index of the oldest in `query` */
@@ -169,7 +169,7 @@ struct path {
 	__u32 zero;
 };
 
-/* Token buckets, stored as the time at which a full bucket would have been empty (GCRA). */
+/* Token buckets, each stored as the time at which it will be full again (GCRA). */
 struct source {
 	__u64 syn_at;
 	__u64 query_at;

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Makes a Debian package of a built narrows-gateway: program, manual page, unit, settings, dashboard and alerts.
+# Makes a Debian package of a built narrows-gateway: program, manual page, unit, settings, dashboard
+# and alerts.
 #
 #   crates/gateway/packaging/deb.sh [PROGRAM [FOLDER]]     # target/release/narrows-gateway, target
 #
-# VERSION replaces the version in Cargo.toml. Needs dpkg-dev and binutils, and no root. Prints the package's path.
+# VERSION replaces the version in Cargo.toml. Needs dpkg-dev and binutils, and no root. Prints the
+# package's path.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 gateway=$here/.. root=$here/../../..

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Puts the files of a package of narrows-gateway into a folder, where they will be installed.
 #
-#   crates/gateway/packaging/tree.sh PROGRAM FOLDER UNITS      # UNITS: where systemd's units are, such as /usr/lib/systemd/system
+#   crates/gateway/packaging/tree.sh PROGRAM FOLDER UNITS
+#
+# UNITS is the folder of systemd's units, such as /usr/lib/systemd/system.
 set -eu
 gateway=$(dirname "$(readlink -f "$0")")/..
 put() { install -D -m "$1" "$2" "$3"; }

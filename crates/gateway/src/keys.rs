@@ -1,10 +1,13 @@
 //! Cookie keys. They are made from a secret and the time, so machines that share the secret need no
 //! further communication.
 //!
-//! An *epoch* is the wall clock's seconds since 1970 divided by the setting `rotation`, rounded down. Its key is two words,
+//! An *epoch* is the wall clock's seconds since 1970 divided by the setting `rotation`, rounded
+//! down. Its key is two words,
 //!
 //! ```text
-//! k_i = SipHash-2-4(secret, "narrows-gateway cookie key" | epoch, 8 bytes, big-endian | i, 1 byte),  i = 0, 1
+//! k_i = SipHash-2-4(secret,
+//!                   "narrows-gateway cookie key" | epoch, 8 bytes, big-endian | i, 1 byte),
+//! i = 0, 1
 //! ```
 //!
 //! The secret's 16 bytes are SipHash's key (the first 8 are its k0, the next 8 its k1,
@@ -221,7 +224,8 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_authors() {
-        // Aumasson, Bernstein, "SipHash: a fast short-input PRF" (2012), appendix A: key 00..0f, message 00..0e.
+        // Aumasson, Bernstein, "SipHash: a fast short-input PRF" (2012), appendix A: key 00..0f,
+        // message 00..0e.
         let mut hash = SipHasher24::new_with_key(secret().as_bytes());
         hash.write(&(0..15).collect::<Vec<u8>>());
         assert_eq!(hash.finish(), 0xa129_ca61_49be_45e5);

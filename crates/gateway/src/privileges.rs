@@ -11,7 +11,8 @@ use std::io;
 use caps::CapSet;
 use nix::sys::prctl;
 
-/// Empties all capability sets of the process, sets `no_new_privs`, and hides its memory from other processes.
+/// Empties all capability sets of the process, sets `no_new_privs`, and hides its memory from other
+/// processes.
 ///
 /// Call this before starting other threads, because each thread has its own sets.
 ///

@@ -7,8 +7,7 @@ fn gateway(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_narrows-gateway")).args(arguments).output().expect("it runs")
 }
 
-/// Checks that a command is refused with exit code 2 and one line with these words; returns the
-/// line.
+/// Checks that a command is refused with exit code 2 and one line that contains these words.
 fn refused(arguments: &[&str], words: &[&str]) {
     let output = gateway(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

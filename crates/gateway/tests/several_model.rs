@@ -1,6 +1,6 @@
 //! Several open queries of a connection against a model: PROTOCOL.md, "Several queries at once".
 //!
-//! The core in `src/core/` serves one query at a time, so `differential.rs` cannot compare it with
+//! The core in `src/core/` serves one query at a time, so `differential/` cannot compare it with
 //! the programs here. Instead, this generates a client, a server and a network from a seed. The
 //! client sends queries, alone or several in a segment, before it has the replies to others. The
 //! server answers them in any order, sometimes twice. The network loses, repeats and delays
@@ -13,10 +13,10 @@
 //! - the server gets each query of an open connection once, unless the client lacks its only reply;
 //! - everything is served here: no segment goes to the kernel's TCP.
 //!
-//! A second test's client also sends what is not served: more than 1024 bytes in a segment, or a
-//! query in two segments. Then either the client gets all replies here, or the kernel's TCP gets the
-//! connection, with all bytes of the client that have no reply and no others, and the client has
-//! everything that was given out.
+//! The client of a second test also sends what is not served: more than 1024 bytes in a segment, or
+//! a query in two segments. Then either the client gets all replies here, or the kernel's TCP gets
+//! the connection. In that case the kernel gets exactly those bytes of the client that have no
+//! reply, and the client has everything that was given out.
 //!
 //! `SEVERAL_SEEDS=500` uses that many seeds instead of 25. Needs root; prints SKIP otherwise.
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The programs' SipHash-2-4 on the message of any packet: tests/siphash.rs runs it on its authors' test vectors.
- * The packet: key (16 bytes), padding to a multiple of eight and, in its place, the length, as the last word is.
+ * Runs the programs' SipHash-2-4 on a packet and writes the hash over the packet's first eight
+ * bytes. tests/siphash.rs passes it the authors' test vectors.
+ *
+ * A packet is the key (16 bytes), the message, zeros up to one byte before a multiple of eight, and
+ * the message's length in the last byte.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>

@@ -4,8 +4,8 @@
 #
 #   crates/gateway/tests/smoke.sh [target/release/narrows-gateway] [native|generic]
 #
-# With QUICK=1 it asks a few names only once, for slow machines (kernels/run.sh). The client's end of
-# the link also has an XDP program, because native XDP_TX reaches a veth only then.
+# With QUICK=1 it asks a few names only once, for slow machines (kernels/run.sh). The client's end
+# of the link also has an XDP program, because native XDP_TX reaches a veth only then.
 set -eu
 
 gateway=${1:-target/release/narrows-gateway} mode=${2:-native}

@@ -15,8 +15,8 @@ use narrows_gateway::kernel::types::settings;
 #[test]
 fn a_share_of_the_clients_is_served() {
     let programs = programs!("a_share_of_the_clients_is_served");
-    // fmix32 (MurmurHash3) of FNV-1a in 32 bits (draft-eastlake-fnv) over 198.51.100.7 and 2001:db8:7::7 as 16 bytes,
-    // computed in Python.
+    // fmix32 (MurmurHash3) of FNV-1a in 32 bits (draft-eastlake-fnv) over 198.51.100.7 and
+    // 2001:db8:7::7 as 16 bytes, computed in Python.
     for (ipv6, hash) in [(false, 0xd6aa_8729_u32), (true, 0x5c8e_cac4)] {
         let client = Client::new(&programs, ipv6, false);
         let syn = client.saying.syn().packet();

@@ -389,8 +389,8 @@ fn what_was_kept_passes_when_it_comes_again() {
     }
 }
 
-/// A segment of more than 1024 bytes cannot be kept. When the client has all replies, it is like one
-/// behind a single query's reply.
+/// A segment of more than 1024 bytes cannot be kept. When the client has all replies, such a
+/// segment is treated like one behind the reply to a single query.
 #[test]
 fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
     let programs = programs!("what_cannot_be_kept_comes_again_when_the_client_has_all_replies");

@@ -1,12 +1,12 @@
-//! Packet captures and dnstap as rows: each DNS exchange, each connection.
+//! Packet captures and dnstap as rows: a row for each DNS exchange, and one for each connection.
 //!
 //! A capture shows what Atlas and a client cannot: the segments that brought a reply and how its
 //! length was cut, retransmissions, the handshake at either side, and who closed. The reader goes
-//! through a file once and holds what is under way: connections, queries that wait, fragments, each
-//! with a bound. What it cannot use it counts by kind.
+//! through a file once. It holds what is under way (connections, queries that wait, fragments),
+//! each with a bound. It counts by kind what it cannot use.
 //!
-//! Who watches near the server sees the handshake between SYN/ACK and ACK, near the client between
-//! SYN and SYN/ACK; both are noted.
+//! A capture taken near the server shows the handshake between SYN/ACK and ACK; one taken near the
+//! client shows it between SYN and SYN/ACK. Both are noted.
 
 mod connection;
 mod datagrams;

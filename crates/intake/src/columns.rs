@@ -23,7 +23,7 @@ pub enum Column {
 /// Columns of one length, by name, in order.
 pub type Columns = Vec<(&'static str, Column)>;
 
-/// A column of texts that repeat: a number for each row, and the texts by number.
+/// A column of texts that repeat: a number for each row, and each text by its number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     codes: Vec<u32>,
@@ -33,7 +33,7 @@ pub struct Names {
     last: u32,
 }
 
-/// Texts by number, one behind the other in one piece of memory.
+/// Texts by number, one after the other in one piece of memory.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     whole: String,
@@ -43,14 +43,14 @@ pub struct Texts {
 impl Names {
     /// Appends a row.
     pub fn push(&mut self, text: &str) {
-        // Rows that stand together are often alike.
+        // Neighbouring rows are often alike.
         if self.texts.get(self.last) != Some(text) {
             let hash = self.known.hasher().hash_one(text);
-            // A column has fewer than 2^32 rows, so its texts have numbers.
+            // A column has fewer than 2^32 rows, so 32 bits number its texts.
             let new = self.texts.len() as u32;
             let code = *self.known.entry(hash).or_insert(new);
-            // Of two texts with one hash, which no file can choose, the second stands there anew
-            // each time.
+            // If two texts have the same hash, which no file can bring about, the second is stored
+            // again each time.
             let again = self.texts.get(code) == Some(text);
             self.last = if again { code } else { self.texts.push(text) };
         }
@@ -62,49 +62,49 @@ impl Names {
         self.codes.push(code);
     }
 
-    /// The number of the last row's text, where there is a row.
+    /// Returns the number of the last row's text, if there is a row.
     pub fn last(&self) -> Option<u32> {
         self.codes.last().copied()
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
     }
 
-    /// Bytes that the texts take.
+    /// Returns the bytes that the texts take.
     pub fn text_bytes(&self) -> usize {
         self.texts.whole.len()
     }
 
-    /// A row's text.
+    /// Returns a row's text.
     pub fn get(&self, row: usize) -> Option<&str> {
         self.texts.get(*self.codes.get(row)?)
     }
 
-    /// The number of each row's text, and the texts.
+    /// Returns the number of each row's text, and the texts.
     pub fn into_parts(self) -> (Vec<u32>, Texts) {
         (self.codes, self.texts)
     }
 }
 
 impl Texts {
-    /// How many there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The text with this number.
+    /// Returns the text with this number.
     pub fn get(&self, code: u32) -> Option<&str> {
         let code = code as usize;
         let end = *self.ends.get(code)?;
@@ -112,7 +112,7 @@ impl Texts {
         Some(&self.whole[start..end])
     }
 
-    /// All of them in the order of their numbers.
+    /// Returns the texts in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         self.ends.iter().map(move |&end| &self.whole[std::mem::replace(&mut start, end)..end])

@@ -1,4 +1,4 @@
-//! Files that may be compressed: gzip, bzip2 and Zstandard, told by their first bytes.
+//! Files that may be compressed: gzip, bzip2 and Zstandard, recognised by their first bytes.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Counted<R> {
 }
 
 impl<R> Counted<R> {
-    /// A reader, and the counter that it will add to.
+    /// Creates a reader, and returns it with the counter that it will add to.
     pub fn new(inner: R) -> (Self, Arc<AtomicU64>) {
         let bytes = Arc::new(AtomicU64::new(0));
         (Self { inner, bytes: Arc::clone(&bytes) }, bytes)
@@ -31,7 +31,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The bytes of a file, decompressed if they are compressed.
+/// Returns the bytes of a file, decompressed if they are compressed.
 ///
 /// Compressed files may have several members or frames, as `cat a.gz b.gz` and `pzstd` write them.
 pub fn decompressed<R: Read + Send + 'static>(

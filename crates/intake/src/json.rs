@@ -1,15 +1,15 @@
 //! The objects of a JSON file one by one, whatever stands around them.
 //!
-//! RIPE Atlas gives results as one array, as one object a line, or as lines `RESULT { ... }`; people
-//! print them over many lines and cut files in the middle. So this reader looks for objects at the
-//! outermost level and leaves what is in them to a JSON parser. Arrays and commas around them do not
-//! matter to it.
+//! RIPE Atlas gives results as one array, as one object a line, or as lines `RESULT { ... }`;
+//! people print them over many lines and cut files in the middle. So this reader looks for objects
+//! at the outermost level and leaves what is in them to a JSON parser. Arrays and commas around
+//! them do not matter to it.
 //!
 //! An object ends where its bracket closes. It is broken where a string runs over the end of a line
-//! (JSON forbids that), where an object begins at the start of a line although nothing asks for a
-//! value there (the line before was cut), and where the file ends. An object that is longer than
-//! [`MAX_OBJECT`] or nested deeper than [`MAX_DEPTH`] is skipped without being kept. So memory is
-//! bounded, and each byte is looked at once.
+//! (JSON forbids that), where an object begins at the start of a line although no value is expected
+//! there (the line before was cut), and where the file ends. An object longer than [`MAX_OBJECT`]
+//! or nested deeper than [`MAX_DEPTH`] is skipped without being kept. So memory is bounded, and
+//! each byte is looked at once.
 
 use std::io::{self, Read};
 
@@ -20,7 +20,7 @@ pub const MAX_OBJECT: usize = 4 << 20;
 /// The deepest nesting of an object that is kept. Atlas results need 5.
 pub const MAX_DEPTH: usize = 64;
 
-/// Without an object for so many bytes, a file holds none: the reader gives up.
+/// After so many bytes without an object, the reader gives up: the file holds none.
 pub const MAX_GAP: u64 = 256 << 20;
 
 /// One thing at the outermost level of a file.
@@ -41,7 +41,7 @@ pub enum Fault {
     TooLong,
     /// It is nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// Nothing but other text for [`MAX_GAP`] bytes; nothing follows.
+    /// There was nothing but other text for [`MAX_GAP`] bytes. Nothing follows.
     NoObjects,
 }
 
@@ -58,14 +58,14 @@ pub struct Objects<R> {
 }
 
 impl<R: Read> Objects<R> {
-    /// A reader at the start of `file`.
+    /// Creates a reader at the start of `file`.
     pub fn new(file: R) -> Self {
         Self { file, buffer: vec![0; BUFFER], from: 0, to: 0, ended: false, gap: 0 }
     }
 
-    /// The next object, or `None` at the end of the file.
+    /// Returns the next object, or `None` at the end of the file.
     ///
-    /// An error of the file is given once; afterwards the file counts as ended.
+    /// An error of the file is returned once; afterwards the file counts as ended.
     pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
         loop {
             let found = memchr::memchr(b'{', &self.buffer[self.from..self.to]);
@@ -129,7 +129,7 @@ impl<R: Read> Objects<R> {
         Item::Broken(Fault::NoObjects)
     }
 
-    /// Reads on, keeping what is unread; `false` at the end of the file.
+    /// Reads further, keeping what is unread. Returns `false` at the end of the file.
     fn refill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -140,7 +140,7 @@ impl<R: Read> Objects<R> {
             self.from = 0;
         }
         if self.to == self.buffer.len() {
-            // At most the longest object and as much again, because the caller lets go of more.
+            // At most twice the longest object, because the caller lets go of longer ones.
             self.buffer.resize(2 * self.buffer.len(), 0);
         }
         loop {
@@ -163,15 +163,15 @@ impl<R: Read> Objects<R> {
     }
 }
 
-/// How far the scan of an object is.
+/// The state of the scan of an object.
 #[derive(Debug, Default)]
 struct Scan {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// A line ended just now, where a value was not expected.
+    /// Whether a line has just ended where no value was expected.
     after_line: bool,
-    /// The last byte that was no white space.
+    /// The last byte that was not white space.
     last: u8,
     too_deep: bool,
     too_long: bool,
@@ -181,14 +181,14 @@ struct Scan {
 enum End {
     /// The object's bracket closed.
     Closed,
-    /// The object is broken here; the next begins behind the bytes that were looked at.
+    /// The object is broken here. The next begins after the bytes that were looked at.
     Cut,
     /// The bytes ended.
     More,
 }
 
 impl Scan {
-    /// Looks at more bytes; why it stopped, and how many it has looked at.
+    /// Looks at more bytes. Returns why it stopped, and how many bytes it has looked at.
     fn advance(&mut self, bytes: &[u8]) -> (End, usize) {
         let mut at = 0;
         while at < bytes.len() {
@@ -250,7 +250,7 @@ const BUFFER: usize = 1 << 18;
 mod tests {
     use super::*;
 
-    /// What a file of these bytes holds, read in pieces of `step` bytes.
+    /// Returns what a file of these bytes holds, read in pieces of `step` bytes.
     fn items(text: &[u8], step: usize) -> Vec<Result<String, Fault>> {
         let mut objects = Objects::new(Pieces { rest: text, step });
         let mut found = Vec::new();

@@ -13,7 +13,7 @@ pub struct Skip {
     pub example: String,
 }
 
-/// What was skipped, by kind: a text, or a type that has a kind for each remark.
+/// What was skipped, by kind. A kind is a text, or a type with a value for each remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped<K = &'static str> {
     kinds: BTreeMap<K, Skip>,
@@ -26,24 +26,24 @@ impl<K> Default for Skipped<K> {
 }
 
 impl<K: Ord + Copy> Skipped<K> {
-    /// Counts one of `kind`: the `number`th record of its file.
+    /// Counts one of `kind`: the record with this `number` in its file.
     pub fn add(&mut self, kind: K, number: u64, why: impl FnOnce() -> String) {
         let skip = self.kinds.entry(kind);
         let skip = skip.or_insert_with(|| Skip { count: 0, first: number, example: why() });
         skip.count += 1;
     }
 
-    /// The kinds in their order; texts in alphabetical order.
+    /// Returns the kinds in their order; texts in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &Skip)> {
         self.kinds.iter().map(|(kind, skip)| (*kind, skip))
     }
 
-    /// How many there were of a kind.
+    /// Returns how many there were of a kind.
     pub fn count(&self, kind: K) -> u64 {
         self.kinds.get(&kind).map_or(0, |skip| skip.count)
     }
 
-    /// How many there were in all.
+    /// Returns how many there were in all.
     pub fn total(&self) -> u64 {
         self.kinds.values().map(|skip| skip.count).sum()
     }

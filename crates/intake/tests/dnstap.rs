@@ -7,7 +7,7 @@ const ANSWER: &[u8] = b"\x12\x34\x84\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
 const CLIENT_QUERY: u8 = 5;
 const CLIENT_RESPONSE: u8 = 6;
 
-/// A Message of the type, over UDP, with its times in seconds.
+/// A message of this type, over UDP, with its times in seconds.
 fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
     let mut fields = vec![1 << 3, kind, 3 << 3, 1];
     if let Some(seconds) = asked {
@@ -23,7 +23,7 @@ fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
 }
 
 fn rows(messages: &[Vec<u8>]) -> Vec<Exchange> {
-    // START, of no particular content; Frame Streams: fstrm/control.h.
+    // A START frame without content. Frame Streams: fstrm/control.h.
     let mut file = vec![0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2];
     for message in messages {
         file.extend((message.len() as u32).to_be_bytes());

@@ -64,7 +64,7 @@ fn damage(files: &[Vec<u8>], seed: u64, mut look: impl FnMut(usize, &[u8])) {
     println!("seed {seed}: {round} files, the longest took {longest:?}");
 }
 
-/// Changes a few bytes, cuts, repeats or inserts.
+/// Changes a few bytes, or cuts, repeats or inserts some.
 fn damaged(whole: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut data = whole.to_vec();
     for _ in 0..=rng.next_u32() % 4 {
@@ -214,7 +214,7 @@ fn damaged_captures_of_real_servers_give_rows_or_counts() {
     assert!(whole.iter().all(|rows| *rows > 0));
     damage(&files, 3, |number, data| {
         let (rows, _) = read_capture(data);
-        // Damage splits a connection or a query in two, or has its part twice.
+        // Damage may split a connection or a query in two, or repeat part of it.
         assert!(rows <= 8 * whole[number] + 64, "{rows} rows of file {number}");
     });
 }

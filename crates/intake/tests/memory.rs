@@ -1,7 +1,8 @@
-//! Files that are made to take memory: whatever they hold, the readers stay far below a gigabyte.
+//! Files that are made to fill the memory: whatever they hold, the readers stay far below a
+//! gigabyte.
 //!
-//! The files are made while they are read, so that the process holds nothing but what a reader does.
-//! All are in one test: the kernel's high-water mark is the whole process's.
+//! The files are made while they are read, so that the process holds only what a reader holds. All
+//! are in one test, because the kernel's high-water mark is that of the whole process.
 
 #![cfg(target_os = "linux")]
 
@@ -53,7 +54,7 @@ fn pcap(count: u32, mut packet: impl FnMut(u32) -> Vec<u8>) -> impl Read {
     })
 }
 
-/// An IPv4 packet from the `client`th address; `fragment` is its offset's word.
+/// An IPv4 packet from client number `client`. `fragment` is the header's word of flags and offset.
 fn ip(protocol: u8, client: u32, fragment: u16, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + body.len() as u16).to_be_bytes());
@@ -123,7 +124,7 @@ fn look(mut reader: Watched<impl Read>) -> (u64, usize) {
     (reader.records(), tables)
 }
 
-/// The most that this process has had in memory so far, in MB.
+/// Returns the most memory that this process has had so far, in MB.
 fn peak_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux says it");

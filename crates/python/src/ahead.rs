@@ -10,7 +10,7 @@ pub(crate) trait Rows: Send + 'static {
     /// Some rows.
     type Chunk: Send + 'static;
 
-    /// How a kind of remark is handed on.
+    /// The form in which a kind of remark is handed on.
     type Remark: Clone + Send + 'static;
 
     /// Returns the next rows, about `most`, or `None` after the last.
@@ -20,8 +20,8 @@ pub(crate) trait Rows: Send + 'static {
     fn told(&self) -> Told<Self::Remark>;
 }
 
-/// A kind of what was skipped or odd: its text, how many there were, the number of the first, and what was wrong
-/// with it.
+/// A kind of what was skipped or odd: its text, how many there were, the number of the first, and
+/// what was wrong with it.
 pub(crate) type Listed = (&'static str, u64, u64, String);
 
 /// What a reader knows after a chunk.

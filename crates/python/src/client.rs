@@ -213,7 +213,7 @@ impl Path {
         self.0.stop();
     }
 
-    /// Returns the packets that arrived and the packets that were lost so far.
+    /// Returns how many packets have arrived and how many were lost so far.
     fn counts(&self) -> (u64, u64) {
         self.0.counts()
     }

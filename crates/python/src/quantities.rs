@@ -1,6 +1,6 @@
 //! Quantities with units, as `narrows-units` reads and prints them.
 
-use narrows_units::{ParseError, Rate, Span};
+use narrows_units::{Bytes, ParseError, Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -10,7 +10,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_rate, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(format_span, module)?)?;
-    module.add_function(wrap_pyfunction!(format_rate, module)?)
+    module.add_function(wrap_pyfunction!(format_rate, module)?)?;
+    module.add_function(wrap_pyfunction!(format_bytes, module)?)
 }
 
 /// Returns the picoseconds of a duration such as "50 ms". Raises ValueError for an invalid text.
@@ -29,7 +30,7 @@ fn parse_rate(text: &str) -> PyResult<u64> {
 /// Returns the bytes of a size such as "1.5 kB". Raises ValueError for an invalid text.
 #[pyfunction]
 fn parse_bytes(text: &str) -> PyResult<u64> {
-    narrows_units::parse_bytes(text).map(narrows_units::Bytes::get).map_err(refused)
+    narrows_units::parse_bytes(text).map(Bytes::get).map_err(refused)
 }
 
 /// Formats a number of picoseconds in its largest unit: "50 ms".
@@ -46,6 +47,12 @@ fn format_rate(bits_per_second: u64) -> PyResult<String> {
         Some(rate) => Ok(rate.to_string()),
         None => Err(refused(ParseError::ZeroRate)),
     }
+}
+
+/// Formats a number of bytes in the largest unit in which it is whole: "375 kB".
+#[pyfunction]
+fn format_bytes(bytes: u64) -> String {
+    Bytes::new(bytes).to_string()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err hands over")]

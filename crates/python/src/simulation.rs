@@ -154,11 +154,11 @@ fn tcp_profile(name: &str) -> PyResult<String> {
     serde_json::to_string(&config).map_err(refused)
 }
 
-/// Returns what is heard of a direction of a call, by the names of the table `voip`; what nothing
-/// says is missing.
+/// Returns what a listener hears in one direction of a call, under the names of the table `voip`.
+/// Values that nothing determines are missing.
 ///
-/// `settings_json` is the plan's form of the calls. `spurts` has the number of the first packet of
-/// each talk spurt, `arrivals` numbers and delays in seconds, in the order of arrival.
+/// `settings_json` is the plan's form of the calls. `spurts` holds the number of the first packet
+/// of each talk spurt, `arrivals` numbers and delays in seconds, in order of arrival.
 ///
 /// Raises ValueError if a number or a delay is impossible.
 #[pyfunction]

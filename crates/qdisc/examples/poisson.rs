@@ -14,7 +14,7 @@ use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// All that this experiment wants of a packet.
+/// All that this experiment needs to know about a packet.
 struct Item {
     arrived_at: Time,
     ecn: Ecn,

@@ -21,7 +21,7 @@ use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// As large as the simulator's packet, with its time of arrival.
+/// As large as a packet of 32 bytes with its time of arrival.
 #[derive(Clone, Copy)]
 struct Item {
     flow_hash: u64,
@@ -54,7 +54,8 @@ fn build(name: &str, limit: u32) -> Option<AnyQdisc<Item>> {
         "tdrr" => tdrr::Tdrr::new(tdrr::Config { limit, ..Default::default() }, 1).into(),
         "qsdrr" => qsdrr::Qsdrr::new(qsdrr::Config { limit, ..Default::default() }, 1).into(),
         "fq-codel" => {
-            // Its packets have waited too long from the start; only the full buffer shall count.
+            // By default, the packets would have waited too long from the start. Only the full
+            // buffer should count.
             let target = Span::from_secs(1_000_000);
             let memory_limit = Bytes::new(1 << 40);
             let flows = 65_536;
@@ -80,7 +81,7 @@ fn main() {
     let mut random = Pcg32::seed_from_u64(1);
     let mut dropped = Dropped::new();
     let mut now = Time::ZERO;
-    // Mixed, as a caller's hashes are, and of sizes that differ.
+    // Hashes are mixed, as a caller's are, and sizes differ.
     let item = |random: &mut Pcg32| Item {
         flow_hash: u64::from(random.next_u32() % flows).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         bytes: 40 + random.next_u32() % 1461,

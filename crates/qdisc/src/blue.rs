@@ -27,14 +27,14 @@ settings! {
     pub struct Config {
         /// What `limit` and `threshold` count.
         unit: Unit = Unit::Packets, any();
-        /// What may wait: a number of packets, or a size.
+        /// What the queue holds: a number of packets, or a size.
         limit: u64 = 1000, in_unit().required();
-        /// A queue longer than this counts as a loss does (the paper's L): a number of packets, or a
+        /// A queue longer than this counts as a loss (the paper's L): a number of packets, or a
         /// size. By default only losses count.
         threshold: Option<u64> = None, in_unit();
         /// What a loss adds to the probability (the paper's d1).
         increment: f64 = 0.02, probability();
-        /// What an idle link takes from it (d2).
+        /// What an idle link subtracts from the probability (d2).
         decrement: f64 = 0.002, probability();
         /// Shortest time between two changes of the probability (`freeze_time`).
         freeze: Span = Span::from_ms(100), any();
@@ -255,7 +255,7 @@ mod tests {
     fn a_loss_adds_the_increment_at_most_once_each_freeze() {
         let mut blue = Blue::new(Config { limit: 1, ..Config::default() }, 1);
         for (ms, p_m) in [(0, 0.0), (1, 0.02), (100, 0.02), (101, 0.04), (150, 0.04), (500, 0.06)] {
-            // Until one gets in, and then one does not.
+            // The first packet gets in. Each later one finds the queue full.
             put(&mut blue, at_ms(ms), Ecn::NotEct);
             assert!((blue.probability() - p_m).abs() < 1e-12, "{ms} ms: {}", blue.probability());
         }

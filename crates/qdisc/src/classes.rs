@@ -30,11 +30,11 @@ use crate::{
 };
 
 settings! {
-    /// Rate-limited classes with filters: of those that may send, the first does.
+    /// Rate-limited classes with filters: of the classes that may send, the first one does.
     ///
     /// Each is a token bucket (tc-tbf(8)); they do not borrow from each other as in tc-htb(8).
     pub struct Config {
-        /// The classes, the one to be served first in front.
+        /// The classes, in the order in which they are served.
         classes: Vec<Class> = vec![Class { name: "all".into(), ..Class::default() }], entries(1, MOST_ENTRIES).required();
     }
 }
@@ -42,11 +42,11 @@ settings! {
 entry! {
     /// A class of `classes`.
     pub struct Class {
-        /// The rate that the class is held to, with `framing.queue_overhead` counted; without it, the
-        /// class may send what the line takes.
+        /// The class's highest rate, with `framing.queue_overhead` counted; without it, the class
+        /// may send as fast as the line.
         rate: Option<Rate> = None, any();
-        /// What it may send at once after a silence; goes with `rate`. A packet longer than this never
-        /// leaves.
+        /// What it may send at once after a silence; goes with `rate`. A packet longer than this is
+        /// dropped.
         burst: Option<Bytes> = None, size(1500, MOST_BYTES);
     }
 }

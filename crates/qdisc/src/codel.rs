@@ -20,7 +20,7 @@
 //!
 //! - Times are in picoseconds and never wrap. Linux counts 32 bits of 1024 ns, so an idle time of
 //!   37 minutes may look short to it. For the same reason it takes a queue that has never dropped
-//!   for one that dropped at time 0 of its clock. Here no time is near that one.
+//!   for one that dropped at time 0 of its clock. Here such a queue has no time of a last drop.
 //! - A packet that CoDel has just marked is not counted again by `ce_threshold`.
 //! - `mtu` is a setting, because there is no device to ask.
 //! - A limit of zero is refused. Linux accepts it, and drops every packet.
@@ -45,7 +45,7 @@ settings! {
     pub struct Config {
         /// Packets that may wait.
         limit: u32 = 1000, whole(1, MOST_PACKETS);
-        /// The waiting time that is acceptable where it lasts.
+        /// The acceptable waiting time in a standing queue.
         target: Span = Span::from_ms(5), positive();
         /// How long the waiting time may stay above `target`; about the longest round-trip time.
         interval: Span = Span::from_ms(100), positive();
@@ -53,7 +53,8 @@ settings! {
         ecn: bool = false, any();
         /// Waiting time above which every ECN-capable packet is marked; none by default.
         ce_threshold: Option<Span> = None, any();
-        /// The largest packet: nothing is dropped where no more bytes than this are left behind.
+        /// The size of the largest packet. Nothing is dropped if a packet leaves at most this much
+        /// behind.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }

@@ -1,9 +1,9 @@
 //! All built-in disciplines, one line each at the end of this file.
 //!
 //! To add a discipline, write a file with its settings ([`settings`](crate::settings)), its
-//! properties ([`Discipline`]) and its behaviour ([`Qdisc`]), and add a line to the list. The
-//! scenario language, its reference, the simulator's modes and the reports' figures all use these
-//! declarations.
+//! properties ([`Discipline`]) and its behaviour ([`Qdisc`]), and add a line to the list. Programs
+//! that use this crate find everything in [`AnyConfig::LISTED`]. narrows makes its configuration
+//! language, that language's reference and its figures from it.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ use crate::{
 /// The entry of a discipline in the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
-    /// Its name in scenarios and plans, such as `fq-codel`.
+    /// Its name in configurations, such as `fq-codel`.
     pub name: &'static str,
     /// Its name in titles.
     pub label: &'static str,
@@ -27,7 +27,7 @@ pub struct Listed {
     pub decides_at_enqueue: bool,
     /// Its settings.
     pub table: Table,
-    /// Returns valid settings: the defaults, or examples for settings that a scenario must give.
+    /// Returns valid settings: the defaults, and examples for required settings.
     pub default: fn() -> AnyConfig,
 }
 
@@ -94,7 +94,7 @@ macro_rules! disciplines {
                 #[cfg_attr(feature = "serde", serde(rename = $late_name))]
                 $late($late_config),
             )+
-            /// One from outside this crate. It cannot appear in a written plan.
+            /// One from outside this crate. It cannot be serialised.
             #[cfg_attr(feature = "serde", serde(skip))]
             Custom(Custom),
         }
@@ -138,8 +138,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Returns its name in scenarios and plans, or the name that one from outside was
-            /// given.
+            /// Returns its name in configurations, or the name that one from outside was given.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$early(_) => $early_name,)+

@@ -8,7 +8,7 @@ use crate::settings::{MOST_BYTES, Settings, any, one_of, settings, size, whole};
 use crate::{AnyConfig, ConfigError, Packet, Protocol};
 
 settings! {
-    /// What a packet must be like: everything that is given must hold.
+    /// Conditions on a packet. It matches if it meets all that are given.
     pub struct Filter as "Match" {
         /// Its transport protocol; DNS runs over UDP.
         protocol: Option<Protocol> = None, one_of(&["udp", "tcp"]);
@@ -18,11 +18,11 @@ settings! {
         sport: Option<u16> = None, whole(1, 65_535);
         /// Its destination port.
         dport: Option<u16> = None, whole(1, 65_535);
-        /// Its least length, the link's `framing.queue_overhead` included.
+        /// Its shortest length, the link's `framing.queue_overhead` included.
         min_bytes: Option<u32> = None, size(0, MOST_BYTES);
-        /// Its largest length.
+        /// Its greatest length.
         max_bytes: Option<u32> = None, size(0, MOST_BYTES);
-        /// Whether it is of an ECN-capable transport.
+        /// Whether its transport is ECN-capable.
         ecn: Option<bool> = None, any();
     }
 }
@@ -83,8 +83,8 @@ macro_rules! entry {
             pub struct $name {
                 /// Unique in its queue.
                 name: String = String::new(), $crate::settings::name().required();
-                /// Packets that are like one of these go here, unless an entry before has taken
-                /// them; the last entry takes what none matches.
+                /// Packets that match one of these go here, unless an earlier entry takes them. The
+                /// last entry takes all packets that match none.
                 filters as "match": Vec<$crate::Filter> = Vec::new(),
                     $crate::settings::entries(0, $crate::filter::MOST_ENTRIES);
                 /// Its queue discipline; by default a pfifo of 1000 packets.

@@ -52,11 +52,11 @@ settings! {
         limit: u32 = 10_240, whole(1, MOST_PACKETS);
         /// Bytes that may wait in all queues together.
         memory_limit: Bytes = Bytes::new(32 << 20), size(1, MOST_BYTES);
-        /// Queues that flows are hashed to.
+        /// Number of queues; a hash assigns flows to them.
         flows: u32 = 1024, whole(1, 65_536);
         /// Bytes that a flow may send in its turn; 256 B to 1 MiB.
         quantum: u32 = 1514, size(256, 1 << 20);
-        /// The waiting time that is acceptable where it lasts.
+        /// The acceptable waiting time in a standing queue.
         target: Span = Span::from_ms(5), positive();
         /// How long the waiting time may stay above `target`; about the longest round-trip time.
         interval: Span = Span::from_ms(100), positive();
@@ -64,12 +64,13 @@ settings! {
         ecn: bool = true, any();
         /// Waiting time above which every ECN-capable packet is marked; none by default.
         ce_threshold: Option<Span> = None, any();
-        /// Packets of the fattest flow that an overflow drops at most.
+        /// The most packets of the fattest flow that one overflow drops.
         drop_batch: u32 = 64, whole(1, 65_536);
-        /// The largest packet: nothing is dropped where no more bytes than this are left behind.
+        /// The size of the largest packet. Nothing is dropped if a packet leaves at most this much
+        /// behind.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
-        /// What becomes of the time since which a flow's packets have waited for more than `target`,
-        /// once its queue is empty: Linux forgets it since March 2026, and kept it before.
+        /// Whether a flow's queue, once empty, forgets since when its packets have waited for more
+        /// than `target`. Linux has forgotten it since March 2026, and kept it before.
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
     }
 }

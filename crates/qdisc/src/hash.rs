@@ -1,4 +1,4 @@
-//! A hash of flows, for queues and for who makes packets.
+//! A hash of flows, for queues and for whatever makes packets.
 
 /// Returns a value that looks random and differs for each seed. Different keys have different
 /// values, so it makes a [`Packet::flow_hash`](crate::Packet::flow_hash) of a flow's number.

@@ -60,8 +60,8 @@ settings! {
         target: Span = Span::from_ms(15), positive();
         /// Time between updates of the probability.
         tupdate: Span = Span::from_ms(15), positive();
-        /// The jiffy of a kernel whose timer updates: each `tupdate` is rounded up to it, and takes
-        /// one more. Without it the timer is exact.
+        /// The jiffy of the kernel whose timer is modelled: each `tupdate` is rounded up to whole
+        /// jiffies, plus one. Without it, the timer is exact.
         jiffy: Option<Span> = None, positive();
         /// Weight of the distance from the target, in sixteenths.
         alpha: u32 = 2, whole(0, 32);
@@ -74,7 +74,8 @@ settings! {
         /// Computes the delay from the backlog and an estimate of the departure rate, instead of
         /// measuring it.
         dq_rate_estimator: bool = false, any();
-        /// The largest packet; nothing is dropped early while less than two of them wait.
+        /// The size of the largest packet. Nothing is dropped early while less than twice this size
+        /// waits.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }

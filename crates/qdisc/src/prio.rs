@@ -26,7 +26,7 @@ use crate::{
 settings! {
     /// Strict priority with filters: the first band that has a packet sends (tc-prio(8)).
     pub struct Config {
-        /// The bands, the one to be served first in front.
+        /// The bands, in the order in which they are served.
         bands: Vec<Band> = vec![Band { name: "all".into(), ..Band::default() }], entries(1, MOST_ENTRIES).required();
     }
 }

@@ -1,4 +1,4 @@
-//! What a discipline says of itself: its properties, and what figures show beside its queue.
+//! What a discipline says about itself: its properties, and what figures show beside its queue.
 
 use narrows_units::{Rate, Span};
 

@@ -39,7 +39,7 @@ settings! {
         depth: u32 = 127, whole(1, MOST_DEPTH);
         /// Buckets; a power of two.
         divisor: u32 = 1024, whole(1, MOST_DIVISOR);
-        /// Buckets that may have packets at a time.
+        /// The most buckets that may have packets at the same time.
         flows: u32 = 128, whole(1, MOST_FLOWS);
         /// Bytes that a bucket may send in its turn; at most 262136 B.
         quantum: Bytes = Bytes::new(1514), size(1, MOST_QUANTUM);

@@ -1,7 +1,8 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]`, where QUEUE is
-//! `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `drr`, `tdrr`, `qsdrr` or `sfq`;
-//! `scheduled-`: with an event for each departure from the bottleneck's queue.
+//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]`.
+//!
+//! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `drr`, `tdrr`, `qsdrr` or `sfq`.
+//! With `scheduled-`, each departure from the bottleneck's queue has an event.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.

@@ -1,5 +1,6 @@
 //! Prints a digest of the tables of a run in which everything happens: RED with ECN, a ring, DNS,
-//! jitter, loss, bursts, two TCP profiles. `tests/runs/test_determinism.py` compares builds with it.
+//! jitter, loss, bursts, two TCP profiles. `tests/runs/test_determinism.py` compares builds with
+//! it.
 
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/common/mod.rs"]

@@ -6,11 +6,12 @@
 //! PSH. The receiver takes no notice of it on full segments, so it is added only where a capture
 //! shows it.
 //!
-//! Differences: `max_window` is the window that the peer advertises when the data is written; before
-//! the first acknowledgement, it is what fits a SYN's window field. Endless data is one write, with
-//! the largest window that the peer's window scale allows. Linux also sets PSH at the end of each batch that it hands to the card (TSO),
-//! and where an application waits for room in its send buffer: there are no such batches here, and
-//! send buffers have no limit. Positions start again after 4 GiB.
+//! Differences: `max_window` is the window that the peer advertises when the data is written;
+//! before the first acknowledgement, it is what fits a SYN's window field. Endless data is one
+//! write, with the largest window that the peer's window scale allows. Linux also sets PSH at the
+//! end of each batch that it hands to the card (TSO), and where an application waits for room in
+//! its send buffer: there are no such batches here, and send buffers have no limit. Positions start
+//! again after 4 GiB.
 
 use narrows_units::Time;
 

@@ -1,5 +1,4 @@
-//! What the disciplines are for, end to end: delays that are held, DNS that is protected, rates that
-//! are kept.
+//! What the disciplines are for, end to end: they hold delays, protect DNS and keep rates.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
@@ -60,7 +59,7 @@ fn dns() -> Vec<Filter> {
     vec![filter]
 }
 
-/// DNS in a FIFO of its own, before everything else in a FIFO of a second.
+/// DNS in a FIFO of its own, which is served before another one for the rest.
 fn dns_first() -> Queue {
     let fifo = |limit| AnyConfig::Pfifo(fifo::PfifoConfig { limit });
     let band = |name: &str, filters, queue| prio::Band { name: name.into(), filters, queue };
@@ -85,22 +84,22 @@ fn rest_limited() -> Queue {
 /// The time on the wire of a full packet at 10 Mbit/s: 1538 bytes.
 const PACKET_MS: f64 = 1.2304;
 
-/// The response time of DNS where nobody else sends.
+/// Returns the response time of DNS when nobody else sends.
 fn base_ms() -> f64 {
     let mut plan = with_dns(1, pfifo(1000));
-    // The server keeps its number.
+    // The application stays, so that the server keeps its index.
     plan.applications[0].kind = Kind::Bulk(Bulk { connections: Vec::new() });
     responses(&run(plan))[0]
 }
 
-/// The time of a packet in a FIFO of 1000 packets is more than a second.
+/// In a FIFO of 1000 packets, a packet would wait for more than a second.
 #[test]
 fn codel_holds_the_sojourn_time_near_its_target_for_one_to_twenty_flows() {
     for flows in [1, 2, 5, 10, 20] {
         let simulation = run(bulk(flows, codel_queue()));
         let wait = settled(&simulation, "sojourn_mean_ms") - PACKET_MS;
         // The target is 5 ms. A single flow halves its window and leaves the queue empty for a
-        // time; twenty together grow faster than one drop in each interval holds back.
+        // time; twenty flows together grow faster than one drop in each interval can hold back.
         assert!(wait > 2.0 && wait < 5.0 + flows as f64, "{flows} flows wait {wait} ms");
         let utilisation = utilisation(&simulation);
         assert!(utilisation > if flows == 1 { 0.9 } else { 0.97 }, "{flows}: {utilisation}");
@@ -117,7 +116,7 @@ fn pie_holds_the_delay_at_its_target_for_one_to_twenty_flows() {
     }
 }
 
-/// In a FIFO DNS waits for a second beside one flow.
+/// In a FIFO, DNS waits for a second beside one flow.
 #[test]
 fn fq_codel_lets_dns_pass_bulk_flows() {
     let base = base_ms();
@@ -125,8 +124,8 @@ fn fq_codel_lets_dns_pass_bulk_flows() {
         let simulation = run(with_dns(flows, fq_codel_queue()));
         let times = responses(&simulation);
         assert_eq!(times.len(), 4 * 102);
-        // A new flow waits for the packet on the wire and for new flows before it; one that comes
-        // again while still in the round, for a packet of each other flow.
+        // A new flow waits for the packet on the wire and for new flows before it. A flow that
+        // comes again while it is still in the round waits for a packet of each other flow.
         let p95 = times[times.len() * 95 / 100];
         assert!(p95 < base + 3.0 * PACKET_MS, "{flows}: {p95} ms, {base} ms alone");
         let most = times[times.len() - 1];
@@ -142,7 +141,7 @@ fn a_band_of_its_own_protects_dns_from_all_but_the_packet_on_the_wire() {
         let simulation = run(with_dns(flows, dns_first()));
         let times = responses(&simulation);
         assert_eq!(times.len(), 4 * 102);
-        // That packet, and the replies of the three other workers: 138 bytes each on the wire.
+        // The packet on the wire, and the replies of the three other workers: 138 bytes each.
         let bound = base + PACKET_MS + 3.0 * 138.0 * 8.0 / 1e4 + 1e-6;
         assert!(times[times.len() - 1] < bound, "{flows}: {:?} ms, not {bound}", times.last());
         assert!(settled(&simulation, "sojourn_mean_ms") > 500.0, "the rest does not queue");
@@ -162,7 +161,8 @@ fn classes_keep_their_rates() {
     let replies = 408.0 * 114.0;
     for from in 0..t.len() {
         for to in from + 1..t.len() {
-            // Counted when transmitted: one packet may have been let go before the interval.
+            // Bytes count when they are transmitted, so one packet may have left the queue before
+            // the interval.
             let allowed = 15_000.0 + 1_514.0 + replies + 2e6 / 8.0 * (t[to] - t[from]);
             assert!(bytes[to] - bytes[from] <= allowed, "from {} to {} s", t[from], t[to]);
         }

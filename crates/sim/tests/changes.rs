@@ -40,7 +40,7 @@ fn a_saturated_link_sends_as_much_as_its_rate_says() {
         let mut plan = plan(queue);
         plan.links[0].scheduled = scheduled;
         let simulation = run(plan);
-        // Before, between and behind the changes, and across each.
+        // Before, between and after the changes, and across each.
         let spans = [
             (8.0, 10.0, 2.0 * 10e6),
             (10.0, 10.5, 0.3 * 10e6 + 0.2 * 4e6),
@@ -50,7 +50,7 @@ fn a_saturated_link_sends_as_much_as_its_rate_says() {
         ];
         for (from_s, to_s, bits) in spans {
             let (bytes, busy_s) = between(&simulation, from_s, to_s);
-            // One packet of 1538 bytes may have begun before, and one not ended.
+            // One packet of 1538 bytes may have begun before the span, and one may end after it.
             assert!((busy_s - (to_s - from_s)).abs() < 1e-9, "{from_s}: busy {busy_s}");
             assert!((bytes - bits / 8.0).abs() <= 2.0 * 1538.0, "{from_s}: {bytes} {bits}");
         }

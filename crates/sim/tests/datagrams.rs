@@ -233,7 +233,8 @@ fn a_trace_is_sent_as_it_is_listed_and_again() {
 #[test]
 fn a_packet_that_another_overtakes_is_counted() {
     let mut plan = quiet(1, 100, 2);
-    // The way gets 10 ms shorter at 1 s: packets of every 4 ms arrive before two others.
+    // The way gets 10 ms shorter at 1 s. Packets are 4 ms apart, so the first on the shorter way
+    // overtakes two.
     plan.changes.push(narrows_sim::plan::LinkChange {
         at: Time::from_ps(S),
         link: 0,
@@ -312,8 +313,8 @@ fn traced(ms: Vec<u32>, queue: narrows_sim::plan::Queue) -> Plan {
 
 #[test]
 fn a_link_that_follows_a_trace_sends_1500_bytes_at_each_of_its_moments() {
-    // Four opportunities each 20 ms: 300 kB a second. Packets of 500 bytes share them, and what comes
-    // beyond that is lost.
+    // There are four opportunities every 20 ms: 300 kB a second. Packets of 500 bytes share them,
+    // and what exceeds this rate is lost.
     let ms = vec![3, 6, 9, 20];
     let mut plan = traced(ms, pfifo(30));
     let mut stream = constant(8_000_000);
@@ -330,7 +331,7 @@ fn a_link_that_follows_a_trace_sends_1500_bytes_at_each_of_its_moments() {
 
 #[test]
 fn an_idle_link_that_follows_a_trace_lets_a_packet_wait_for_its_next_moment() {
-    // Probes each 10 ms, opportunities each 7 ms: the wait goes evenly over 0 to 7 ms.
+    // A probe every 10 ms, an opportunity every 7 ms: the waits are spread evenly over 0 to 7 ms.
     let mut plan = traced(vec![7], pfifo(30));
     add(&mut plan, "ping", Kind::Ping(probes(Span::from_ms(10), Spacing::Even)));
     let rows = table(&run(plan), "pings");

@@ -127,12 +127,12 @@ fn arrivals_without_a_place_are_those_of_erlangs_formula() {
             assert_eq!(attempt, 0.0);
         }
     }
-    // 100 a second for 0.1 s each: ten places are asked for on average.
+    // 100 a second for 0.1 s each: on average, ten places are asked for.
     let offered = 10.0;
     let blocked = (1..=places).fold(1.0, |b, n| offered * b / (f64::from(n) + offered * b));
     assert!((blocked - 0.2146f64).abs() < 1e-4, "{blocked}");
     let share = f64::from(turned_away) / f64::from(arrived);
-    // Blocked arrivals come in bursts: the deviation is that of independent ones, times two or so.
+    // Blocked arrivals come in bursts, so the deviation is about twice that of independent ones.
     let deviation = 2.0 * (blocked * (1.0 - blocked) / f64::from(arrived)).sqrt();
     assert!((share - blocked).abs() < 4.0 * deviation, "{share}, {blocked}");
 }

@@ -33,7 +33,7 @@ fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dia
     dialogue
 }
 
-/// One for the handshake, which has TLS in it, and one for the query (RFC 9001, 4).
+/// One round trip for the handshake, which includes TLS, and one for the query (RFC 9001, 4).
 #[test]
 fn a_new_connection_takes_two_round_trips() {
     let simulation = run(dialogue(CLIENT, SERVER, QUIC).plan());
@@ -47,7 +47,7 @@ fn a_new_connection_takes_two_round_trips() {
     assert!(matches!(transport, Column::Text(names) if *names == ["quic"; 3]));
 }
 
-/// The query goes with the hello where the client has a session (RFC 9001, 4.6).
+/// The query goes with the hello if the client has a session (RFC 9001, 4.6).
 #[test]
 fn early_data_take_one_round_trip() {
     let client = tls::Client { resume: true, early_data: true, ..CLIENT };
@@ -67,8 +67,8 @@ fn a_connection_that_is_kept_takes_one_round_trip() {
     assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
 }
 
-/// A server that closes after so many queries answers the last one first. It waits for the acknowledgement, so a query
-/// that came within a round trip would still meet the old connection.
+/// A server that closes after a number of queries answers the last one first. It waits until the
+/// client has the answer, so a query that comes within a round trip still meets the old connection.
 #[test]
 fn a_server_that_closes_has_answered() {
     for queries in [1, 2] {
@@ -81,8 +81,8 @@ fn a_server_that_closes_has_answered() {
     }
 }
 
-/// RFC 9000, 8.1: three times the client's datagram of 1200 bytes; the rest has to wait for the client's next
-/// one. Bytes count, however long the datagrams are.
+/// RFC 9000, 8.1: a server may send three times the client's datagram of 1200 bytes; the rest waits
+/// for the client's next one. Bytes count, however long the datagrams are.
 #[test]
 fn a_certificate_above_the_amplification_limit_costs_a_round_trip() {
     for payload in [1200, 1232, 9000] {
@@ -98,8 +98,8 @@ fn a_certificate_above_the_amplification_limit_costs_a_round_trip() {
     }
 }
 
-/// RFC 9002: where a tenth of all packets is lost, every query has its answer in the end, and a run with the same seed is
-/// the same.
+/// RFC 9002: if a tenth of all packets is lost, every query still gets its answer. A run with the
+/// same seed is the same.
 #[test]
 fn what_the_wire_loses_comes_again() {
     let lossy = || {
@@ -117,8 +117,8 @@ fn what_the_wire_loses_comes_again() {
     assert_eq!(responses, again);
 }
 
-/// RFC 9000, 14: no packet is cut, so a link on the way that takes less takes none of the long ones; a first
-/// link that takes less than 1200 bytes of payload is not for QUIC.
+/// RFC 9000, 14: packets are never fragmented. Links that take 1200 bytes of payload carry QUIC; a
+/// first link that takes less is refused.
 #[test]
 fn packets_are_never_cut() {
     let mut plan = dialogue(CLIENT, SERVER, QUIC).plan();
@@ -152,7 +152,8 @@ fn captures_show_what_can_be_marked() {
     }
 }
 
-/// RFC 9001, 4: a server signs over QUIC as it does over TLS; a resumed session saves it that.
+/// RFC 9001, 4: a server signs over QUIC as it does over TLS; a resumed session saves the
+/// signature.
 #[test]
 fn a_server_works_on_handshakes() {
     let half_a_trip = Span::from_ms(ROUND_TRIP_MS as u64 / 2);
@@ -162,7 +163,8 @@ fn a_server_works_on_handshakes() {
     assert_trips(&run(dialogue(resuming, busy, QUIC).plan()), &[2.5, 2.0, 2.0]);
 }
 
-/// A hello is on its way when its client gives up: the server answers it, and hears of the end (RFC 9000, 10.2.3).
+/// A client gives up while its hello is on its way: the server answers it, and then hears that the
+/// connection has ended (RFC 9000, 10.2.3).
 #[test]
 fn a_server_works_for_clients_that_have_given_up() {
     let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
@@ -178,9 +180,10 @@ fn a_server_works_for_clients_that_have_given_up() {
         });
         lengths.collect()
     };
-    // Of each of three queries: a hello and a close with padding, and the close again for each datagram that comes.
+    // For each of three queries: a hello and a close, both padded, and the close again for each
+    // datagram that arrives.
     assert!(bytes(0).len() >= 6 && bytes(0)[..2] == [1228, 1228], "{:?}", bytes(0));
-    // The server's flight, of more than a datagram, and an acknowledgement of nothing more.
+    // The server answers each hello with its flight, of which at least one datagram is full.
     let flights = bytes(1).iter().filter(|&&length| length == 1228).count();
     assert!(flights >= 3, "{:?}", bytes(1));
     // It does not send the flight again.

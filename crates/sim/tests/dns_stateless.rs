@@ -1,5 +1,5 @@
-//! A DNS server with stateless TCP: what it leaves to ordinary TCP. Segment by segment it is held against
-//! narrows-gateway's core in crates/gateway/tests/simulated.rs.
+//! A DNS server with stateless TCP: what it leaves to ordinary TCP.
+//! crates/gateway/tests/simulated.rs compares it with narrows-gateway's core, segment by segment.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
@@ -36,11 +36,12 @@ fn a_query_takes_two_round_trips_and_two_packets_of_the_server_less() {
         |plan: &Dialogue| numbers(&table(&run(plan.plan()), "attempts"), "packets_received")[0];
     let mut ordinary = plan.clone();
     ordinary.serving().stateless = false;
-    // No acknowledgement of the query: the reply has it.
+    // The query has no acknowledgement of its own: the reply carries it.
     assert_eq!((received(&plan), received(&ordinary)), (3.0, 4.0));
 }
 
-/// PROTOCOL.md, "Data on an entry": the second query on a connection is adopted, and so are all later ones.
+/// PROTOCOL.md, "Data on an entry": the second query on a connection is adopted, and so are all
+/// later ones.
 #[test]
 fn the_second_query_goes_to_ordinary_tcp() {
     let kept = Kept {
@@ -55,7 +56,7 @@ fn the_second_query_goes_to_ordinary_tcp() {
     assert_round_trips(&responses(&plan), &[2.0, 1.0, 1.0]);
     let attempts = table(&run(plan.plan()), "attempts");
     assert_eq!(numbers(&attempts, "reused"), [0.0, 1.0, 1.0]);
-    // The reply to the second query comes behind its acknowledgement.
+    // The reply to the second query follows its acknowledgement.
     assert_eq!(numbers(&attempts, "packets_received")[1], 2.0);
 }
 
@@ -78,7 +79,7 @@ fn pipelined_queries_go_to_ordinary_tcp() {
     assert!(found.iter().all(|ms| *ms < 3.0 * ROUND_TRIP_MS), "{found:?}");
 }
 
-/// A reply that UDP does not hold comes from ordinary TCP, on the same connection.
+/// A reply that does not fit into UDP comes from ordinary TCP, on the same connection.
 #[test]
 fn truncated_replies_go_to_ordinary_tcp() {
     let mut plan = stateless();
@@ -90,7 +91,7 @@ fn truncated_replies_go_to_ordinary_tcp() {
     assert_eq!(received[0], 6.0);
 }
 
-/// More than ten segments, too.
+/// A reply of more than ten segments comes from ordinary TCP, too.
 #[test]
 fn replies_of_more_than_ten_segments_go_to_ordinary_tcp() {
     let mut plan = stateless();
@@ -104,8 +105,8 @@ fn replies_of_more_than_ten_segments_go_to_ordinary_tcp() {
     assert_eq!(received(&plan), 14.0);
 }
 
-/// A server that thinks longer than the client's first time-out, but not than the gateway's patience, is
-/// asked once; a slower one is asked again over ordinary TCP.
+/// A server that takes longer than the client's first time-out, but not longer than the gateway's
+/// patience, is asked once; a slower one is asked again over ordinary TCP.
 #[test]
 fn a_slow_server_is_asked_again_over_ordinary_tcp() {
     let mut plan = stateless();
@@ -113,15 +114,15 @@ fn a_slow_server_is_asked_again_over_ordinary_tcp() {
     for ms in responses(&plan) {
         assert!((ms - 430.0).abs() < 2.0, "{ms}");
     }
-    // The client's time-outs are 240 ms, twice that, and twice again: the third query comes when the
-    // patience of half a second is over, about a second after the first.
+    // The client's time-outs are 240 ms, twice that, and twice again: the query comes for the third
+    // time when the patience of half a second is over, about a second after the first.
     plan.server.service = Span::from_secs(2);
     for ms in responses(&plan) {
         assert!((3_000.0..3_300.0).contains(&ms), "{ms}");
     }
 }
 
-/// After 10 s without a query the server closes.
+/// After 10 s without a query, the server closes.
 #[test]
 fn an_idle_connection_is_closed() {
     let kept = Kept {
@@ -136,6 +137,7 @@ fn an_idle_connection_is_closed() {
     plan.client.think_mean = Span::from_secs(60);
     plan.client.queries = Some(6);
     let found = responses(&plan);
-    // Two round trips: a connection of its own; one: it came within 10 s, or ordinary TCP's 10 s.
+    // Two round trips: the query opened a connection. One: it came within the 10 s of the stateless
+    // server or of ordinary TCP.
     assert!(found.iter().filter(|ms| (*ms / ROUND_TRIP_MS - 2.0).abs() < 0.05).count() >= 4);
 }

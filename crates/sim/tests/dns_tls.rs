@@ -60,7 +60,7 @@ fn dialogue(client: tls::Client, server: tls::Server) -> Dialogue {
     dialogue
 }
 
-/// Its ends do not wait for acknowledgements.
+/// Returns the plan without Nagle's algorithm: neither end waits for acknowledgements.
 fn plan(dialogue: &Dialogue) -> Plan {
     let mut plan = dialogue.plan();
     for tcp in &mut plan.tcp {
@@ -69,7 +69,8 @@ fn plan(dialogue: &Dialogue) -> Plan {
     plan
 }
 
-/// Bytes that TCP carried for each attempt: what is behind headers with the timestamp option.
+/// Returns the bytes that TCP carried for each attempt: its packets without their headers, which
+/// have the timestamps option.
 fn payloads(simulation: &Simulation, way: &str) -> Vec<f64> {
     const HEADERS: f64 = 52.0;
     const MORE_IN_SYN: f64 = 8.0;
@@ -82,7 +83,7 @@ fn payloads(simulation: &Simulation, way: &str) -> Vec<f64> {
         .collect()
 }
 
-/// One for TCP, one for TLS, one for the query (RFC 8446, 2).
+/// One round trip each for TCP, TLS and the query (RFC 8446, 2).
 #[test]
 fn a_connection_for_each_query_takes_three_round_trips() {
     let simulation = run(plan(&dialogue(CLIENT, SERVER)));
@@ -99,7 +100,8 @@ fn a_connection_for_each_query_takes_three_round_trips() {
     assert_eq!(payloads(&simulation, "received"), [FLIGHT + 2.0 * 255.0 + 769.0; 3]);
 }
 
-/// The second and later connections show a ticket (2.2): as many round trips, and no certificate.
+/// The second and later connections show a ticket (2.2). They take as many round trips, but no
+/// certificate is sent.
 #[test]
 fn a_resumed_session_saves_bytes_and_no_round_trip() {
     let simulation = run(plan(&dialogue(tls::Client { resume: true, ..CLIENT }, SERVER)));
@@ -119,12 +121,12 @@ fn early_data_take_two_round_trips() {
     assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0, 1.0, 1.0]);
     let handshakes = attempts(&simulation, "handshake_ms");
     assert!((handshakes[1] - ROUND_TRIP_MS).abs() < 1.0, "{handshakes:?}");
-    // A server whose sessions do not allow it gets its query later.
+    // If the server's sessions do not allow early data, the query comes later.
     let simulation = run(plan(&dialogue(client, tls::Server { early_data: false, ..SERVER })));
     assert_trips(&simulation, &[3.0; 3]);
 }
 
-/// With the SYN: nothing is ahead of the query.
+/// The hello goes with the SYN, and with early data the query does too.
 #[test]
 fn early_data_with_fast_open_take_one_round_trip() {
     for (early_data, expected, trips) in [(true, 1.0, 0.0), (false, 2.0, 1.0)] {
@@ -149,12 +151,12 @@ fn a_connection_that_is_kept_takes_one_round_trip() {
     assert_eq!(attempts(&simulation, "reused"), [0.0, 1.0, 1.0]);
 }
 
-/// RFC 6928: ten segments; what is more waits for their acknowledgement.
+/// RFC 6928: ten segments leave at once; the rest waits for their acknowledgement.
 #[test]
 fn a_certificate_beyond_the_initial_window_costs_a_round_trip() {
     let segment = 1448;
     let others = FLIGHT as u32 - (CERTIFICATE + 22);
-    // Two records above 2^14 bytes, so two times what protects them.
+    // The certificate's record adds 22 bytes.
     let of_flight = |bytes: u32| bytes - others - 22;
     for (flight, expected) in [(10 * segment, 3.0), (10 * segment + 1, 4.0)] {
         let server = tls::Server { certificate: of_flight(flight), ..SERVER };
@@ -164,8 +166,9 @@ fn a_certificate_beyond_the_initial_window_costs_a_round_trip() {
     }
 }
 
-/// As NSD, BIND and Unbound do (tests/dns_behaviour): the reply waits for the acknowledgement of the
-/// tickets, which the client delays, unless it asks for the next thing.
+/// What NSD, BIND and Unbound do (tests/dns_behaviour): the reply waits until the client has
+/// acknowledged the tickets. The client delays this acknowledgement, unless it asks for the next
+/// thing.
 #[test]
 fn tickets_before_the_reply_cost_a_round_trip_with_nagle() {
     let mut plan = plan(&dialogue(CLIENT, SERVER));
@@ -175,14 +178,14 @@ fn tickets_before_the_reply_cost_a_round_trip_with_nagle() {
         let late_ms = (ratio - 4.0) * ROUND_TRIP_MS;
         assert!((0.0..=45.0).contains(&late_ms), "{ratio}");
     }
-    // Without tickets nothing is before the reply.
+    // Without tickets, nothing precedes the reply.
     let none = tls::Server { tickets: 0, ..SERVER };
     let mut plan = self::plan(&dialogue(CLIENT, none));
     plan.tcp[1].nagle = true;
     assert_trips(&run(plan), &[3.0; 3]);
 }
 
-/// As dig does: its query waits for the acknowledgement of Finished.
+/// What dig does: its query waits until Finished is acknowledged.
 #[test]
 fn a_client_with_nagle_asks_a_round_trip_later() {
     let none = tls::Server { tickets: 0, ..SERVER };
@@ -229,14 +232,14 @@ fn ends_say_that_they_close() {
     assert_eq!(payloads(&simulation, "received"), [FLIGHT + 510.0 + 769.0 + 24.0; 3]);
 }
 
-/// A signature takes its time, which a resumed session saves; what queries take is another thing.
+/// A signature takes time, which a resumed session saves. The time that queries take is separate.
 #[test]
 fn a_server_works_on_handshakes_and_on_queries() {
     let half_a_trip = Span::from_ms(ROUND_TRIP_MS as u64 / 2);
     let busy = tls::Server { service: half_a_trip, ..SERVER };
     let mut dialogue = dialogue(tls::Client { resume: true, ..CLIENT }, busy);
     assert_trips(&run(plan(&dialogue)), &[3.5, 3.0, 3.0]);
-    // What queries over TCP take more holds for TLS unless it has its own.
+    // The extra time of queries over TCP also applies to TLS, unless TLS has its own.
     dialogue.serving().extra_service = half_a_trip;
     assert_trips(&run(plan(&dialogue)), &[4.0, 3.5, 3.5]);
     if let Some(tls) = &mut dialogue.serving().tls {
@@ -285,8 +288,8 @@ fn a_server_may_lose_patience_during_the_handshake() {
     assert!(matches!(fates, Column::Text(names) if *names == ["closed"; 3]), "{fates:?}");
 }
 
-/// RFC 8484: as many round trips as TLS; HTTP/2's frames are around each message, and settings before the
-/// first. The lengths are those of kdig and BIND, as captured.
+/// RFC 8484: HTTPS takes as many round trips as TLS. HTTP/2's frames surround each message, and
+/// settings precede the first one. The lengths are those of kdig and BIND, as captured.
 #[test]
 fn https_takes_as_many_round_trips_as_tls() {
     let https = (
@@ -326,13 +329,15 @@ fn https_takes_as_many_round_trips_as_tls() {
     assert_eq!(received, [8.0 + FLIGHT + 510.0 + 37.0 + 31.0 + first, later, later]);
 }
 
-/// One server has sockets of their own for HTTPS: another Nagle, another ALPN, tickets cut in another way.
+/// A server's sockets for HTTPS have settings of their own: for Nagle's algorithm, ALPN and how
+/// tickets are cut.
 #[test]
 fn a_server_speaks_tls_and_https_in_their_own_ways() {
     let responses =
         Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 };
     let requests = Requests { preface: 39, fields: 62, fields_again: 20 };
-    // A reply waits for the acknowledgement of tickets where Nagle's algorithm is on: over TLS, or over HTTPS.
+    // Where Nagle's algorithm is on, over TLS or over HTTPS, a reply waits for the acknowledgement
+    // of the tickets.
     for nagle in [[true, false], [false, true]] {
         for over_https in [false, true] {
             let client = tls::Client { alpn: if over_https { 2 } else { 3 }, ..CLIENT };
@@ -360,15 +365,15 @@ fn a_server_speaks_tls_and_https_in_their_own_ways() {
                 assert_eq!(ratio > 3.5, waits, "{nagle:?} {over_https}: {ratio}");
             }
             if !over_https {
-                // Without an answer to the name that it offers (RFC 7301).
+                // The server does not answer the protocol's name that the client offers (RFC 7301).
                 assert_eq!(payloads(&simulation, "received"), [FLIGHT + 2.0 * 255.0 + 769.0; 3]);
             }
         }
     }
 }
 
-/// RFC 9113, 3.4: preface and SETTINGS come before a connection's first request, also where the query that opened it has
-/// given up by then.
+/// RFC 9113, 3.4: preface and SETTINGS come before a connection's first request, even if the query
+/// that opened the connection has been given up by then.
 #[test]
 fn https_has_its_preface_whoever_asks_first() {
     let responses =
@@ -396,8 +401,9 @@ fn https_has_its_preface_whoever_asks_first() {
     dialogue.client.spread = Span::from_ms(70);
     let mut plan = plan(&dialogue);
     plan.captures = [0].map(|link| Capture::of(link, "")).to_vec();
-    // The connection is open after 80 ms, and answers after 120 ms: the second query is to come more than 45 ms after
-    // the first, so that it has its answer within 75 ms, which are not enough for the first.
+    // The connection is open after 80 ms, and answers after 120 ms. The second query has to come
+    // more than 45 ms after the first, so that it has its answer within 75 ms, which are too few
+    // for the first.
     let starts = |plan: &Plan| {
         let starts = numbers(&table(&run(plan.clone()), "queries"), "start_s");
         (starts[1] - starts[0]) * 1e3

@@ -41,7 +41,7 @@ fn fair_queues(limit: u32) -> Vec<(&'static str, Queue)> {
     ]
 }
 
-/// Bytes that each flow has brought home.
+/// Returns the bytes that each flow has delivered.
 fn received(simulation: &Simulation) -> Vec<f64> {
     numbers(&table(simulation, "flows"), "bytes_received")
 }
@@ -74,7 +74,7 @@ fn two_flows_with_unequal_round_trips_get_equal_shares() {
     }
 }
 
-/// Jain's index of ten flows with round trips from 60 to 600 ms: 1 where all get the same.
+/// Jain's index of ten flows with round trips from 60 to 600 ms: 1 if all get the same.
 #[test]
 fn many_flows_with_mixed_round_trips_get_equal_shares() {
     let fairness = |queue| {
@@ -94,11 +94,11 @@ fn many_flows_with_mixed_round_trips_get_equal_shares() {
     }
 }
 
-/// In the time of a few round trips under steady load DRR takes a packet or two of each flow that it
-/// hits, QSDRR many of few flows.
+/// In the time of a few round trips under steady load, DRR drops a packet or two of each flow that
+/// it hits, and QSDRR drops many of few flows.
 #[test]
 fn qsdrr_takes_its_drops_from_few_flows() {
-    // Packets dropped for each flow that sends again, in windows of 200 ms.
+    // Packets dropped for each flow that retransmits, in windows of 200 ms.
     let drops_per_flow = |queue: &Queue| {
         let state = |end_ms| {
             let mut plan = dumbbell(20, 20, queue.clone());

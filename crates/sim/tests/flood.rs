@@ -29,7 +29,7 @@ fn syns(per_second: u64) -> Flood {
     }
 }
 
-/// A client at 20 ms from a server with a queue of `backlog`, and a flood that comes beside it.
+/// A client 20 ms from a server with a queue of `backlog`, and a flood beside it.
 fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Plan {
     let near = Span::from_ms(20);
     let two_way = |name: &str, from, to| {
@@ -112,15 +112,15 @@ fn entries_are_as_many_as_come_in_their_lifetime() {
     for held in &entries[70..] {
         assert!((held - 20.0 * 63.0).abs() <= 2.0, "{held}");
     }
-    // Before the first are given up, all that came are there.
+    // Until the first ones are given up, all that came are there.
     assert!((entries[29] - 20.0 * 30.0).abs() <= 2.0, "{}", entries[29]);
     assert!((column(&simulation, "repeated")[90] - 5.0 * 20.0).abs() <= 5.0);
     assert_eq!(column(&simulation, "dropped").iter().sum::<f64>(), 0.0);
     assert_eq!(column(&simulation, "sent")[10], 20.0);
 }
 
-/// Without cookies a full queue drops ordinary SYNs too, and they are sent again after a second at
-/// the earliest; with cookies every query takes its two round trips.
+/// Without cookies, a full queue drops ordinary SYNs too, which are repeated after a second at the
+/// earliest; with cookies, every query takes its two round trips.
 #[test]
 fn clients_wait_for_seconds_where_there_are_no_cookies() {
     let none = run(plan(syns(2000), 128, limits(Cookies::Never), 60));
@@ -143,7 +143,7 @@ fn clients_wait_for_seconds_where_there_are_no_cookies() {
     }
 }
 
-/// What comes is dropped, gets a cookie, or an entry; entries are there, or were given up.
+/// Each SYN is dropped, or gets a cookie or an entry; each entry is still there or was given up.
 #[test]
 fn every_syn_is_accounted_for() {
     for cookies in [Cookies::Never, Cookies::WhenFull] {
@@ -151,7 +151,7 @@ fn every_syn_is_accounted_for() {
         flood.spacing = Spacing::Poisson;
         flood.stop = Some(Time::ZERO + Span::from_secs(40));
         let mut plan = plan(flood, 300, limits(cookies), 200);
-        // Only the flood.
+        // Only the flood sends SYNs.
         if let Kind::DnsClient(client) = &mut plan.applications[0].kind {
             client.start = Time::ZERO + Span::from_secs(1000);
         }
@@ -191,7 +191,7 @@ fn queries_bring_replies_to_others() {
     }
 }
 
-/// A flood above the rate of the server's link: what fits is answered, all else is lost there.
+/// A flood above the rate of the server's link: what fits is answered, and the rest is lost there.
 #[test]
 fn a_link_that_is_flooded_loses_the_rest() {
     let of = Of::Queries { query: 32, reply: 32, payload: 1232 };

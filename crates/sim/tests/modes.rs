@@ -189,7 +189,7 @@ fn codel_plans() -> Vec<(&'static str, Plan)> {
     plan.links[0].jitter = Some(jitter(true));
     plan.links[0].loss = 0.01;
     plans.push(("codel with ECN, loss and jitter", plan));
-    // In the middle of each way, with several links before and behind that may be computed.
+    // In the middle of each path, with several links before and after it that may be computed.
     let mut plan = busy_plan();
     plan.links[0].queue = codel(true);
     plan.links[1].queue = codel(false);
@@ -280,9 +280,9 @@ fn links_that_feed_each_other_in_a_circle_agree() {
     }
 }
 
-/// Three routers in a circle, links of 10 Mbit/s from each to the next with `queue`, and from each
-/// router flows over two of them: so each feeds the next. Fast links back, and to two hosts at
-/// each router.
+/// Three routers in a circle. Links of 10 Mbit/s with `queue` lead from each to the next, and each
+/// router's flows pass two of them, so each link feeds the next. The links back and those to the
+/// hosts are fast.
 fn circle(queue: &Queue) -> Plan {
     let mut plan = dumbbell(0, 10, queue.clone());
     plan.end = Time::ZERO + Span::from_secs(10);
@@ -304,8 +304,8 @@ fn circle(queue: &Queue) -> Plan {
         let (sender, receiver) = (plan.nodes.len(), plan.nodes.len() + 1);
         plan.nodes.extend([format!("s{flow}"), format!("d{flow}")]);
         let first = plan.links.len();
-        // With 130 us two packets come to a link from two others at the same picosecond, where the
-        // modes may let either go first.
+        // With 130 us, two packets would come to a link from two others at the same picosecond, and
+        // the modes may let either go first.
         let delay = Span::from_us(1_000 + 131 * flow as u64);
         let access = |name: &str, from, to| {
             link(&format!("{name} {flow}"), from, to, 100, delay, pfifo(1000))

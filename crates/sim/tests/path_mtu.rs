@@ -21,7 +21,7 @@ fn texts(simulation: &Simulation, of: &str, name: &str) -> Vec<String> {
     }
 }
 
-/// One resolver worker, whose replies of so many bytes cross links 2, 0 and 4.
+/// One resolver worker, whose replies in IP packets of `reply_bytes` cross links 2, 0 and 4.
 fn asks(reply_bytes: u16) -> Plan {
     let mut plan = dumbbell(1, 10, pfifo(100));
     connections(&mut plan)[0].start = Time::ZERO + Span::from_secs(1000);
@@ -31,7 +31,7 @@ fn asks(reply_bytes: u16) -> Plan {
     plan
 }
 
-/// Replies in IP packets of so many bytes, which nobody truncates.
+/// Sets the length of replies, as IP packets; nobody truncates them.
 fn set_reply(plan: &mut Plan, reply_bytes: u16) {
     let client = resolvers(plan);
     client.sizes = dns::exchange::Sizes::fixed(42, (reply_bytes - 28).into());
@@ -59,8 +59,9 @@ fn received(simulation: &Simulation) -> f64 {
 
 #[test]
 fn a_long_reply_takes_as_long_as_its_fragments() {
-    // 3500 bytes: 1480 and 1480 of payload, and 520. On the wire 1538, 1538 and 578 bytes; each leaves
-    // the bottleneck behind the one before it, and then finds the faster link idle.
+    // 3500 bytes: fragments with 1480, 1480 and 520 bytes of payload. On the wire they have 1538,
+    // 1538 and 578 bytes. Each leaves the bottleneck behind the one before it, and then finds the
+    // faster link idle.
     let simulation = run(asks(3500));
     let at_bottleneck = (1538.0 + 1538.0 + 578.0) * 8.0 / 10e6;
     let back_ms = (1538.0 * 8.0 / 100e6 + at_bottleneck + 578.0 * 8.0 / 100e6) * 1e3;
@@ -75,7 +76,7 @@ fn a_long_reply_takes_as_long_as_its_fragments() {
 
 #[test]
 fn a_lost_fragment_loses_the_reply() {
-    // Of three fragments each is lost with probability 0.1: 0.9^3 of the replies come.
+    // Each of three fragments is lost with probability 0.1, so 0.9^3 of the replies come.
     let mut plan = asks(4000);
     plan.links[0].loss = 0.1;
     let client = resolvers(&mut plan);

@@ -157,7 +157,7 @@ fn section_4_2_2_a_server_answers_before_the_handshake_is_over() {
     server.endpoint.check_invariants();
 }
 
-/// `tcp_retransmit_timer`: before the SYN-ACK is acknowledged nothing else is sent again.
+/// `tcp_retransmit_timer`: before the SYN-ACK is acknowledged, nothing else is sent again.
 #[test]
 fn a_lost_syn_ack_is_repeated_before_the_data() {
     let mut server = Script::server(&fast());
@@ -168,7 +168,8 @@ fn a_lost_syn_ack_is_repeated_before_the_data() {
     let again = syn(&server, None, 0, None);
     server.at(1150.0).gets_segment(&again).sends(&["S. 0:0 ack 37"]);
     server.at(1200.0).gets(". 37:37 ack 1").sends(&[]);
-    // Now the data are watched, with what the handshake has measured: 250 ms since the second SYN-ACK.
+    // Now the timer serves the data. The handshake has measured 50 ms since the last SYN-ACK, so
+    // the time-out is 250 ms.
     server.at(3000.0);
     let sent = server.take_sent();
     assert!(sent.iter().all(|(_, segment)| segment.len == 100), "{sent:?}");

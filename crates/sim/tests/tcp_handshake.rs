@@ -171,7 +171,7 @@ fn without_a_handshake_data_flow_at_once() {
     server.gets_segment(&parse(". 1:1461 ack 1")).sends(&[". 1:1 ack 1461"]);
 }
 
-/// An end keeps no more of its sending half than the start, until it has something to send.
+/// Until it has something to send, an end keeps no more of its sending half than the start.
 #[test]
 fn an_end_that_was_silent_sends_with_the_handshakes_measurement_and_the_latest_window() {
     let mut server = Script::accepted(&linux(), 80.0);

@@ -60,12 +60,13 @@ fn a_syn_ack_is_capable_with_rfc_5562_and_ecn_plus_plus_once() {
         server.gets_segment(&syn).sends(&[answers[at]]);
         server.at(1100.0).sends(&[repeated[at]]);
     }
-    // To a client that asks for nothing it is as ever.
+    // A client that asks for nothing gets the usual answer.
     let mut server = Script::server(&ecn(EcnControl::PlusPlus));
     server.gets_syn().sends(&["S. 0:0 ack 1"]);
 }
 
-/// RFC 5562, 3.2: ECE brings the SYN-ACK again, without ECT, and costs the initial window.
+/// RFC 5562, 3.2: ECE makes the server repeat the SYN-ACK without ECT, and costs the initial
+/// window.
 #[test]
 fn rfc5562_a_marked_syn_ack_comes_again() {
     let config = ecn(EcnControl::SynAck);
@@ -89,7 +90,7 @@ fn rfc5562_a_marked_syn_ack_comes_again() {
     server.write(5000).sends(&[". 1:1449 ack 1 ect0"]);
 }
 
-/// ECN++, 3.2.1.3: who sent a marked SYN starts from one segment.
+/// ECN++, 3.2.1.3: the sender of a marked SYN starts from one segment.
 #[test]
 fn ecn_plus_plus_a_marked_syn_costs_the_clients_initial_window() {
     let config = ecn(EcnControl::PlusPlus);
@@ -100,7 +101,7 @@ fn ecn_plus_plus_a_marked_syn_costs_the_clients_initial_window() {
     for (answer, window) in [
         (Flags::AE, 10),
         (Flags::AE.with(Flags::CWR), 1),
-        // An old server, which agrees to ECN and says nothing of the SYN; and one without ECN.
+        // An old server, which agrees to ECN and says nothing about the SYN; and one without ECN.
         (Flags::ECE, 1),
         (Flags(0), 1),
     ] {
@@ -145,9 +146,9 @@ fn ecn_plus_plus_fins_and_retransmissions_are_capable() {
     assert!(!again.is_empty() && again.iter().all(|(_, segment)| segment.ecn == Ecn::Ect0));
 }
 
-/// Connections for each query across a bottleneck whose RED marks what it may and drops the rest,
-/// while downloads with ECN keep its queue; the handshakes, in ms. `to_server`: the data go the way of
-/// the SYNs; otherwise that of the SYN-ACKs.
+/// Runs connections, one for each query, across a bottleneck whose RED marks what it may and drops
+/// the rest, while downloads with ECN keep its queue long. Returns the durations of the handshakes
+/// in ms. `to_server`: the data go in the direction of the SYNs; otherwise in that of the SYN-ACKs.
 fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
     let mut plan: Plan = common::dumbbell(8, 10, common::red_ecn());
     plan.tcp = vec![Config { ecn: true, ..linux() }, ecn(control)];
@@ -174,14 +175,14 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
 
 #[test]
 fn behind_red_syns_are_marked_instead_of_dropped() {
-    // A SYN, or SYN-ACK, that is dropped comes again a second later at the soonest.
+    // A SYN or SYN-ACK that is dropped comes again a second later at the earliest.
     let lost = |(ms, _): &(Vec<f64>, Simulation)| ms.iter().filter(|&&ms| ms >= 1000.0).count();
     for to_server in [true, false] {
         let [data, syn_ack, plus_plus] = CONTROLS.map(|control| handshakes(control, to_server));
         assert!(data.0.len() > 300, "{}", data.0.len());
         assert!(lost(&data) >= 5, "{to_server}: {}", lost(&data));
         assert_eq!(lost(&plus_plus), 0, "{to_server}");
-        // RFC 5562 helps the SYN-ACK alone, and a mark costs it another round trip.
+        // RFC 5562 helps only the SYN-ACK, and a mark costs it another round trip.
         assert_eq!(lost(&syn_ack) == 0, !to_server, "{to_server}: {}", lost(&syn_ack));
         if !to_server {
             let slow = |ms: &[f64]| ms.iter().copied().fold(0.0, f64::max);

@@ -26,7 +26,7 @@ fn segments_per_rtt(config: &Config, path: Path, seconds: u64) -> f64 {
     pipe.ends[1].bytes_received() as f64 / 1448.0 / rtts
 }
 
-/// Mathis et al. 1997: W = sqrt(3 / (2 b p)); b = 1 where every segment is acknowledged.
+/// Mathis et al. 1997: W = sqrt(3 / (2 b p)); b = 1 if every segment is acknowledged.
 #[test]
 fn reno_obeys_the_inverse_square_root_law() {
     let config = Config { congestion: Congestion::Reno, acks: AckPolicy::EverySegment, ..linux() };
@@ -39,9 +39,8 @@ fn reno_obeys_the_inverse_square_root_law() {
     }
 }
 
-/// RFC 9438, figure 5: 3.7^(1/4) (RTT / p)^(3/4) / RTT ... = 1.17 (RTT/p^3)^(1/4) ... the
-/// average window of CUBIC under deterministic loss is (C (3 + beta) / (4 (1 - beta)))^(1/4)
-/// RTT^(3/4) / p^(3/4).
+/// RFC 9438, 5.1: under deterministic loss, CUBIC's mean window is
+/// (C (3 + beta) / (4 (1 - beta)))^(1/4) RTT^(3/4) / p^(3/4), with C = 0.4 and beta = 0.7.
 #[test]
 fn rfc9438_5_1_cubic_obeys_its_response_function() {
     let config = Config { acks: AckPolicy::EverySegment, ..linux() };
@@ -126,9 +125,9 @@ fn every_variant_delivers_every_byte_over_a_bad_path() {
     }
 }
 
-/// One reduction an episode: between two reductions of ssthresh a round trip has gone by, or what was
-/// in flight at the first has been acknowledged (the acknowledgement that ends a recovery may bring
-/// an echo, which begins the next episode), or a timer has fired.
+/// One reduction in each episode: between two reductions of ssthresh, a round trip has passed, or
+/// what was in flight at the first has been acknowledged (the acknowledgement that ends a recovery
+/// may carry an echo, which begins the next episode), or a timer has fired.
 #[test]
 fn every_variant_reduces_once_an_episode() {
     for (n, config) in variants().iter().enumerate() {

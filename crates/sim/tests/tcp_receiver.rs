@@ -95,10 +95,10 @@ fn rfc2018_4_the_latest_block_comes_first_and_three_fit() {
     assert_eq!(blocks, [5, 3, 1]);
 }
 
-/// `tcp_comp_sack_delay_ns`: after three duplicates one acknowledgement a millisecond.
+/// `tcp_comp_sack_delay_ns`: after three duplicates, one acknowledgement a millisecond.
 #[test]
 fn many_duplicates_are_answered_in_bundles() {
-    // A window that grows would have every segment acknowledged at once.
+    // With a growing window, every segment would be acknowledged at once.
     let (mut server, n) = settled_with(&Config { receive_autotuning: false, ..linux() });
     server.at(120.0);
     for k in 1..=10 {
@@ -116,7 +116,7 @@ fn rfc2883_4_a_needless_retransmission_is_reported() {
     let (mut server, n) = settled();
     server.at(120.0).gets(&format!(". {}:{n} ack 1", n - 1448));
     server.sends(&[&format!(". 1:1 ack {n} sack {}:{n}", n - 1448)]);
-    // It is said once.
+    // It is reported once.
     server.at(121.0).gets(&format!(". {n}:{} ack 1", n + 1448));
     server.sends(&[&format!(". 1:1 ack {}", n + 1448)]);
 }
@@ -147,7 +147,7 @@ fn sender() -> Script {
     client
 }
 
-/// Acknowledgements on their own among what went out.
+/// Returns how many of the segments sent are bare acknowledgements.
 fn answers(script: &mut Script) -> usize {
     script.take_sent().iter().filter(|(_, segment)| segment.len == 0).count()
 }
@@ -157,7 +157,7 @@ fn answers(script: &mut Script) -> usize {
 #[test]
 fn overtaken_acknowledgements_are_answered_twice_a_second_at_most() {
     let mut client = sender();
-    // No duplicates: they acknowledge less than what is acknowledged already.
+    // These are no duplicates: they acknowledge less than what is already acknowledged.
     client.at(210.0).gets_segment(&pure_ack(".", 1, 4990));
     assert_eq!(answers(&mut client), 1, "the first");
     client.at(220.0).gets_segment(&pure_ack(".", 1, 4991));
@@ -270,9 +270,9 @@ fn other_policies_acknowledge_every_segment_or_every_second() {
     server.at(300.0).sends_at(&[(200.0, &format!(". 1:1 ack {}", 1 + 41 * 1448))]);
 }
 
-/// One CUBIC connection over 10 Mbit/s and 100 ms, on a guest of Linux 6.1.192: what its receiver
-/// advertised in the first three round trips, in the field's units of 128 bytes. In slow start, each
-/// acknowledged segment is answered by two.
+/// What the receiver of one CUBIC connection over 10 Mbit/s and 100 ms advertised in the first
+/// three round trips, on a guest of Linux 6.1.192, in the field's units of 128 bytes. In slow
+/// start, two segments answer each acknowledged one.
 #[test]
 fn the_window_grows_as_linux_lets_it_grow() {
     const FRAME_MS: f64 = 1.2307;

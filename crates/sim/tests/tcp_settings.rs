@@ -1,5 +1,5 @@
-//! What single settings change: HyStart, limited transmit, rate halving, window scaling, the receive
-//! buffer.
+//! What single settings change: HyStart, limited transmit, rate halving, window scaling, the
+//! receive buffer.
 
 mod tcp_script;
 
@@ -100,7 +100,7 @@ fn rate_halving_sends_one_segment_for_two_acknowledgements() {
     assert_eq!(sent.iter().sum::<usize>(), 8, "half of 16 acknowledgements: {sent:?}");
 }
 
-/// RFC 7323, 2.2: the window of a SYN is never scaled, later ones are where both ends offered it.
+/// RFC 7323, 2.2: the window of a SYN is never scaled; later ones are, if both ends offered it.
 #[test]
 fn rfc7323_2_2_windows_are_scaled_where_both_ends_offer_it() {
     for (window_scaling, more) in [(true, true), (false, false)] {

@@ -1,5 +1,5 @@
-//! Zone transfers: what they take and bring on an empty link, on one with losses, and from a server that
-//! keeps no state before a query.
+//! Zone transfers: how long they take and what they bring on an empty link, on a lossy one, and
+//! from a server that keeps no state before a query.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
@@ -73,8 +73,9 @@ fn on_an_empty_link_a_transfer_takes_two_round_trips_and_the_time_of_its_bytes()
     let written = zone(401) + QUESTION + 2 * 2;
     assert_eq!(numbers(&found, "bytes"), [f64::from(written)]);
     assert_eq!(numbers(&found, "messages"), [2.0]);
-    // A byte takes a microsecond. SYN and SYN-ACK have 60 bytes; the acknowledgement and the query follow
-    // one another; a segment has 52 bytes of headers and 1448 of the zone. The server thinks for 100 us.
+    // A byte takes a microsecond. SYN and SYN-ACK have 60 bytes. The acknowledgement and the query
+    // follow one another. A segment has 52 bytes of headers and 1448 of the zone. The server takes
+    // 100 us.
     let segments = written.div_ceil(1448);
     // Ethernet adds 38 bytes to each packet.
     let headers = 52 + 38;
@@ -89,7 +90,7 @@ fn on_an_empty_link_a_transfer_takes_two_round_trips_and_the_time_of_its_bytes()
     assert!((numbers(&found, "first_s")[0] - first).abs() < 1e-9);
 }
 
-/// Whatever is lost: each byte of each message comes once.
+/// Whatever is lost, each byte of each message comes once.
 #[test]
 fn losses_cost_time_and_no_bytes() {
     let mut lossy = plan(10_001);
@@ -107,7 +108,7 @@ fn losses_cost_time_and_no_bytes() {
 }
 
 /// PROTOCOL.md: a zone transfer goes to ordinary TCP at once, so it takes as long as from a server
-/// that has nothing else.
+/// that has only ordinary TCP.
 #[test]
 fn a_server_without_state_leaves_transfers_to_ordinary_tcp() {
     let of = |stateless| {
@@ -123,7 +124,7 @@ fn a_server_without_state_leaves_transfers_to_ordinary_tcp() {
     assert!((ends[0] - ends[1]).abs() < 0.005, "{ends:?}");
 }
 
-/// A secondary has one transfer at a time; what is due meanwhile begins at its end.
+/// A secondary has one transfer at a time; the next one begins when it ends, if it is then due.
 #[test]
 fn a_transfer_that_is_due_waits_for_the_one_before() {
     let mut plan = plan(10_001);

@@ -102,10 +102,11 @@ fn talk_spurts_have_p_59_s_activity() {
 
 #[test]
 fn what_varies_more_than_the_buffer_holds_comes_too_late() {
-    // Uniform over 30 ms either way, so that a delay is above the first one by more than the
-    // buffer's 20 ms with a probability that depends on the first: (u - 20 ms) / 60 ms, where the
-    // first is u below the longest. On average over spurts of one packet and another: the integral
-    // of (60 - 20 - x) / 60 dx / 60 from 0 to 40, which is 0.222, for all but the first.
+    // Delays are uniform over 60 ms. The first packet of a spurt sets the buffer, so another one is
+    // too late if its delay is more than 20 ms above the first one's. If the first delay is x above
+    // the shortest, the probability is (60 - 20 - x) / 60, or zero from x = 40 on. Its mean is the
+    // integral of (40 - x) / 60 dx / 60 from 0 to 40, which is 0.222. Spurts have two packets, of
+    // which only the second can be late.
     let mut plan = quiet(1);
     plan.end = Time::ZERO + Span::from_secs(10_000);
     plan.links[2].jitter = Some(Jitter {
@@ -127,8 +128,8 @@ fn what_varies_more_than_the_buffer_holds_comes_too_late() {
     let late = numbers(&rows, "late_packets")[0] / numbers(&rows, "received_packets")[0];
     // Five standard errors of 20,000 pairs: 0.008 of the half that counts.
     assert!((late - 0.222 / 2.0).abs() < 0.008, "{late}");
-    // The adaptive buffer: mean deviation of the uniform is 15 ms, so that it holds 60 ms above the
-    // mean, and all that comes is within 30.
+    // The adaptive buffer: the mean deviation of the uniform distribution is 15 ms, so the buffer
+    // holds 60 ms above the mean, and every delay is within 30 ms of it.
     calls.playout = Playout::Adaptive;
     let rows = table(&run(with(plan, calls)), "voip");
     let late = numbers(&rows, "late_packets")[0] / numbers(&rows, "received_packets")[0];

@@ -16,7 +16,7 @@ const SEGMENT: u64 = 1448;
 const FULL: u64 = 1500;
 const ON_WIRE: u64 = FULL + 38;
 
-/// Servers behind a switch, whose port to the client has a queue of so many packets; the client is
+/// Servers behind a switch, whose port to the client has a queue of `queue` packets; the client is
 /// node 0, the switch node 1. All links have `mbit` and 100 us.
 fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
     let mut nodes = vec!["client".to_owned(), "switch".to_owned()];
@@ -67,7 +67,7 @@ fn add(plan: &mut Plan, kinds: [Kind; 2]) {
     }
 }
 
-/// One round for blocks of so many full segments.
+/// One round for blocks of `segments` full segments.
 fn incast(servers: usize, segments: u64) -> Incast {
     Incast {
         responder: 1,
@@ -99,15 +99,16 @@ fn took(simulation: &Simulation) -> Vec<f64> {
     start.iter().zip(end).map(|(start, end)| end - start).collect()
 }
 
-/// Ten segments are the initial window (RFC 6928): each server sends its block at once. The last
-/// handshake's ACK leaves before the first request, which crosses two links; the first server
-/// acknowledges it, and its first segment crosses the server's link; from then on the client's port
-/// is busy until the last segment has left. The other servers' acknowledgements may come in between.
+/// Ten segments are the initial window (RFC 6928), so each server sends its block at once. The last
+/// handshake's ACK leaves before the first request, which crosses two links. The first server
+/// acknowledges it, and its first segment crosses the server's link. From then on, the client's
+/// port is busy until the last segment has left. The other servers' acknowledgements may come in
+/// between.
 #[test]
 fn a_round_without_loss_takes_a_round_trip_and_the_blocks_on_the_wire() {
     for (servers, mbit) in [(1, 1000), (8, 1000), (40, 100)] {
         let mut plan = star(servers, mbit, 10_000);
-        // Probes for tails that only wait at the port would be sent in vain.
+        // Tail probes would be sent in vain: the tails only wait at the port.
         plan.tcp[0].tlp = false;
         let simulation = run_incast(plan, incast(servers, 10));
         let acknowledgement = serial(52 + 38, mbit);
@@ -165,8 +166,8 @@ fn service_times_add_up() {
 }
 
 /// Phanishayee et al. 2008: as servers are added, a small port buffer loses whole windows, and the
-/// goodput falls by an order of magnitude, because rounds of some milliseconds wait for time-outs of
-/// 200 ms (`TCP_RTO_MIN` of the Linux of their time, and of today's).
+/// goodput falls by an order of magnitude, because rounds of some milliseconds wait for time-outs
+/// of 200 ms (`TCP_RTO_MIN` of Linux then and now).
 #[test]
 fn too_many_servers_for_the_buffer_wait_for_a_timeout() {
     let of = |servers: usize, queue| {
@@ -285,7 +286,7 @@ fn a_page_takes_the_sum_of_its_critical_path() {
     let mut font = object(&[1]);
     font.wait = Span::from_ms(5);
     let chain = vec![object(&[]), style, font];
-    // Images that no path to the end needs; they would take connections of HTTP/1.1.
+    // Images that are not on the critical path. Over HTTP/1.1 they would occupy connections.
     let mut image = object(&[0]);
     image.wait = Span::from_ms(20);
     let with_images = [chain.clone(), vec![image.clone(), image]].concat();
@@ -302,9 +303,10 @@ fn a_page_takes_the_sum_of_its_critical_path() {
     }
 }
 
-/// Small objects that the page itself names. HTTP/2 asks for all of them at once: one round trip.
-/// HTTP/1.1 asks for one on the connection that is there, and opens five: two round trips in which
-/// seven come (two on the old connection), and one for six more.
+/// Small objects that the page itself names. HTTP/2 asks for all of them at once, in one round
+/// trip. HTTP/1.1 asks for one on the connection that is there, and opens five more: in the next
+/// two round trips, seven objects come (two of them on the old connection). Six more take another
+/// one.
 #[test]
 fn small_objects_take_rounds_on_six_connections_and_one_on_http_2() {
     let with = |small: usize| {
@@ -336,7 +338,7 @@ fn each_server_has_its_connections() {
     assert!((took - 4.0 * ROUND_TRIP).abs() < 2e-4, "{took}");
 }
 
-/// Sizes of a list are those of successive loads.
+/// A list of sizes gives those of successive loads.
 #[test]
 fn an_objects_size_may_change_from_load_to_load() {
     let mut only = object(&[]);

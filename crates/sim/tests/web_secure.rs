@@ -1,4 +1,5 @@
-//! Web pages over TLS and QUIC: round trips and bytes in closed form, and how fast long objects come.
+//! Web pages over TLS and QUIC: round trips and bytes in closed form, and how fast long objects
+//! come.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
@@ -48,8 +49,8 @@ impl Over {
     }
 }
 
-/// A client (node 0) and two servers behind a router, with a round trip of 40 ms; link 1 is the way to
-/// the client.
+/// A client (node 0) and two servers behind a router, with a round trip of 40 ms; link 1 is the way
+/// to the client.
 fn plan(mbit: u64, queue: Queue) -> Plan {
     let delay = Span::from_ms(10);
     let fast = |name: &str, from, to| link(name, from, to, 10_000, delay, pfifo(100_000));
@@ -147,8 +148,9 @@ fn assert_trips(simulation: &Simulation, expected: &[f64]) {
 const RESUMING: tls::Client = tls::Client { resume: true, ..CLIENT };
 const EARLY: tls::Client = tls::Client { early_data: true, ..RESUMING };
 
-/// Handshakes: one round trip for TCP, two with TLS 1.3 on it (RFC 8446, 2), one for QUIC (RFC 9001, 4); early
-/// data save one of a resumed connection (RFC 8446, 2.3). Then one for each object of a chain.
+/// Handshakes take one round trip for TCP, two with TLS 1.3 on it (RFC 8446, 2), one for QUIC (RFC
+/// 9001, 4); early data save one of a resumed connection (RFC 8446, 2.3). Each object of a chain
+/// takes another.
 #[test]
 fn a_chain_of_objects_takes_the_handshake_and_a_round_trip_each() {
     let chain = || page(vec![object(1000, &[]), object(1000, &[0]), object(1000, &[1])]);
@@ -165,8 +167,8 @@ fn a_chain_of_objects_takes_the_handshake_and_a_round_trip_each() {
     }
 }
 
-/// A browser has sessions of its own, and of each server: a second server's first connection is a new one, and so
-/// is the first one of a second browser.
+/// A browser has its own sessions with each server: the first connection to a second server is a
+/// full handshake, and so is the first one of a second browser.
 #[test]
 fn sessions_are_of_a_browser_and_a_server() {
     let mut elsewhere = object(1000, &[0]);
@@ -190,9 +192,10 @@ fn sessions_are_of_a_browser_and_a_server() {
     assert_trips(&simulation, &expected);
 }
 
-/// RFC 9002, 7.2 and 7.3.1: ten datagrams at first, then twice as many each round trip. Those of 1200 bytes carry
-/// 12 kB, 36 kB, 84 kB in one, two, three round trips. Headers take 3 % of it, tickets a part of the first datagrams, and
-/// the last datagram leaves only if the window has room for a whole one.
+/// RFC 9002, 7.2 and 7.3.1: ten datagrams at first, then twice as many each round trip. Datagrams
+/// of 1200 bytes carry 12 kB, 36 kB, 84 kB in one, two, three round trips. Headers take 3 % of
+/// this, tickets a part of the first datagrams, and the last datagram leaves only if the window has
+/// room for a whole one.
 #[test]
 fn a_long_object_takes_the_round_trips_of_slow_start() {
     for (bytes, rounds) in
@@ -203,8 +206,9 @@ fn a_long_object_takes_the_round_trips_of_slow_start() {
     }
 }
 
-/// Packets of 1200 bytes: a header of 9 bytes and a packet number of 1 or 2, a tag of 16 (RFC 9001, 5.3), and the
-/// frame's type, stream, offset of 4 bytes and length of 2 (RFC 9000, 16 and 19.8). Every second one is acknowledged.
+/// Packets of 1200 bytes hold a header of 9 bytes, a packet number of 1 or 2, and a tag of 16 (RFC
+/// 9001, 5.3); and the frame's type, stream, offset of 4 bytes and length of 2 (RFC 9000, 16 and
+/// 19.8). Every second packet is acknowledged.
 #[test]
 fn an_object_takes_as_many_datagrams_as_its_bytes_need() {
     let mut plan = empty();
@@ -230,8 +234,8 @@ fn an_object_takes_as_many_datagrams_as_its_bytes_need() {
     assert!((full / 2 - 12..=full / 2 + 12).contains(&short), "{short} for {full}");
 }
 
-/// NewReno as TCP and as QUIC have it gets as much from a link, whether a long queue takes all or a short one
-/// loses packets.
+/// NewReno gets as much from a link over QUIC as over TCP, whether a long queue holds everything or
+/// a short one loses packets.
 #[test]
 fn long_objects_come_as_fast_as_over_tcp() {
     let datagrams = quic::Config { payload: 1472, ..QUIC };

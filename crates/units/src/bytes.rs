@@ -81,7 +81,43 @@ impl Mul<u64> for Bytes {
 }
 
 impl fmt::Display for Bytes {
+    /// Prints the exact number, in the largest unit in which it is whole: `375 kB`, `1514 B`,
+    /// `32 MiB`. It does not use KiB: 4096 B and 65536 B are better known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} B", self.0)
+        const UNITS: [(&str, u64); 5] = [
+            ("GB", 1_000_000_000),
+            ("GiB", 1 << 30),
+            ("MB", 1_000_000),
+            ("MiB", 1 << 20),
+            ("kB", 1_000),
+        ];
+        let whole = UNITS.iter().find(|(_, scale)| self.0 > 0 && self.0.is_multiple_of(*scale));
+        let (unit, scale) = whole.copied().unwrap_or(("B", 1));
+        write!(f, "{} {unit}", self.0 / scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_print_in_the_largest_unit_in_which_they_are_whole() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1_514, "1514 B"),
+            (4_096, "4096 B"),
+            (65_536, "65536 B"),
+            (375_000, "375 kB"),
+            (1_024_000, "1024 kB"),
+            (1 << 20, "1 MiB"),
+            (32 << 20, "32 MiB"),
+            (3_000_000, "3 MB"),
+            (1 << 30, "1 GiB"),
+            (2_000_000_000, "2 GB"),
+            (u64::MAX, "18446744073709551615 B"),
+        ] {
+            assert_eq!(Bytes::new(bytes).to_string(), text);
+        }
     }
 }

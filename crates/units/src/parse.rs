@@ -17,7 +17,8 @@ pub enum ParseError {
     NoUnit(&'static str),
     /// The unit is unknown or of another kind. Carries the unit and the possible ones.
     UnknownUnit(String, &'static str),
-    /// The unit means bits to some and bytes to others, as `Mbps`. Carries the unit and the one to use.
+    /// The unit, such as `Mbps`, means bits to some and bytes to others. Carries the unit and the
+    /// one to use.
     AmbiguousUnit(String, &'static str),
     /// The value has more decimals than the base unit can hold.
     TooFine,

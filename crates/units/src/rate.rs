@@ -58,7 +58,8 @@ impl Rate {
 }
 
 impl Pace {
-    /// Returns the time to send a frame of `bytes`, which must be below a megabyte; rounded down.
+    /// Returns the time to send a frame of `bytes`, rounded down. `bytes` must be below 2^20; debug
+    /// builds panic otherwise.
     #[inline]
     pub const fn time_for_frame(self, bytes: u32) -> Span {
         // 2^20 bytes at 1 bit/s: 8.4e18 ps, which 64 bits hold.

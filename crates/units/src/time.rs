@@ -1,7 +1,9 @@
 //! Instants and durations in integer picoseconds.
 //!
-//! A 64-bit count of picoseconds spans 213 days, far longer than any run. Arithmetic saturates
-//! there rather than wrapping, so "never" ([`Time::MAX`]) stays "never".
+//! A 64-bit count of picoseconds spans 213 days, far longer than any run. Sums, differences and
+//! products saturate rather than wrap, so "never" ([`Time::MAX`]) stays "never". The constructors
+//! from larger units do not saturate: a count beyond 213 days is a bug of the caller, and panics in
+//! debug builds.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};

@@ -1,16 +1,16 @@
 """What counts as agreement: figures of a run in both, their difference, and its bound.
 
-The figure of the simulator is the mean over its seeds; the kernel has one run. Two runs of the same
-thing differ too: `Comparison.chance` says by how much a run of the simulator differs from the mean
-of the others, which is what a perfect simulator would show.
+The simulator's figure is the mean over its seeds; the kernel has one run. Two runs of the same
+scenario differ too. `Comparison.chance` says by how much a run of the simulator differs from the
+mean of the others, which is the difference that a perfect simulator would show.
 
-The 95th percentile of response time is no measure where 95 % of the queries are answered at the
-first attempt (or by the second, ..): it is then the time of an attempt or that of a repetition, a
-second and more later, by the luck of a run. A draw *stands at the jump* when the share answered by
-some attempt, in the kernel's run or in the mean of the simulator's, is nearer to 95 % than the
-luck of a run allows to tell: two standard deviations of the simulator's runs, and of their
-mean. Its response time is not compared; how many queries are answered at the first attempt is, as
-everywhere. The rule was set before a sealed set was drawn.
+If about 95 % of the queries are answered by the first attempt (or by the second, ...), the 95th
+percentile of response time is no measure: chance decides whether it is the time of that attempt or
+of the next one, which comes a second or more later. A draw *stands at the jump* if the share that
+some attempt answers, in the kernel's run or in the mean of the simulator's, is closer to 95 % than
+chance lets one tell, which is two standard deviations of the simulator's runs and of their mean.
+The response time of such a draw is not compared; the share of queries answered at the first attempt
+is, as in every draw. The rule was set before a sealed set was drawn.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ RESPONSE = "response, 95 % within"
 PERCENTILE = 95.0
 
 SURE = 2.0
-"""Standard deviations that luck is given."""
+"""Standard deviations from 95 % within which chance decides the percentile."""
 
 Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a run that both must have."""
+    """A figure of a run in which the kernel and the simulator must agree."""
 
     name: str
     unit: str
     read: Callable[[Summary], float | None]
     bound: float
-    """The mean absolute difference that is agreement: points, or a share of the kernel's figure."""
+    """The largest mean absolute difference that is agreement: points, or a share of the kernel's
+    figure."""
     relative: bool
     floor: float = 0.0
-    """Where the kernel's figure is smaller, the difference is taken as a share of this."""
+    """If the kernel's figure is smaller than this, the difference is taken as a share of this."""
 
     def difference(self, kernel: float, sim: float) -> float:
         """How far the simulator is off, signed: in points, or in per cent of the kernel's.
@@ -65,7 +66,7 @@ class Metric:
 
     @property
     def bound_shown(self) -> float:
-        """The bound in what `difference` gives."""
+        """The bound in the unit of `difference`."""
         return 100.0 * self.bound if self.relative else self.bound
 
 
@@ -93,17 +94,17 @@ METRICS = (
     Metric("goodput of a flow", "Mbit/s", _goodput, 0.05, relative=True),
     Metric(RESPONSE, "ms", _dns("response_p95_ms"), 0.10, relative=True),
 )
-"""The bounds are those that were set before anything was drawn."""
+"""The metrics, with bounds that were set before anything was drawn."""
 
 
 def figures(run: Run) -> dict[str, float]:
-    """Each metric of a run; without those that it does not have."""
+    """The metrics of a run by name, without those that it does not have."""
     found = {metric.name: metric.read(run.summary) for metric in METRICS}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def answered(run: Run) -> list[float]:
-    """Of the queries that were answered, how many by each attempt, in per cent."""
+    """The share of the answered queries answered by each attempt or an earlier one, in per cent."""
     dns = run.summary["dns"]
     counts = dns["answered_at_attempt"] if dns else []
     total = sum(counts)
@@ -113,17 +114,17 @@ def answered(run: Run) -> list[float]:
 def compared(
     number: int, name: str, what: str, kernel: Run, sim: Sequence[Run], left_out: str = ""
 ) -> Comparison:
-    """A draw's run on the kernel, and its runs in the simulator."""
+    """Compares a draw's run on the kernel with its runs in the simulator."""
     jump = at_the_jump(answered(kernel), [answered(run) for run in sim])
     runs = tuple(figures(run) for run in sim)
     return Comparison(number, name, what, figures(kernel), runs, left_out, jump)
 
 
 def at_the_jump(kernel: Sequence[float], sim: Sequence[Sequence[float]]) -> str:
-    """Which attempt answers 95 % of the queries as nearly as one can tell; empty: none does.
+    """Which attempt answers so nearly 95 % of the queries that chance decides; empty if none does.
 
     Args:
-        kernel: Shares of queries answered by each attempt, in per cent.
+        kernel: What `answered` gives for the kernel's run.
         sim: The same of each simulated run.
 
     Examples:
@@ -147,7 +148,7 @@ def at_the_jump(kernel: Sequence[float], sim: Sequence[Sequence[float]]) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A draw in both."""
+    """A draw on the kernel and in the simulator."""
 
     number: int
     name: str
@@ -155,15 +156,15 @@ class Comparison:
     """The draw in a few words."""
     kernel: Mapping[str, float]
     runs: Sequence[Mapping[str, float]]
-    """Of the simulator, one a seed."""
+    """The metrics of the simulator's runs, one run for each seed."""
     left_out: str = ""
-    """Why the kernel's run says nothing; empty: it does."""
+    """Why the kernel's run does not count; empty if it does."""
     jump: str = ""
-    """Why the 95th percentile of response time is none here; empty: it is one."""
+    """Why the 95th percentile of response time is not compared; empty if it is."""
 
     @cached_property
     def sim(self) -> dict[str, float]:
-        """Each metric, as the mean over the simulator's runs."""
+        """The mean of each metric over the simulator's runs."""
         return {
             metric.name: statistics.fmean(run[metric.name] for run in self.runs)
             for metric in METRICS
@@ -171,7 +172,7 @@ class Comparison:
         }
 
     def differences(self) -> dict[str, float]:
-        """How far the simulator is off, by metric; without metrics that one of them lacks."""
+        """How far the simulator is off, by metric; without metrics that either of them lacks."""
         return {
             metric.name: metric.difference(self.kernel[metric.name], self.sim[metric.name])
             for metric in METRICS
@@ -179,7 +180,7 @@ class Comparison:
         }
 
     def judged(self) -> dict[str, float]:
-        """The differences that count: without that of a percentile that is none."""
+        """The differences that count: without the percentile of a draw that stands at the jump."""
         return {
             name: by for name, by in self.differences().items() if name != RESPONSE or not self.jump
         }
@@ -201,6 +202,6 @@ class Comparison:
         return found
 
     def worst(self) -> float:
-        """The largest difference that counts in units of its bound."""
+        """The largest of the differences that count, each in units of its bound."""
         bounds = {metric.name: metric.bound_shown for metric in METRICS}
         return max((abs(by) / bounds[name] for name, by in self.judged().items()), default=0.0)

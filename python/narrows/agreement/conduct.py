@@ -1,4 +1,4 @@
-"""Draws scenarios, runs each on a kernel and in the simulator, and sums up."""
+"""Draws scenarios, runs each on a kernel and in the simulator, and summarises the differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narrows.scenario import Bulk, Scenario
 __all__ = ["Agreement", "conduct"]
 
 WITHIN = 2.0
-"""So many bounds is what most draws must be within."""
+"""Most draws must be within this multiple of the bound."""
 
 SHARE = 0.9
 
@@ -31,28 +31,28 @@ class Stopped(Exception):  # noqa: N818 - a signal, not an error
 
 @dataclass
 class Agreement:
-    """What came out."""
+    """The results of an agreement."""
 
     seed: int
     draws: int
     sim_seeds: int
     kernel: Mapping[str, Any] = field(default_factory=dict)
-    """Which kernel it was: way, version, virtual time."""
+    """Which kernel ran the draws: its way, version and kind of time."""
     comparisons: list[Comparison] = field(default_factory=list)
     interrupted: bool = False
 
     @property
     def counted(self) -> list[Comparison]:
-        """Those that say something."""
+        """The comparisons whose run on the kernel counts."""
         return [each for each in self.comparisons if not each.left_out]
 
     @property
     def at_the_jump(self) -> list[Comparison]:
-        """Those whose 95th percentile of response time is none."""
+        """The comparisons whose 95th percentile of response time is not compared."""
         return [each for each in self.counted if each.jump]
 
     def summary(self) -> list[dict[str, Any]]:
-        """For each metric: mean absolute difference, bound, share within twice that."""
+        """Each metric's mean absolute difference, bound, and share within twice the bound."""
         return [self._entry(metric) for metric in METRICS]
 
     def _entry(self, metric: Metric) -> dict[str, Any]:
@@ -122,17 +122,17 @@ def conduct(
 
     Args:
         draws: How many.
-        seed: Of the draws: 1 to 99 to develop with, from 1000 on sealed.
-        sim_seeds: Runs in the simulator for each.
-        backend: The kernel's.
-        jobs: Draws at once; a guest needs a core.
-        told: How many are done, of how many.
-        draw: Gives a draw of a seed.
-        folder: Where the kernel's runs are kept, and those that are there are not done again.
+        seed: The draws' seed: 1 to 99 for development, 1000 and above for sealed sets.
+        sim_seeds: Runs in the simulator for each draw.
+        backend: The backend of the kernel.
+        jobs: Draws at a time; a guest needs a core.
+        told: Called with how many draws are done, and how many there are.
+        draw: Gives a draw, from the seed and its number.
+        folder: Where the kernel's runs are kept; runs that it already holds are not done again.
 
     Raises:
-        BackendError: The kernel cannot be had, or refuses a draw.
-        RunFolderError: A run that is kept cannot be read, or is that of another draw.
+        BackendError: The kernel is not available, or refuses a draw.
+        RunFolderError: A kept run cannot be read, or belongs to another draw.
     """
     result = Agreement(seed, draws, sim_seeds)
     stop = threading.Event()

@@ -6,23 +6,23 @@ and a server near the senders. These are drawn independently:
 - the bottleneck's rate: 1 to 50 Mbit/s, uniform in its logarithm
 - the round trip of bulk traffic: 5 to 300 ms, uniform in its logarithm; of DNS: 2 to 60 ms likewise
 - the queue: bfifo, pfifo, red, codel, fq-codel, pie or sfq
-- its room: a quarter to four times the product of rate and round trip, 15 kB to 2 MB, uniform in
-  the logarithm; RED's `min` and `max` as shares of it; CoDel's and PIE's `target` 2 to 30 ms
-- marking: in half of the cases where the queue can mark
-- connections: 1 to 60, uniform in the logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
+- its size: a quarter to four times the bandwidth-delay product, 15 kB to 2 MB, uniform in its
+  logarithm; RED's `min` and `max` as shares of it; CoDel's and PIE's `target` 2 to 30 ms
+- marking: in half of the draws whose queue can mark
+- connections: 1 to 60, uniform in their logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
 - DNS workers: 5 to 40; pauses of 50 to 500 ms on average
 - the ring: none in two of three, otherwise 2 to 40 ms of the line
 
-Acknowledgements of bulk traffic vary in their delay by as much as the bottleneck takes for a
-frame. Without that, every data segment comes a fixed time after another one has left, and where in
-the gap between two departures it comes decides how often the queue is full for everybody else:
-S. Floyd and V. Jacobson, "On traffic phase effects in packet-switched gateways", 1992, who add
-random time of that length at the senders. The place in the gap is a matter of microseconds. It
-says nothing about a queue, and no real network keeps it for long. In a draw of seed 1000, which had
-no such variation, 98 % of the first attempts are answered, and 90 % with a round trip that is 6
-microseconds longer.
+The delay of bulk traffic's acknowledgements varies by as much as the bottleneck takes to send a
+frame. Without this variation, every data segment would arrive a fixed time after another one has
+left. The place at which it arrives in the gap between two departures would then decide how often
+the queue is full for everybody else (S. Floyd and V. Jacobson, "On traffic phase effects in
+packet-switched gateways", 1992, who add random time of that length at the senders). That place is a
+matter of microseconds. It says nothing about a queue, and no real network keeps it for long. In a
+draw of seed 1000, which had no such variation, 98 % of the first attempts are answered, and 90 %
+with a round trip that is 6 microseconds longer.
 
-Acknowledgements do not overtake each other by that: the bottleneck sends data no faster.
+The variation lets no acknowledgement overtake another, because the bottleneck sends data no faster.
 
 The two routers learn each other's address by ARP, as the kernel's do, through the same queue. In
 draw 18 of seed 1002, CoDel marks 49 connections and drops whatever cannot be marked: no query is
@@ -40,9 +40,10 @@ __all__ = ["DURATION_S", "SETTLED_S", "drawn", "set_of"]
 
 DURATION_S = 80.0
 """With 40 s, two runs of the same draw differ by 0.64 points of first-attempt success on average,
-and in six of 60 draws by more than two points. With 80 s, by 0.41 points, and in three or four."""
+and by more than two points in six of 60 draws. With 80 s, the average is 0.41 points, and three or
+four draws differ by more than two."""
 SETTLED_S = 12.0
-"""DNS begins here, and so do the figures."""
+"""When DNS starts, and the figures with it."""
 
 QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
 
@@ -50,7 +51,7 @@ DEVELOPMENT = range(1, 100)
 SEALED_FROM = 1000
 
 FRAME_BITS = 1538 * 8
-"""What a full frame takes of an Ethernet line."""
+"""Bytes that a full frame takes on an Ethernet line."""
 
 
 def set_of(seed: int) -> str:
@@ -66,7 +67,7 @@ def set_of(seed: int) -> str:
 
 
 def drawn(seed: int, number: int) -> Scenario:
-    """A draw of a seed. It never changes as long as the distribution does not.
+    """A draw of a seed, which changes only if the distribution does.
 
     Examples:
         >>> drawn(1, 0) == drawn(1, 0), drawn(1, 0) == drawn(1, 1)
@@ -193,17 +194,17 @@ def _queue(chance: random.Random, room: float) -> str:
                 f"ecn = {ecn} }}"
             )
         case "fq-codel":
-            # So many buckets that no two flows meet in one, by the luck of a single run.
+            # Many buckets, so that chance does not put two flows into one bucket in a single run.
             return (
                 f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = 65536, '
                 f'target = "{target:.1f} ms", ecn = {ecn} }}'
             )
         case "pie":
-            # The guest's HZ is 100, as TCP is told above.
+            # The guest's HZ is 100, like `timer_granularity` above.
             return (
                 f'{{ kind = "pie", limit = {max(packets, 20)}, target = "{target:.1f} ms", '
                 f'jiffy = "10 ms", ecn = {ecn} }}'
             )
         case _:
-            # As above; the kernel has 1024 unless told otherwise.
+            # Many buckets, as above; the kernel's default is 1024.
             return f'{{ kind = "sfq", limit = {min(packets, 1000)}, depth = 127, divisor = 65536 }}'

@@ -1,9 +1,9 @@
-"""The kernel's runs of draws, kept in a folder: an interrupted agreement goes on where it stopped.
+"""The kernel's runs of draws, kept in a folder so that an interrupted agreement can be resumed.
 
     FOLDER/kernel/draw-N     a run folder
 
-The simulator's runs are not kept: they take a hundredth of the time, and after a change of the
-simulator the same kernel runs are what it is to be held against again.
+The simulator's runs are not kept: they take a hundredth of the time, and after a change the
+simulator is compared again with the same runs of the kernel.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["OWN", "kernel_run"]
 RUNS = "kernel"
 
 OWN = frozenset({RUNS, "agreement.json", "scatter.svg"})
-"""What stands in the folder of an agreement."""
+"""The subfolder of an agreement's folder that holds the kernel's runs."""
 
 
 def kernel_run(
     folder: Path | None, number: int, scenario: Scenario, backend: str, progress: Progress
 ) -> Run:
-    """A draw's run on the kernel: the one that is kept, or a new one, which is kept then.
+    """A draw's run on the kernel: the kept one, or a new one, which is then kept.
 
     Raises:
-        BackendError: The kernel cannot be had, or refuses the draw.
-        RunFolderError: What is kept cannot be read, or is the run of something else.
+        BackendError: The kernel is not available, or refuses the draw.
+        RunFolderError: The kept run cannot be read, or is the run of something else.
     """
     path = None if folder is None else folder / RUNS / f"draw-{number}"
     if path is not None and path.exists():
@@ -44,7 +44,7 @@ def kernel_run(
 
 def _kept(path: Path, scenario: Scenario) -> Run:
     found = Run.load(path)
-    # Keys that no kernel looks at may differ: the run is the same.
+    # Keys that no kernel looks at may differ; the run is the same.
     if told(Scenario.of(found.scenario)) != told(scenario):
         raise RunFolderError(path, "the run of another draw", "name another folder")
     return found

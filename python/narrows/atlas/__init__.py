@@ -1,4 +1,4 @@
-"""RIPE Atlas: results of its probes as a measurement, and what to download."""
+"""RIPE Atlas: results of its probes as a measurement, and how to download them."""
 
 from __future__ import annotations
 

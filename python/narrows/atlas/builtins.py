@@ -1,8 +1,8 @@
 """The measurements that every RIPE Atlas probe runs, and how to download a day of them.
 
-Each probe asks each root server every 30 minutes. Numbers are RIPE's: a base for the question and
-the transport, plus a number for the server. Wijnen 2012 used the SOA queries: 100xx over UDP and
-101xx over TCP on IPv4, 110xx and 111xx on IPv6.
+Each probe asks each root server every 30 minutes. The measurements have RIPE's numbers: a base for
+the question and the transport, plus a number for the server. Wijnen 2012 used the SOA queries:
+100xx over UDP and 101xx over TCP on IPv4, 110xx and 111xx on IPv6.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class RootServer:
 
     letter: str
     number: int
-    """The last two digits of its measurements."""
+    """The last two digits of its measurements' numbers."""
 
     def measurement(self, transport: str, family: int) -> int:
-        """The measurement that asks for the SOA of the root over `udp` or `tcp`."""
+        """The number of the measurement that asks for the root's SOA over `udp` or `tcp`."""
         return _SOA[transport, family] + self.number
 
     def site_measurement(self, family: int) -> int:
-        """The measurement that asks which machine answers (hostname.bind over UDP)."""
+        """The number of the one that asks which machine answers (hostname.bind over UDP)."""
         return _HOSTNAME[family] + self.number
 
 
@@ -67,7 +67,7 @@ def download_commands(
         servers: Letters, such as `k`; `all` for every root server.
         day: Which day, in UTC.
         families: 4, 6 or both.
-        sites: Whether to fetch what says which machine answered, too.
+        sites: Whether to fetch the measurements that say which machine answered, too.
 
     Examples:
         >>> commands = download_commands(["k"], dt.date(2012, 9, 20))

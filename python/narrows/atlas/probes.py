@@ -1,4 +1,4 @@
-"""Where Atlas probes are: their archive as vantage points.
+"""Where Atlas probes are: vantage points from the archive of probes.
 
 The archive and the list of probes have two forms: coordinates as keys, or as a GeoJSON point; tags
 as texts, or as objects with a slug. RIPE blurs positions by up to a kilometre.
@@ -29,10 +29,10 @@ _HARDWARE = {
 
 
 def read_probes(path: str | Path) -> pl.DataFrame:
-    """The table `vantages` of a probe archive, or of a list of probes; compressed or not.
+    """The table `vantages` from a probe archive or a list of probes, compressed or not.
 
     Raises:
-        AtlasError: It is no archive, or cannot be read.
+        AtlasError: The file is neither, or cannot be read.
     """
     file = Path(path)
     try:
@@ -59,7 +59,7 @@ def read_probes(path: str | Path) -> pl.DataFrame:
 
 
 def _row(probe: object) -> tuple[Any, ...] | None:
-    """One probe; None for what is none. Values of other types than RIPE's are left out."""
+    """A probe's row, or None for what is no probe. Values of other types than RIPE's are null."""
     if not isinstance(probe, dict):
         return None
     number = probe.get("id")

@@ -1,7 +1,7 @@
 """From files of Atlas results to a measurement.
 
-The extension parses (`crates/intake`); here rows become the tables of a run folder. Rows come in
-chunks, so that progress shows and Ctrl-C keeps what was read.
+The extension parses the files (`crates/intake`); this module makes the tables of a run folder from
+its rows. Rows come in chunks, so that progress can be shown and Ctrl-C keeps what was read.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from narrows.results.intake import Chunks, covered, to_frame
 __all__ = ["read_atlas"]
 
 Progress = Callable[[float, str], None]
-"""Takes how much is done, 0 to 1, and what is being done."""
+"""Called with how much is done, from 0 to 1, and what is being done."""
 
 _CHUNK = 200_000
 _NO_RESULT = "name files of DNS results; narrows import atlas --download k prints how to get some"
 
-# The same result, downloaded twice.
+# Columns that tell that a result was downloaded twice.
 _IDENTITY = ("vantage", "measurement", "target", "transport", "started_s", "element", "outcome")
 
 
@@ -41,13 +41,13 @@ def read_atlas(
 ) -> Measurement:
     """Results of RIPE Atlas as a measurement.
 
-    Files hold what the API, the probes themselves or the daily dumps give: JSON arrays or lines, as
-    they are or compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
+    Files hold JSON arrays or lines, as the API, the probes themselves or the daily dumps give them,
+    plain or compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
     On Ctrl-C the measurement holds what was read, and says that it is partial.
 
     Args:
         files: One or more.
-        probes: The probe archive of about that day: where the probes are.
+        probes: A probe archive of about that day, which says where the probes are.
         progress: Told how far the reading is.
 
     Raises:
@@ -132,7 +132,7 @@ class _Reading:
             )
 
     def exchanges(self) -> pl.DataFrame:
-        """The table, numbered, without what was downloaded twice."""
+        """The table `exchanges`, numbered, without results that were downloaded twice."""
         new = _new(self.chunks.columns(*_IDENTITY))
         if new is not None:
             count = self.chunks.height - new.len()
@@ -146,7 +146,7 @@ class _Reading:
         return pl.DataFrame(self.skipped, schema=schema, orient="row", infer_schema_length=None)
 
     def nothing(self, files: int) -> str:
-        """Why there is no result, by what was skipped."""
+        """Why there is no result, according to what was skipped."""
         where = "it holds" if files == 1 else f"these {files} files hold"
         if not self.skipped:
             return f"{where} no DNS result"
@@ -160,9 +160,9 @@ _EXTRA: Mapping[str, pl.DataType] = {"element": pl.Float64()}
 
 
 def _new(table: pl.DataFrame) -> pl.Series | None:
-    """Numbers of the rows that no earlier row repeats; None where that is all of them.
+    """Numbers of the rows that repeat no earlier row; None if none of them does.
 
-    Rows of no measurement repeat none.
+    Rows without a measurement's number never count as repetitions.
     """
     distinct = table.select(
         pl.struct(_IDENTITY).is_first_distinct() | pl.col("measurement").is_null()
@@ -171,7 +171,7 @@ def _new(table: pl.DataFrame) -> pl.Series | None:
 
 
 def _vantages(exchanges: pl.DataFrame, places: pl.DataFrame | None) -> pl.DataFrame:
-    """One row for each vantage point that has rows, with its place where that is known."""
+    """A row for each vantage point in `exchanges`, with its place if that is known."""
     schema = MEASUREMENT_TABLES["vantages"].schema
     known = pl.DataFrame(schema=schema) if places is None else places
     names = exchanges.select(pl.col("vantage").unique(maintain_order=True))

@@ -42,8 +42,8 @@ BACKENDS: Mapping[str, str] = {
     "kernel-real": "narrows.backends.kernel.backend:REAL",
     "kernel-2010": "narrows.backends.kernel.backend:OF_2010",
 }
-"""The module of each backend by name, and what it is called there, `BACKEND` by default; imported
-when it is asked for."""
+"""The module of each backend, by name, and the backend's name in it (`BACKEND` by default). Modules
+are imported when they are needed."""
 
 DEFAULT = "sim"
 """The backend where none is named."""
@@ -130,9 +130,9 @@ def run_changed(
     progress: Progress | bool | None = None,
     event_limit: int | None = None,
 ) -> Run:
-    """Runs a scenario of which some keys were changed already: `changed` is what the run says.
+    """Runs a scenario in which some keys were already changed; the run records `changed`.
 
-    The other arguments, and what it raises, are those of `run`.
+    The other arguments and the exceptions are those of `run`.
     """
     from narrows.results.folder import check_target
     from narrows.scenario.overrides import plain

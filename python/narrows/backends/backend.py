@@ -95,5 +95,5 @@ class Backend:
 
 
 def nothing_refused(_scenario: Scenario) -> Sequence[Refusal]:
-    """Of a backend that honours every key."""
+    """The `refusals` of a backend that honours every key."""
     return ()

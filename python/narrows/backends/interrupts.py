@@ -1,4 +1,4 @@
-"""Interrupts that wait until what a run has measured is safe."""
+"""Interrupts that are held back until a run's results are safe."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Held", "held"]
 
 
 class Held:
-    """Interrupts that have come and that nobody has heard yet."""
+    """Interrupts that have come and have not been handled yet."""
 
     def __init__(self) -> None:
         self._waiting: list[int] = []
 
     def take(self) -> bool:
-        """Whether an interrupt came since the last call; it counts as heard then."""
+        """Whether an interrupt has come since the last call; it then counts as handled."""
         came = bool(self._waiting)
         self._waiting.clear()
         return came
@@ -29,11 +29,11 @@ class Held:
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """While the block runs, signals that have a Python handler wait; afterwards they are delivered.
+    """Holds back signals that have a Python handler while the block runs, and delivers them after.
 
-    Ctrl-C between the end of a simulation and the last file of its folder would lose the run, and
-    within the extension an exception in the wrong place would be a panic. In threads other than
-    the main one, where Python never delivers signals, this does nothing.
+    A Ctrl-C between the end of a simulation and the last file of its folder would lose the run, and
+    an exception in the wrong place of the extension would be a panic. In threads other than the
+    main one, where Python never delivers signals, this does nothing.
     """
     waiting = Held()
     before = {}

@@ -1,7 +1,7 @@
-"""A program as a backend: a simulator with parts of one's own (docs/extending.md).
+"""A program as a backend: a simulator with the user's own parts (docs/extending.md).
 
-The name of the backend is `program:` and the command that starts it. It gets the plan, and gives
-what the compiled simulator does; crates/engine says in which words.
+The name of the backend is `program:` and the command that starts the program. It gets the plan, and
+returns what the compiled simulator returns; crates/engine describes the messages.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _run(
             backend=name,
         )
     except (ValueError, pl.exceptions.PolarsError) as error:
-        # Of a table that is none: its columns are of different lengths, for one.
+        # It is no table: its columns may have different lengths, for example.
         raise BackendError(f"{command[0]}: {str(error).splitlines()[0]}") from None
     finally:
         for program in programs:
@@ -84,7 +84,7 @@ def _run(
 
 
 class _Program:
-    """A run in a program: what `narrows.backends.sim.Engine` asks for."""
+    """A run in a program, as a `narrows.backends.sim.Engine`."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._name = command[0]
@@ -95,7 +95,7 @@ class _Program:
             "stopped": "running",
         }
         try:
-            # Ctrl-C is for us: the program's run is then to be stopped, and its tables read.
+            # Ctrl-C is for this process, which then stops the program's run and reads its tables.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -107,7 +107,7 @@ class _Program:
             raise BackendError(f"{self._name}: {why}; hint: is it built?") from None
 
     def begin(self, plan: str) -> None:
-        """Hands it the plan."""
+        """Sends the plan to the program."""
         reply = self._ask(plan)
         if "error" in reply:
             raise BackendError(f"{self._name}: {reply['error']}")
@@ -119,7 +119,7 @@ class _Program:
             )
 
     def end(self) -> None:
-        """Ends it, and waits for it."""
+        """Ends the program, and waits for that."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -188,7 +188,7 @@ class _Program:
         assert self._process.stdin is not None, "it has a pipe"
         assert self._process.stdout is not None, "it has a pipe"
         try:
-            # A program that has ended may have said why before: its answer decides.
+            # A program that has ended may have sent its reason before, so its answer is read.
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()

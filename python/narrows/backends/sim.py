@@ -1,4 +1,4 @@
-"""The simulator as a backend: drives `narrows._core.Simulation` and keeps what it gave."""
+"""The simulator as a backend: it drives `narrows._core.Simulation` and keeps its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BACKEND", "BackendError", "Engine", "Progress", "run_sim"]
 
 _SLICE_S = 0.05
-"""Wall-clock time between looks at signals and progress: short to a person, long to the engine."""
+"""Wall-clock time between checks of signals and progress: short for people, long for the engine."""
 
 _FIRST_SLICE = 10_000
 _LARGEST_SLICE = 50_000_000
@@ -30,7 +30,7 @@ _COMPLETE = ("end", "dns-done")
 
 
 class Engine(Protocol):
-    """What is needed of `_core.Simulation`."""
+    """The part of `_core.Simulation` that this module uses."""
 
     @property
     def now_s(self) -> float:
@@ -46,7 +46,7 @@ class Engine(Protocol):
 
     @property
     def stopped(self) -> str:
-        """Why it stands still; `running` while it does not."""
+        """Why it has stopped; `running` if it has not."""
 
     def advance(self, max_events: int) -> bool:
         """Handles events; True when the run has stopped."""
@@ -58,7 +58,7 @@ class Engine(Protocol):
         """Columns by table and name."""
 
     def capture(self, number: int) -> bytes:
-        """What a capture of the plan has seen, as pcapng."""
+        """The packets of one of the plan's captures, as pcapng."""
 
 
 def run_sim(
@@ -73,7 +73,7 @@ def run_sim(
     """Runs a scenario in the simulator.
 
     An interrupt (Ctrl-C) ends the run early and returns what there is: a run whose status is
-    `partial`. Whatever else `progress` raises is passed on.
+    `partial`. Other exceptions of `progress` propagate.
 
     Args:
         scenario: What to run.
@@ -81,7 +81,7 @@ def run_sim(
         progress: Called about twenty times a second, at most, and once at the end.
         event_limit: Events after which the run stops; the scenario's own by default.
         engine: Makes the simulation from a plan as JSON; the compiled one by default.
-        backend: What the run says ran it.
+        backend: The backend's name in the run.
 
     Raises:
         BackendError: The simulator refuses the plan, the seed or the event limit.
@@ -100,7 +100,7 @@ def _run(
     backend: str,
     interrupts: Held,
 ) -> Run:
-    # Who only asks what the simulator refuses waits for no library of tables.
+    # Imported here, because checking a scenario needs no library for tables.
     from narrows.results import Run
 
     started = datetime.now(UTC)
@@ -109,7 +109,7 @@ def _run(
         plan = scenario.plan(seed, event_limit=event_limit)
         captured = [capture["name"] for capture in plan["captures"]]
         simulation = (engine or _core.Simulation)(json.dumps(plan))
-        # Of a large network, the plan is as large as the run.
+        # The plan of a large network takes as much memory as the run.
         del plan
     except ValueError as error:
         raise BackendError(f"{scenario.name}: {error}") from None
@@ -121,7 +121,7 @@ def _run(
     stopped, end_s, events = simulation.stopped, simulation.now_s, simulation.events
     captures = {name: simulation.capture(number) for number, name in enumerate(captured)}
     columns = simulation.tables()
-    # Of many connections, what they still hold is as large as the tables.
+    # The state of many connections takes as much memory as the tables.
     del simulation
     return Run.from_columns(
         columns,
@@ -144,7 +144,7 @@ def _run(
 
 
 def host_facts() -> dict[str, Any]:
-    """What ran it. Nothing of it changes results, so it stands apart from them in run.json."""
+    """The machine and its versions. They change no results, so run.json keeps them apart."""
     import numpy as np
     import polars as pl
 
@@ -163,7 +163,7 @@ def host_facts() -> dict[str, Any]:
 def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> None:
     """Advances to the end, in slices that take about `_SLICE_S`, whatever an event costs.
 
-    Where a slice ends makes no difference to results.
+    It makes no difference to the results where a slice ends.
 
     Raises:
         KeyboardInterrupt: An interrupt came before the end.
@@ -183,4 +183,4 @@ def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> N
 
 
 BACKEND = Backend("sim", run_sim, nothing_refused)
-"""The simulator: the language has nothing that it does not do."""
+"""The simulator. It honours every key of the language."""

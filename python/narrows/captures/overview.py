@@ -1,4 +1,4 @@
-"""What a capture shows at a glance: its length, why clients came over TCP, and how long it took.
+"""What a capture shows at a glance: its length, why clients used TCP, and how long answers took.
 
 RFC 7766, section 5: a client that gets a truncated reply over UDP asks again over TCP. A TCP query
 counts as such a repetition if the same client got a truncated reply for the same name and type from
@@ -22,13 +22,13 @@ REPEATED_S = 5.0
 """How long after a truncated reply a TCP query may repeat it: as long as resolvers usually wait."""
 
 _MOST = 3
-"""Questions that are named."""
+"""The most questions that are listed."""
 
 _QUESTION = ("vantage", "target", "name", "qtype")
 
 
 def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, Any]:
-    """Figures of a capture as JSON values; what the tables do not tell is None or left out."""
+    """Figures of a capture as JSON values; what the tables do not give is None or absent."""
     if not exchanges.height:
         return {}
     start, end = covered(exchanges)
@@ -47,7 +47,7 @@ def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, An
 
 
 def say_overview(measurement: Measurement) -> list[str]:
-    """The same in lines; none about what did not occur."""
+    """The overview as lines of text; what did not occur has no line."""
     found: Mapping[str, Any] = measurement.findings.get("overview") or {}
     if not found:
         return []
@@ -92,7 +92,7 @@ def _transport(rows: pl.DataFrame) -> dict[str, Any]:
         .len()
         .sort("len", "rcode", descending=[True, False])
     )
-    # Over UDP and on a connection that stood, the whole is the query.
+    # Over UDP and on an open connection, the whole time is that of the query.
     opened = answered.filter(pl.col("connect_ms").is_not_null())
     return {
         "queries": rows.height,
@@ -127,7 +127,7 @@ def _truncated(exchanges: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _after_truncated(exchanges: pl.DataFrame) -> int:
-    # A connection may stand long before its query.
+    # A connection may be open long before its query.
     before = pl.coalesce(pl.col("total_ms") - pl.col("query_ms"), "connect_ms", pl.lit(0.0))
     asked = pl.col("started_s") + before / 1e3
     told = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3

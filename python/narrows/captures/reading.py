@@ -1,6 +1,7 @@
 """From pcap, pcapng and dnstap files to a measurement.
 
-The extension parses (`crates/intake`); here rows become the tables of a run folder.
+The extension parses the files (`crates/intake`); this module makes the tables of a run folder from
+its rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from narrows.results.intake import Chunks, covered, to_frame
 __all__ = ["CaptureError", "read_captures"]
 
 Progress = Callable[[float, str], None]
-"""Takes how much is done, 0 to 1, and what is being done."""
+"""Called with how much is done, from 0 to 1, and what is being done."""
 
 _CHUNK = 200_000
 _EXTRA: Mapping[str, pl.DataType] = {"file": pl.UInt32()}
@@ -51,7 +52,7 @@ def read_captures(
 
     Args:
         files: One or more; a connection never runs from one file into the next.
-        ports: Where DNS servers listen.
+        ports: The ports at which DNS servers listen.
         progress: Told how far the reading is.
 
     Raises:
@@ -160,7 +161,7 @@ class _Reading:
             )
 
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Both tables in the order of time, with connections numbered over all files."""
+        """Both tables in order of time, with connections numbered across all files."""
         opened = self.connections.columns("file", "started_s", "connection")
         in_time = opened.select(pl.arg_sort_by("file", "started_s", "connection")).to_series()
         numbers = opened[in_time].select(
@@ -198,7 +199,7 @@ class _Reading:
 
 
 def _lists(values: Any, ends: Any) -> pl.Series:
-    """Lists that stand one after the other; empty ones are null."""
+    """A column of lists from concatenated values and the lists' ends; empty lists are null."""
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     lengths = ends - starts
     owner = np.repeat(np.arange(len(ends), dtype=np.uint32), lengths)
@@ -225,8 +226,8 @@ def _vantages(exchanges: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFram
 def watched_near(connections: pl.DataFrame) -> dict[str, str]:
     """Where the capture was made, near the `client`, near the `server`, or `unknown`; and why.
 
-    Near the client the SYN/ACK takes the round trip and the ACK nothing; near the server it is the
-    other way round.
+    Near the client, the SYN/ACK takes the round trip and the ACK nothing; near the server, it is
+    the other way round.
 
     Examples:
         >>> seen = pl.DataFrame({"syn_ms": [40.0, 41.0], "ack_ms": [0.1, 0.1]})
@@ -250,7 +251,7 @@ def watched_near(connections: pl.DataFrame) -> dict[str, str]:
 
 
 _TIMES = 4.0
-"""So many times longer must one half of a handshake be than the other."""
+"""How many times longer one half of a handshake must be than the other."""
 
 
 def _near(end: str, why: str) -> dict[str, str]:

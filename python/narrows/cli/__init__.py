@@ -1,4 +1,4 @@
-"""The command `narrows`: a few lines over the Python API for each of its verbs."""
+"""The command `narrows`: each of its verbs is a thin layer over the Python API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; see `narrows.cli.app.main`."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
-        # While modules load there is nothing to save, and an exception would show their insides.
+        # While modules load, there is nothing to save, and a traceback would only show internals.
         signal.signal(signal.SIGINT, lambda *_: _leave())
     try:
         from narrows.cli.app import main as run
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _exit_at_once(code: int) -> NoReturn:
     """Ends the process with `code`, after a Ctrl-C whose work is saved.
 
-    CPython (3.11, Python/pythonrun.c, run_eval_code_obj) notes that an interrupt came out of a
-    string that was executed, as modules do while they make dataclasses, and then ends by the signal
-    whatever code is given to `sys.exit`.
+    CPython (3.11, Python/pythonrun.c, run_eval_code_obj) remembers an interrupt that came while a
+    string was executed, as modules do when they make dataclasses. The process then ends by the
+    signal, whatever code `sys.exit` gets.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

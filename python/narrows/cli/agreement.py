@@ -36,14 +36,14 @@ def command(
             min=1,
             max=2**63 - 1,
             metavar="S",
-            help="Of the draws: 1 to 99 are the development set, from 1000 on sealed ones.",
+            help="Seed of the draws: 1 to 99 are for development, 1000 and above are sealed.",
         ),
     ] = 1,
     sim_seeds: Annotated[
-        int, typer.Option(min=1, max=100, metavar="K", help="Runs in the simulator for each.")
+        int, typer.Option(min=1, max=100, metavar="K", help="Runs of each in the simulator.")
     ] = 10,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="The kernel's.")
+        str, typer.Option("--backend", metavar="NAME", help="The kernel backend.")
     ] = "kernel",
     jobs: Annotated[
         int, typer.Option(min=1, max=256, metavar="N", help="Draws at once; a core for each.")
@@ -53,7 +53,7 @@ def command(
         typer.Option(
             metavar="DIR",
             help="Where agreement.json, the plots and the kernel's runs go; runs that are there "
-            "are not done again. [default: runs/agreement-1, -2, ..]",
+            "are not repeated. [default: runs/agreement-1, -2, ..]",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def command(
 ) -> Exit:
     """Run scenarios drawn at random on a kernel and in the simulator, and say how far they differ.
 
-    A difference above its bound is a finding, and no failure.
+    A difference above its bound is a finding, not a failure.
     """
     from narrows.agreement import conduct
     from narrows.agreement.figures import write_scatter

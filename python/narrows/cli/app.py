@@ -63,7 +63,7 @@ names file, key and mend; 130 interrupted (what was measured until then is writt
 
 
 def _prose(text: str) -> str:
-    """Paragraphs as one line each, so that the terminal breaks them and nobody else."""
+    """Puts each paragraph on one line, so that only the terminal breaks lines."""
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 

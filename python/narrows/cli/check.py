@@ -24,7 +24,7 @@ def command(
 ) -> Exit:
     """Validate a scenario without running it and print the size of what it describes.
 
-    Of a scenario that is not valid it prints all errors that can be seen, a line each.
+    If the scenario is invalid, it prints all errors that it can find, one on each line.
     """
     from narrows import Scenario, ScenarioError, _core, backends
     from narrows.cli.schedules import arrivals, schedules

@@ -101,7 +101,7 @@ def command(
         raise UserError(f"{runs[0]}: one run has nothing to be compared with; hint: name a second")
     else:
         several = [compare([Run.load(folder) for folder in runs])]
-    # The settings of a sweep have the same figures, unless a setting has no traffic of a kind.
+    # All settings of a sweep have the same figures, unless one lacks a kind of traffic.
     known = max(several, key=lambda comparison: len(comparison.rows)).figures_table()
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked and not json_output:
@@ -130,7 +130,7 @@ def command(
 
 
 def _near(folder: Path) -> str:
-    """What the user may have meant."""
+    """A hint at the folder that the user may have meant."""
     from narrows.scenario.faults import nearest
 
     if not folder.parent.is_dir():

@@ -36,7 +36,7 @@ def _holding(incomplete: str, *files: str) -> list[str]:
 
 
 def _below(incomplete: str) -> list[tuple[str, Path]]:
-    """What begins with what has been typed: as the user would have typed it, and its path."""
+    """Files and folders that begin with what has been typed: in the user's form, and as a path."""
     folder, slash, begin = incomplete.rpartition("/")
     place = Path(folder + slash)
     if not place.is_dir():
@@ -76,7 +76,8 @@ def backends(incomplete: str) -> list[str]:
 def keys(incomplete: str, args: list[str]) -> list[str]:
     """Keys of the scenario on the command line for `--set`, each with `=`.
 
-    Those that the file gives, and those that its tables may have; `queue` is the monitored one.
+    They are the keys that the file gives and those that its tables may have; `queue` is the
+    monitored queue.
     """
     from narrows import Scenario, ScenarioError
 
@@ -88,7 +89,7 @@ def keys(incomplete: str, args: list[str]) -> list[str]:
     except ScenarioError:
         return []
     found = dict.fromkeys(key for key in _keys_of(scenario, "") if key.startswith(incomplete))
-    # So many that nobody reads them: as far as the next dot.
+    # If there are too many to read, each is cut off at its next dot.
     if len(found) > MOST_COMPLETIONS:
         ends = (key.find(".", len(incomplete)) for key in found)
         found = dict.fromkeys(
@@ -101,7 +102,7 @@ MOST_COMPLETIONS = 60
 
 
 def _keys_of(value: Any, key: str) -> Iterator[str]:
-    """The dotted keys of a table of the language, with those of tables inside."""
+    """The dotted keys of a table of the language, including those of inner tables."""
     for name in type(value).model_fields:
         inner, whole = getattr(value, name), f"{key}.{name}" if key else name
         if isinstance(inner, tuple) and any(hasattr(entry, "name") for entry in inner):

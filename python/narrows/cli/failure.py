@@ -68,7 +68,7 @@ def _caused_by_interrupt(error: BaseException) -> bool:
 
 
 def say(text: str) -> None:
-    """One line on stderr; where that takes nothing, the exit code has to do."""
+    """Prints a line on stderr. If stderr takes nothing, the exit code has to do."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
 
@@ -80,7 +80,7 @@ def terminations_as_interrupts() -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            # Who has set them to be ignored (nohup) has a reason.
+            # If they are ignored (nohup), there is a reason for it.
             if number is not None and signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
                 changed.append(number)

@@ -1,4 +1,4 @@
-"""Names for the folders that commands leave."""
+"""Names for the folders that commands write."""
 
 from __future__ import annotations
 

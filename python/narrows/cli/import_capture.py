@@ -100,7 +100,7 @@ def command(
 
 
 def _where_to_read_on(measurement: Measurement, folder: Path) -> str:
-    """What to look at next."""
+    """A line that says what to look at next."""
     answered = measurement.exchanges.filter(outcome="answered")["transport"].unique()
     ratio = f"narrows ratio {folder} sets tcp against udp; "
     tables = f"{folder}/exchanges.parquet has a row for each query"

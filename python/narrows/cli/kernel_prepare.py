@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Build the guest kernel that runs in virtual time, into the user's cache.
 
-    Nothing is built where it is there already.
+    If the kernel is there already, nothing is built.
     """
     from narrows.backends.kernel import kernels
     from narrows.backends.kernel import prepare as build

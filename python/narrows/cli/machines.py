@@ -1,4 +1,4 @@
-"""What the commands that run on machines of their own share: options, and the work itself."""
+"""What the commands for runs on several machines share: options, and the work itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ Clock = Annotated[
     str | None,
     typer.Option(
         metavar="NODE",
-        help="Whose clock counts, and to whom the others connect. [default: the first machine]",
+        help="The node whose machine keeps the time; the others connect to it. "
+        "[default: the first machine]",
         show_default=False,
     ),
 ]
@@ -57,7 +58,7 @@ Wait = Annotated[
         min=0.0,
         max=86400.0,
         metavar="SECONDS",
-        help="For how long the machine whose clock counts may be away.",
+        help="How long to wait if the machine that keeps the time cannot be reached.",
     ),
 ]
 
@@ -106,7 +107,7 @@ def lab_of(machines: Path | None, at: Sequence[str] | None, clock: str | None) -
 
 
 def part(role: str, what: str) -> Callable[..., Exit]:
-    """The command of a part of a run on several machines; `what` begins its help."""
+    """Makes the command for a part of a run on several machines; `what` begins its help."""
 
     def command(
         scenario: ScenarioFile,
@@ -142,7 +143,7 @@ def work(
     tcp: str,
     quiet: bool,
 ) -> Exit:
-    """Does a part here, and says where its record is."""
+    """Does a part on this machine, and prints where its record is."""
     from narrows.machines import Part
     from narrows.machines import work as begin
     from narrows.machines.tcp import Setting
@@ -163,7 +164,7 @@ def work(
 
 
 def ended(record: Record, folder: Path, *, quiet: bool) -> Exit:
-    """Says what became of a part."""
+    """Prints what became of a part, and returns the exit code."""
     if not quiet:
         for each in record.differs:
             say(f"not as the scenario asks: {each}")

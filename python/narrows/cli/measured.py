@@ -1,6 +1,6 @@
-"""Measurements on the command line, from any run folder.
+"""Measurements on the command line: reading them from any run folder, and what imports print.
 
-What `narrows import` says when it is done: how many of what, and what was not usable.
+`narrows import` ends with counts of what it has read and of what was not usable.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from narrows.results.folder import RUN_FILE
 
 
 def load(folder: Path) -> Measurement:
-    """A measurement's run folder, or a scenario's as one.
+    """A measurement from its run folder, or from that of a scenario's run.
 
     Raises:
-        RunFolderError: It is neither.
+        RunFolderError: The folder holds neither.
     """
     from narrows.probe import measurement_of
 
@@ -61,7 +61,7 @@ def saved(
 
 
 def counts_table(measurement: Measurement) -> TextTable:
-    """Exchanges by transport and outcome, what was skipped, and what was odd."""
+    """A table of exchanges by transport and outcome, of what was skipped, and of what was odd."""
     exchanges = measurement.exchanges
     sections: list[tuple[str, list[tuple[str, ...]]]] = []
     counts = exchanges.group_by("transport", "outcome").agg(pl.len()).sort("len", descending=True)

@@ -1,4 +1,4 @@
-"""`narrows merge`: one run folder of several machines' records."""
+"""`narrows merge`: makes one run folder from several machines' records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(
     ] = True,
     quiet: Quiet = False,
 ) -> Exit:
-    """Make one run folder of the records that several machines left."""
+    """Make one run folder from the records that several machines left."""
     from narrows.machines import merge
     from narrows.results.folder import check_target
 

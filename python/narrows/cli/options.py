@@ -13,7 +13,7 @@ from narrows.cli.failure import UserError
 
 
 def set_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Keys of the scenario that stands before on the command line."""
+    """Keys of the scenario that comes earlier on the command line."""
     return keys(incomplete, [str(ctx.params.get("scenario") or ""), *ctx.args])
 
 
@@ -81,7 +81,7 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def key_values(option: str, given: Sequence[str] | None) -> dict[str, object]:
-    """The same with the values as TOML has them, for the keys of a sweep.
+    """`KEY=VALUE` texts as a mapping with values as TOML has them, for the keys of a sweep.
 
     Raises:
         UserError: A text has no `=`, no key, or the key comes twice.

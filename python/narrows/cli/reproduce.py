@@ -35,7 +35,7 @@ QUICK_SEEDS = 3
 """Runs of each experiment with `--quick`."""
 
 SHOWN_FAILURES = 3
-"""Failed runs that are named on the terminal."""
+"""The most failed runs that are named on the terminal."""
 
 
 def command(
@@ -128,7 +128,7 @@ def command(
 
         if not any(paper.recorded for paper, _ in selected):
             raise typer.BadParameter("--bench is for S alone; hint: narrows reproduce S")
-        # A folder that cannot be read is said now, not after the other papers' runs.
+        # A folder that cannot be read is reported now, not after the other papers' runs.
         GatewayBench.load(bench)
     folder = out or free_folder(Path("runs"))
     claim_folder(folder)
@@ -159,7 +159,7 @@ def command(
     try:
         write(outcomes, folder)
     finally:
-        # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
+        # Printed even if the disk is full, and written even if the reader of stdout has gone.
         if json_output:
             print(json.dumps(document(outcomes), indent=2))
         else:

@@ -92,7 +92,7 @@ def command(
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:
-        # One that came when the simulation was over already, or the second: there is a run.
+        # The interrupt came after the end of the simulation, or was the second: there is a run.
         say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
         return Exit.INTERRUPTED
     try:
@@ -102,7 +102,7 @@ def command(
         say(f"interrupted; wrote {folder} without its report")
         return Exit.INTERRUPTED
     finally:
-        # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
+        # Printed even if the disk is full, and written even if the reader of stdout has gone.
         print_run(result, json_output=json_output)
     if not quiet:
         for line in schedules(loaded):

@@ -1,4 +1,4 @@
-"""What commands leave and print of a run."""
+"""What commands write and print about a run."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["meanwhile_loading", "print_run", "write_run_report"]
 
 
 def meanwhile_loading(update: Callable[[float], object], module: str) -> Callable[[float], object]:
-    """The same progress; meanwhile a module is loaded that is needed at the end.
+    """A progress function that also starts loading a module that is needed at the end.
 
-    `narrows.report` takes two seconds to load. A thread does it from the first progress on, when
-    nothing can be refused any more and the run's work is another process's or the simulator's,
-    which does not hold Python's lock.
+    `narrows.report` takes two seconds to load. A thread loads it from the first progress on: then
+    nothing can be refused any more, and the run's work is done by another process or by the
+    simulator, which does not hold Python's lock.
     """
     loading: list[threading.Thread] = []
 
     def also(done: float) -> None:
         if not loading:
-            # No daemon: one that is ended while it loads a C library may crash the interpreter.
+            # Not a daemon thread: ending it while it loads a C library may crash the interpreter.
             loading.append(threading.Thread(target=importlib.import_module, args=[module]))
             loading[0].start()
         update(done)
@@ -41,7 +41,7 @@ def write_run_report(run: Run, folder: Path) -> None:
     """Writes figures and report.html into the run's folder.
 
     Raises:
-        UserError: They cannot be written; the run itself is whole.
+        UserError: They cannot be written; the run itself is complete.
     """
     from narrows.errors import NarrowsError
     from narrows.report import write_report

@@ -1,8 +1,9 @@
 """What `narrows check` and `narrows run` say about a scenario's DNS clients.
 
-When they ask, and when again over UDP: the second decides how many answers come within a second,
-and who gives no `retry` and no `profile` gets Windows' schedule. Keys of transports that they do
-not use have no effect. A worker that keeps its port keeps its bucket where a queue hashes flows.
+The lines say when clients ask, and when they ask again over UDP. The retry schedule decides how
+many answers come within a second; a group without `retry` and `profile` has Windows' schedule. Keys
+of transports that a group does not use have no effect. A worker that keeps its port also keeps its
+bucket if a queue hashes flows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def arrivals(scenario: Scenario) -> list[str]:
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """A line for each DNS group that asks over UDP, and for what has no effect in a group."""
+    """A line for each DNS group that asks over UDP, and for keys that have no effect in a group."""
     lines = [
         f"{group.name}: over UDP it waits {', '.join(map(span_text, group.timeouts))} "
         f"({_source(group.retry, group.profile)})"

@@ -1,4 +1,4 @@
-"""`narrows size`: settings of RED and FIFO for a longest delay."""
+"""`narrows size`: settings of RED and FIFO for a given longest delay."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def command(
         ),
     ] = 0,
     interface: Annotated[
-        str, typer.Option("--interface", metavar="NAME", help="The interface that tc is told.")
+        str, typer.Option("--interface", metavar="NAME", help="The interface in the tc commands.")
     ] = "eth0",
     json_output: Json = False,
 ) -> None:
-    """Print RED's and FIFO's settings for a link whose longest delay is given.
+    """Print settings of RED and FIFO for a given maximum delay of a link.
 
-    The rule is that of Harhalakis et al. (2011): queue and ring together hold what the link sends
-    in the given time.
+    They follow the rule of Harhalakis et al. (2011): the queue and the ring together hold what the
+    link sends in the given time.
     """
     from narrows.scenario.amounts import DataRate, Duration
     from narrows.scenario.quantities import MOST_RATE, MOST_SPAN

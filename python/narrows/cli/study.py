@@ -36,13 +36,13 @@ missing.
 """
 
 SHOWN_FAILURES = 3
-"""Failed runs that are named on the terminal."""
+"""The most failed runs that are named on the terminal."""
 
 
 def _levels(what: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
-        help=f"{what} that are run, by name; may be repeated. [default: all]",
+        help=f"{what} to run, by name; may be repeated. [default: all]",
         show_default=False,
     )
     return option
@@ -78,7 +78,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The study's folder; one that holds a part of it is gone on with. "
+            help="The study's folder. If it holds a part of the study, the rest is run. "
             "[default: runs/study-STUDY]",
             show_default=False,
         ),
@@ -87,7 +87,7 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run a study: what it found in sentences, heat maps, and a table of every cell."""
+    """Run a study, and write what it found: sentences, heat maps, and a table of every cell."""
     from narrows.scenario.faults import nearest
     from narrows.study import dns_transport, names
     from narrows.study.dns_transport.output import print_study, write
@@ -123,7 +123,7 @@ def command(
     try:
         write(study, folder)
     finally:
-        # A full disk does not take it away.
+        # Printed even if the disk is full.
         if json_output:
             print(json.dumps(study.document(), indent=2, allow_nan=False))
         else:

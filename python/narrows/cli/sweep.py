@@ -45,7 +45,7 @@ input; 130 interrupted. After 1 and 130 the same command does what is missing.
 """
 
 SHOWN_FAILURES = 3
-"""Failed runs that are named on the terminal."""
+"""The most failed runs that are named on the terminal."""
 
 Vary = Annotated[
     list[str] | None,
@@ -98,7 +98,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The sweep's folder; one that holds the same sweep is gone on with. "
+            help="The sweep's folder. If it holds a part of the same sweep, the rest is run. "
             "[default: runs/NAME-sweep-DIGEST]",
             show_default=False,
         ),
@@ -120,8 +120,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help='What to print of each combination; may be repeated; "?" alone lists all figures, '
-            "without a sweep.",
+            help='What to print for each combination; may be repeated; "?" alone lists all '
+            "figures, without a sweep.",
             show_default=False,
         ),
     ] = None,

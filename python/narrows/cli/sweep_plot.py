@@ -24,7 +24,7 @@ narrows sweep plot runs/buffers --metric loss_percent \\
 """
 
 PLOTS = "plots"
-"""Below the sweep's folder."""
+"""The folder of plots, below the sweep's."""
 
 
 def command(

@@ -1,4 +1,4 @@
-"""What real DNS clients and servers do, as values that scenarios can name.
+"""What real DNS clients and servers do, as profiles that scenarios can name.
 
 Each profile is a TOML file, and each value says where it comes from: a trial with the program
 itself (tests/dns_behaviour), or a page of its documentation. docs/dns-clients.md and

@@ -26,7 +26,7 @@ __all__ = [
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 DESCRIPTION = {"name", "program", "version", "role", "sources", "notes"}
-"""What needs no source."""
+"""Fields that need no source."""
 
 
 class Profile(BaseModel):
@@ -35,11 +35,11 @@ class Profile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    """As a scenario names it; the file's name."""
+    """The name in scenarios, which is also the file's name."""
     program: str
     """Which program, and how it was used."""
     version: str
-    """Of the program that was tried."""
+    """The version of the program that was tried."""
     sources: dict[str, str]
     """For each value, the trial or the page that shows it."""
     notes: tuple[str, ...] = ()
@@ -56,10 +56,10 @@ class Profile(BaseModel):
 
 
 def _whole(tls: BaseModel) -> None:
-    """Who speaks HTTPS says all of how it does.
+    """Checks that a profile that speaks HTTPS has all values about it.
 
     Raises:
-        ValueError: Some values are given and others are not.
+        ValueError: Some of the values are given and others are not.
     """
     keys = [key for key in type(tls).model_fields if key.startswith("https_")]
     lacking = [key for key in keys if getattr(tls, key) is None]
@@ -73,11 +73,11 @@ class ClientTls(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hello_bytes: Annotated[int, Field(strict=True, ge=90, le=16_000)]
-    """A ClientHello that offers no session, with its record."""
+    """Bytes of a ClientHello that offers no session, with its record."""
     pads_hello: bool
     """Whether a ClientHello of 256 to 511 bytes becomes one of 512 (RFC 7685)."""
     key_share_bytes: Count
-    """Its public key: 32 (X25519) or 65 (P-256)."""
+    """Bytes of its public key: 32 (X25519) or 65 (P-256)."""
     alpn: bool
     """Whether it offers `dot` (RFC 7858) as application protocol."""
     apart: bool
@@ -91,8 +91,8 @@ class ClientTls(BaseModel):
     close_notify: bool
     """Whether it says that it closes."""
     https_preface_bytes: Count | None = None
-    """Over HTTPS (RFC 8484), before its first request: HTTP/2's preface and SETTINGS; not given:
-    it does not speak it, or was not tried."""
+    """Bytes before its first request over HTTPS (RFC 8484): HTTP/2's preface and SETTINGS; not
+    given: it does not speak HTTPS, or was not tried."""
     https_fields_bytes: Count | None = None
     """The fields of a connection's first request, compressed (RFC 7541)."""
     https_fields_again_bytes: Count | None = None
@@ -112,7 +112,7 @@ class ServerTls(BaseModel):
     hash_bytes: Count
     """Of the suite that it chooses: 48 (AES-256-GCM with SHA-384) or 32."""
     groups_bytes: Count
-    """What its list of groups adds where the client's key is not of the group it likes best."""
+    """Bytes of the list of groups that it adds if the client's key is not of the best group."""
     alpn: bool
     """Whether it chooses `dot` where a client offers it."""
     ticket_bytes: Count
@@ -120,7 +120,7 @@ class ServerTls(BaseModel):
     tickets: Count
     """Tickets after a whole handshake."""
     tickets_resumed: Count
-    """Tickets after one that has resumed a session."""
+    """Tickets after a handshake that has resumed a session."""
     tickets_apart: bool
     """Whether each is a write of its own."""
     write_bytes: Count | None = None
@@ -132,8 +132,8 @@ class ServerTls(BaseModel):
     close_notify: bool
     """Whether it says that it closes."""
     https_settings_bytes: Count | None = None
-    """Over HTTPS (RFC 8484): its SETTINGS and what goes with them; not given: it does not speak
-    it, or was not tried."""
+    """Bytes of its SETTINGS over HTTPS (RFC 8484) and what goes with them; not given: it does not
+    speak HTTPS, or was not tried."""
     https_acknowledges_apart: bool | None = None
     """Whether it acknowledges the client's SETTINGS in a write of its own."""
     https_fields_bytes: Count | None = None
@@ -211,19 +211,19 @@ class Client(Profile):
     dnssec_ok: bool
     """Whether its queries ask for signatures (the DO bit, RFC 3225)."""
     query_extra_bytes: Count
-    """What its query has besides header and question: an OPT record, perhaps a cookie."""
+    """Bytes of its query besides header and question: an OPT record, perhaps with a cookie."""
     timeouts_s: tuple[Seconds, ...]
-    """How long it waits for a reply after each query over UDP; as many as it sends, to a server of
-    which it knows nothing yet."""
+    """How long it waits for a reply after each query over UDP to a server that it does not know
+    yet: one time for each query that it sends."""
     known_timeouts_s: tuple[Seconds, ...]
-    """The same for a server that has just answered ten queries, with a round trip of 20 ms."""
+    """The same for a server that has just answered ten queries with a round trip of 20 ms."""
     adapts: bool
     """Whether the time-outs follow the server's round trips."""
     gives_up_s: Seconds
-    """When it tells its user that nothing came, from the first query on, if UDP is all it has."""
+    """When it tells its user that nothing came, counted from the first query, over UDP alone."""
     overall_limit_s: Seconds | None = None
-    """When it gives its user up whatever it still tries, over TCP too; not given: its attempts
-    decide."""
+    """When it gives its user an error whatever it still tries, over TCP too; not given: its
+    attempts decide."""
     new_port: bool
     """Whether each attempt comes from a port of its own."""
     unreachable: Literal["fails", "next", "waits"]
@@ -262,7 +262,7 @@ class Client(Profile):
     idle_timeout_s: Seconds | None = None
     """When it closes a connection without queries; not given: it closes after the reply."""
     queries_per_connection: Count | None = None
-    """The most; not given: no limit where it reuses, one where not."""
+    """The most queries on a connection; not given: no limit if it reuses connections, else one."""
     pipelining: bool
     """Whether queries go out on a connection while others wait for their replies."""
     fast_open: bool
@@ -294,26 +294,26 @@ class Server(Profile):
     """How a server treats its TCP clients, and what it sends over UDP."""
 
     tcp_connections: Count | None = None
-    """At once, for one process or thread with the default number of them; not given: no limit of
-    its own."""
+    """The most connections at once, for one process or thread if it has the default number of
+    them; not given: no limit of its own."""
     backlog: Count
-    """Connections whose handshake is over and which wait to be accepted, as given to listen();
+    """How many connections whose handshake is over may wait to be accepted, as given to listen();
     the kernel's somaxconn (4096) is the upper limit."""
     when_full: Literal["wait", "reject", "oldest"]
-    """A connection above the limit waits in the backlog, is closed at once, or pushes out the one
-    that is idle longest."""
+    """A connection above the limit waits in the backlog, is closed at once, or replaces the one
+    that has been idle longest."""
     idle_timeout_s: Seconds
-    """Of a connection without queries."""
+    """The time-out of a connection without queries."""
     first_query_timeout_s: Seconds
-    """Of a connection that has not sent a query yet."""
+    """The time-out of a connection that has not sent a query yet."""
     half_query_timeout_s: Seconds
-    """Of a connection that sent a part of a query."""
+    """The time-out of a connection that has sent a part of a query."""
     busy_levels: tuple[tuple[float, Seconds], ...] = ()
     """Shorter idle time-outs: above this share of connections in use, this many seconds."""
     queries_per_connection: Count | None = None
-    """Then it closes; not given: no limit."""
+    """Queries after which it closes a connection; not given: no limit."""
     connections_per_client: Count | None = None
-    """For each client address; not given: no limit."""
+    """The most connections of a client address; not given: no limit."""
     tcp_keepalive: bool
     """Whether it answers the edns-tcp-keepalive option (RFC 7828) by default."""
     one_segment: bool
@@ -324,7 +324,7 @@ class Server(Profile):
     segment_bytes: Count | None = None
     """The longest segment it sends (TCP_MAXSEG less options); not given: as the path allows."""
     out_of_order: bool
-    """Whether it answers pipelined queries as they are ready, not as they came."""
+    """Whether it answers pipelined queries when they are ready, not in their order."""
     fast_open: bool
     """Whether it accepts TCP Fast Open as packaged, where the kernel allows it."""
     udp_bytes: Count
@@ -343,8 +343,8 @@ class Reply(BaseModel):
     reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
     """The whole reply, as sent over TCP."""
     udp_reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
-    """What comes over UDP to a client that offers 1232 bytes, or, without EDNS, takes 512;
-    truncated if `truncated`."""
+    """The reply over UDP to a client that offers 1232 bytes or, without EDNS, takes 512; truncated
+    if `truncated`."""
     truncated: bool = False
     """Whether the reply over UDP has TC set."""
 

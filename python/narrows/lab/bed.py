@@ -96,8 +96,8 @@ def bed(
             for address in own:
                 space.ip("address", "add", f"{address}/32", "dev", name)
             space.ip("route", "add", other, "dev", name)
-            # A round trip that the kernel remembers from one connection to the next would change
-            # the next one's behaviour.
+            # If the kernel remembered a connection's round trip, the next connection would behave
+            # differently.
             space.setting("net/ipv4/tcp_no_metrics_save", "1")
         carrier = threading.Thread(target=_carry, args=(path,), name="path", daemon=True)
         carrier.start()
@@ -109,7 +109,7 @@ def bed(
 
 
 def prefer_this_thread() -> None:
-    """Lets this thread run before others where it may: the path must not wait for who measures."""
+    """Lets this thread run before others if allowed, so that the path need not wait for a probe."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 

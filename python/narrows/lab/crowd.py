@@ -1,7 +1,7 @@
 """Other clients of a server: they take its connections while a probe measures.
 
-Each client connects, may ask, keeps its connection for a time, leaves, and pauses. The crowd is a
-separate program, so that it takes no time from the probe's process.
+Each client connects, may ask a query, keeps its connection for a time, closes it, and pauses. The
+crowd is a separate program, so that it takes no time from the probe's process.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from narrows.lab.bed import SERVER, Bed
 __all__ = ["Crowd", "crowd", "main"]
 
 QUERY = b"\0\x11\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
-"""The SOA of the root, with its length."""
+"""A query for the root's SOA, with its length prefix."""
 
 PROGRAM = "import sys; from narrows.lab.crowd import main; main(sys.argv[1])"
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Who they are."""
+    """The settings of a crowd of clients."""
 
     clients: int
     source: str
@@ -35,7 +35,7 @@ class Crowd:
     hold_s: float = 0.2
     """How long each keeps its connection after the answer."""
     think_s: float = 2.0
-    """Mean pause before the next connection; the pauses are drawn from an exponential."""
+    """Mean of the exponentially distributed pauses before the next connection."""
     silent: bool = False
     """Whether they connect and never ask."""
     server: str = SERVER
@@ -44,7 +44,7 @@ class Crowd:
 
 @contextlib.contextmanager
 def crowd(bed: Bed, settings: Crowd) -> Iterator[None]:
-    """They come and go until the block ends."""
+    """Lets clients come and go until the block ends."""
     words = [sys.executable, "-c", PROGRAM, json.dumps(asdict(settings))]
     with tempfile.TemporaryFile() as log, bed.client.running(words, log):
         yield
@@ -76,5 +76,5 @@ async def _everyone(settings: Crowd) -> None:
 
 
 def main(text: str) -> None:
-    """Comes and goes until the process is ended."""
+    """Lets clients come and go until the process is ended."""
     asyncio.run(_everyone(Crowd(**json.loads(text))))

@@ -28,7 +28,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """This thread is inside, and so are threads and programs that it starts meanwhile."""
+        """Moves this thread inside until the block ends; threads and programs started there too."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             there = os.open(Path("/run/netns") / self.name, os.O_RDONLY)
@@ -58,7 +58,7 @@ class Namespace:
     def running(
         self, words: Sequence[str], log: IO[bytes] | int = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A program inside until the block ends.
+        """Runs a program inside until the block ends.
 
         Args:
             words: The program and its arguments.
@@ -76,11 +76,11 @@ class Namespace:
                 process.wait()
 
     def ip(self, *words: str) -> None:
-        """iproute2's `ip`, inside."""
+        """Runs iproute2's `ip` inside."""
         ip("-n", self.name, *words)
 
     def setting(self, name: str, value: str) -> None:
-        """Writes to /proc/sys; what this kernel does not have is left."""
+        """Writes a setting to /proc/sys; skips a setting that this kernel does not have."""
         with self.inside():
             path = Path("/proc/sys") / name
             if path.exists():
@@ -89,7 +89,7 @@ class Namespace:
 
 @contextlib.contextmanager
 def namespace(label: str) -> Iterator[Namespace]:
-    """A new namespace, `nrw-lab-PID-N-LABEL`, until the block ends; what is in it goes with it."""
+    """A new namespace, `nrw-lab-PID-N-LABEL`, until the block ends; its contents go with it."""
     made = Namespace(f"nrw-lab-{os.getpid()}-{next(_COUNT)}-{label}")
     ip("netns", "add", made.name)
     try:
@@ -100,10 +100,10 @@ def namespace(label: str) -> Iterator[Namespace]:
 
 
 def ip(*words: str) -> None:
-    """iproute2's `ip`.
+    """Runs iproute2's `ip`.
 
     Raises:
-        LabError: It fails; what it says.
+        LabError: It fails; the text is its message.
     """
     done = subprocess.run(
         ["ip", *words], capture_output=True, text=True, env={**os.environ, "PATH": PATH}

@@ -13,7 +13,7 @@ from narrows.errors import NarrowsError
 __all__ = ["PATH", "LabError", "missing"]
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
-"""Where programs are looked for: servers stand where an ordinary user's PATH does not look."""
+"""Where programs are looked for: servers are in folders that a user's PATH does not contain."""
 
 
 class LabError(NarrowsError):
@@ -21,10 +21,10 @@ class LabError(NarrowsError):
 
 
 def missing(programs: Sequence[str] = ()) -> str | None:
-    """Why the laboratory cannot be had, with the mend, in one line; None where it can.
+    """Why the laboratory is not available, with the remedy, in one line; None if it is.
 
     Args:
-        programs: What must be installed besides iproute2.
+        programs: Programs that must be installed besides iproute2.
     """
     if sys.platform != "linux":
         return "needs network namespaces, which Linux alone has"

@@ -1,6 +1,6 @@
 """A DNS server that behaves like old servers, or as badly as you want.
 
-Behaviour of real servers, with the sources:
+Real servers behave as follows:
 
 - NSD until 3.2.13 wrote the two-byte length and the message with two calls of write(2) and left
   Nagle's algorithm on (Wijnen 2012; its server.c). 3.2.14 writes once, with writev(2).
@@ -8,8 +8,8 @@ Behaviour of real servers, with the sources:
   listen(2)'s backlog of 5; each may be idle for 120 s.
 - NSD from 4.3 on can close connections above the limit instead (`tcp-reject-overflow`).
 
-Runs as a separate program, so that it takes no time from others (`narrows.lab.emulated` starts
-it). It prints `ready` when it listens.
+The server is a separate program, so that it takes no time from others (`narrows.lab.emulated`
+starts it). It prints `ready` when it listens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Writing = Literal["once", "writev", "cork", "two", "two-nodelay", "byte"]
 
 @dataclass(frozen=True)
 class OldServer:
-    """How it behaves."""
+    """The settings of the emulated server."""
 
     address: str = "10.8.0.1"
     port: int = 53
@@ -42,28 +42,28 @@ class OldServer:
     slots: int = 100
     """Connections that it serves at once."""
     overflow: Literal["wait", "close"] = "wait"
-    """What becomes of further ones."""
+    """What becomes of further connections."""
     backlog: int = 5
     idle_s: float = 120.0
     """How long a connection may be idle."""
     reply_bytes: int = 745
     """Length of a reply; the root's SOA had 745 bytes in 2012."""
     udp_delay_ms: float = 0.0
-    """What it takes over UDP."""
+    """Time from a query to its reply over UDP."""
     tcp_delay_ms: float = 0.0
-    """What it takes over TCP."""
+    """Time from a query to its reply over TCP."""
     tcp: bool = True
     """Whether it listens for TCP."""
     closes: bool = False
-    """Whether it closes connections where a query comes."""
+    """Whether it closes connections when a query comes."""
 
     def text(self) -> str:
-        """As the program takes it."""
+        """The settings as the program's argument."""
         return json.dumps(asdict(self))
 
 
 def reply(query: bytes, size: int) -> bytes:
-    """A reply of `size` bytes: the root's SOA, and text that fills it up (RFC 1035, section 4)."""
+    """A reply of `size` bytes: the root's SOA, filled up with text (RFC 1035, section 4)."""
     end = 12
     while end < len(query) and query[end]:
         end += 1 + query[end]
@@ -73,7 +73,7 @@ def reply(query: bytes, size: int) -> bytes:
     )
     fixed = 12 + len(question) + len(soa)
     text = b""
-    # A TXT record costs 11 bytes, and each string in it one.
+    # A TXT record costs 11 bytes, and each of its strings one more.
     room = size - fixed - 11
     more = 0
     if room > 0:
@@ -120,7 +120,7 @@ class _Running:
                 heapq.heappop(self.due)[2]()
 
     def later(self, seconds: float, what: Callable[[], object]) -> None:
-        """Does something after some time; at once where that is none."""
+        """Calls `what` after some time, or at once if that is zero."""
         if seconds <= 0.0:
             what()
         else:
@@ -157,7 +157,7 @@ class _Running:
         self.accept_again()
 
     def readable(self, made: socket.socket) -> None:
-        """Reads of a connection, and answers what is whole."""
+        """Reads from a connection, and answers complete queries."""
         try:
             data = made.recv(65_535)
         except OSError:
@@ -178,7 +178,7 @@ class _Running:
             self.answer_later(made, reply(query, self.settings.reply_bytes))
 
     def answer_later(self, made: socket.socket, answer: bytes) -> None:
-        """Writes a reply when its time has come."""
+        """Writes a reply after the delay in the settings."""
         self.later(self.settings.tcp_delay_ms / 1e3, lambda: self.write(made, answer))
 
     def write(self, made: socket.socket, answer: bytes) -> None:
@@ -207,7 +207,7 @@ class _Running:
                 made.send(answer)
 
     def touched(self, made: socket.socket) -> None:
-        """Its idleness begins again."""
+        """Begins the idle time of a connection anew."""
         now = self.last[made] = time.monotonic()
 
         def look() -> None:

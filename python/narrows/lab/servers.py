@@ -28,13 +28,13 @@ SERVERS = tuple(_BY_PROGRAM)
 
 @contextlib.contextmanager
 def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A server of today until the block ends; the block gets its version.
+    """Runs a server of today until the block ends; the block gets its version.
 
     It serves a small root zone, whose SOA has an answer of some 700 bytes as in 2012.
 
     Args:
-        bed: At whose far end.
-        program: Of `SERVERS`.
+        bed: The bed at whose far end it runs.
+        program: One of `SERVERS`.
         settings: More lines of the server section of its configuration.
 
     Raises:
@@ -56,7 +56,7 @@ def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> I
 
 @contextlib.contextmanager
 def emulated(bed: Bed, settings: OldServer) -> Iterator[None]:
-    """The old server until the block ends.
+    """Runs the emulated old server until the block ends.
 
     Raises:
         LabError: It does not start.

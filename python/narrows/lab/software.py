@@ -21,7 +21,7 @@ _VERSION_S = 10.0
 
 
 class Setup(NamedTuple):
-    """What a server is configured with."""
+    """The settings of a server."""
 
     folder: str
     """A folder of its own."""
@@ -29,7 +29,7 @@ class Setup(NamedTuple):
     """The file of the root zone."""
     addresses: Sequence[str]
     settings: Mapping[str, str]
-    """More of them, with the server's names."""
+    """More settings, by the server's names for them."""
     pem: str | None = None
     """The file of a private key and its certificate; None: it speaks no TLS."""
     threads: int = 1
@@ -45,7 +45,7 @@ class Software:
 
     program: str
     package: str
-    """Debian's and Ubuntu's."""
+    """The package in Debian and Ubuntu."""
     version_flag: str
     words: tuple[str, ...]
     """Its arguments to stay in the foreground and log there; `{folder}` has the file `config`."""
@@ -53,12 +53,12 @@ class Software:
     """Writes its configuration."""
 
     def command(self, folder: str, threads: int = 1) -> list[str]:
-        """What runs it."""
+        """The command line that runs it."""
         words = (word.format(folder=folder, threads=threads) for word in self.words)
         return [self.program, *words]
 
     def need(self) -> None:
-        """Sees to it that it is there.
+        """Checks that it is installed.
 
         Raises:
             LabError: It is not installed.
@@ -67,10 +67,10 @@ class Software:
             raise LabError(f"{self.program} is not installed; hint: apt-get install {self.package}")
 
     def version(self) -> str:
-        """What it says of its version.
+        """Its version, as it reports it.
 
         Raises:
-            LabError: It cannot be asked.
+            LabError: It reports none.
         """
         try:
             done = subprocess.run(
@@ -158,4 +158,4 @@ SOFTWARE: Mapping[str, Software] = {
     "knot": Software("knotd", "knot", "-V", ("-c", _CONFIG), _knotd),
     "unbound": Software("unbound", "unbound", "-V", ("-d", "-p", "-c", _CONFIG), _unbound),
 }
-"""By the name that a scenario gives them."""
+"""The servers, by the names that scenarios use."""

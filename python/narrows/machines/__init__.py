@@ -1,9 +1,9 @@
 """One scenario on several machines, over whatever network is between them.
 
-Each command runs one program of the scenario at one node: those that open connections, those that
-accept them and answer DNS queries, the DNS workers, the monitor of a queue. They agree on the run
-and on its start over a connection to the machine whose clock counts, and each leaves a record.
-`merge` makes one run of the records.
+Each command runs one role of the scenario at one node: opening connections, accepting them and
+answering DNS queries, the DNS workers, or the monitor of a queue. The commands agree on the run and
+on its start over a connection to the machine whose clock counts, and each leaves a record. `merge`
+makes one run from the records.
 """
 
 from narrows.machines.errors import MachineError

@@ -1,10 +1,10 @@
-"""How far another machine's clock is from this one's, and how surely that is known.
+"""The offset of another machine's clock from this machine's, and its uncertainty.
 
-As in NTP (RFC 5905, section 8): this machine notes when it asks (t1) and when the answer is there
-(t4), the other one when it was asked (t2) and when it answers (t3). The other clock is ahead by
-((t2 - t1) + (t3 - t4)) / 2, and by no more or less than half of the way there and back,
-((t4 - t1) - (t3 - t2)) / 2, whichever way took how much of it. Of several exchanges the one with
-the shortest way counts.
+As in NTP (RFC 5905, section 8), this machine notes when it asks (t1) and when the answer comes
+(t4), and the other machine notes when it is asked (t2) and when it answers (t3). The other clock is
+ahead by ((t2 - t1) + (t3 - t4)) / 2. The error of this offset is at most half of the round trip,
+((t4 - t1) - (t3 - t2)) / 2, whatever the time of each direction. Of several exchanges, the one with
+the shortest round trip counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _since() -> float:
     """Seconds from 1970 to the monotonic clock's zero.
 
     The clocks are read one after the other, and a busy machine may take milliseconds in between. Of
-    several readings the one that took the shortest time counts.
+    several readings, the one that took the shortest time counts.
     """
     readings = []
     for _ in range(EXCHANGES):
@@ -39,11 +39,11 @@ class Offset(NamedTuple):
 
     offset_s: float
     uncertainty_s: float
-    """The true offset is no farther than this from `offset_s`."""
+    """The true offset differs from `offset_s` by at most this."""
 
 
 def now() -> float:
-    """Seconds since 1970 by this machine's clock as it was at the start; it never jumps."""
+    """Seconds since 1970 by this machine's clock as it was at the start; they never jump."""
     return time.monotonic() + _SINCE
 
 
@@ -51,8 +51,8 @@ def measure(ask: Callable[[], tuple[float, float]], clock: Callable[[], float] =
     """Measures the offset of another clock.
 
     Args:
-        ask: Asks the other machine: when it was asked, and when it answered, by its clock.
-        clock: This machine's.
+        ask: Asks the other machine; returns when it was asked and when it answered, by its clock.
+        clock: This machine's clock.
     """
     found = []
     for _ in range(EXCHANGES):

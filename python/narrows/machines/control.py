@@ -1,7 +1,7 @@
-"""The connection between machines: who is there, what time it is, when it starts and ends.
+"""The connection between machines: who takes part, what time it is, when the run starts and ends.
 
-One machine conducts; each part of the run, its own too, keeps a TCP connection to it. Messages are
-lines of JSON:
+One machine conducts; each part of the run, including its own, keeps a TCP connection to it.
+Messages are lines of JSON:
 
     part                                      conductor
     {"hello": {role, node, digest, ..}} ->
@@ -38,10 +38,10 @@ from narrows.machines.parts import Part
 __all__ = ["Conductor", "Member"]
 
 LEAD_S = 5.0
-"""Between everybody's being ready and the start: programs start meanwhile."""
+"""Seconds from when everybody is ready until the start; programs start meanwhile."""
 
 LINGER_S = 60.0
-"""For how long the conductor waits for others that still measure its clock."""
+"""Seconds for which the conductor waits for others that still measure its clock."""
 
 _SILENCE_S = 20.0
 _LONGEST = 65_536
@@ -100,10 +100,10 @@ class Conductor:
         """Begins to listen.
 
         Args:
-            address: This machine's.
-            port: Where the parts reach it.
-            digest: Of the scenario.
-            parts: Which there have to be before it starts.
+            address: This machine's address.
+            port: The port at which the parts reach it.
+            digest: The digest of the scenario.
+            parts: The parts that must be there before the run starts.
 
         Raises:
             MachineError: The address is not this machine's, or the port is in use.
@@ -122,16 +122,16 @@ class Conductor:
 
     @property
     def missing(self) -> Sequence[Part]:
-        """Parts that are not ready yet."""
+        """The parts that are not ready yet."""
         with self._changed:
             return sorted(self._awaited - self._ready)
 
     def close(self, linger_s: float = LINGER_S) -> None:
-        """Waits until the parts have gone, but not for ever, and ends."""
+        """Waits until the parts have gone, for at most `linger_s`, and ends."""
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, linger_s)
             left = list(self._lines.values())
-        # Wakes the thread that waits for the next one.
+        # Wakes the thread that waits for the next connection.
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
@@ -170,7 +170,7 @@ class Conductor:
                     self._changed.notify_all()
 
     def _greet(self, line: _Line, hello: Message | None) -> Part | None:
-        """Who that is; None: it has been refused."""
+        """The part that says hello; None if it has been refused."""
         told = None if hello is None else hello.get("hello")
         if not isinstance(told, dict):
             return None
@@ -216,13 +216,13 @@ class Member:
     """A part's end of the connection."""
 
     def __init__(self, part: Part, where: tuple[str, int], digest: str, *, wait_s: float) -> None:
-        """Connects, as soon as the conductor is there.
+        """Connects as soon as the conductor is there.
 
         Args:
-            part: Who this is.
+            part: This part.
             where: The conductor's address and port.
-            digest: Of the scenario.
-            wait_s: For how long it may not be there.
+            digest: The digest of the scenario.
+            wait_s: For how many seconds the conductor may be missing.
 
         Raises:
             MachineError: Nobody is there, or this part is refused.
@@ -251,7 +251,7 @@ class Member:
         return clocks.measure(self._ask)
 
     def start(self, waiting: Callable[[], object]) -> float:
-        """Says that this part is ready, and waits: when it starts, by the conductor's clock.
+        """Reports that this part is ready, and waits; returns the start, by the conductor's clock.
 
         Args:
             waiting: Called now and then.
@@ -269,7 +269,7 @@ class Member:
             waiting()
 
     def stopped(self) -> str | None:
-        """Whether the run is over for everybody, and why.
+        """Why the run is over for everybody; None if it is not.
 
         Raises:
             MachineError: The connection is over.
@@ -278,7 +278,7 @@ class Member:
         return None if message is None else message.get("stop")
 
     def tell(self, what: str) -> None:
-        """Says `done`, `interrupted` or `bye`; nothing where nobody is there any more."""
+        """Sends `done`, `interrupted` or `bye`; does nothing if the connection is over."""
         with contextlib.suppress(MachineError):
             self._tell({what: 0})
 
@@ -337,10 +337,10 @@ class Member:
 
 
 def listening(address: str, port: int, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """A socket at an address of this machine; over TCP it listens.
+    """A socket bound to an address of this machine; a TCP socket listens.
 
     Raises:
-        MachineError: The address is not this machine's, the port is in use or needs root.
+        MachineError: The address is not this machine's, or the port is in use or needs root.
     """
     found = socket.socket(socket.AF_INET, kind)
     try:

@@ -4,4 +4,4 @@ from narrows.errors import NarrowsError
 
 
 class MachineError(NarrowsError):
-    """A machine, a peer or a record that does not fit; one line, with the mend."""
+    """A machine, a peer or a record that does not fit; its text is one line with the remedy."""

@@ -36,13 +36,13 @@ class Lab:
     """The node whose machine's clock counts."""
     control_port: int = CONTROL_PORT
     monitors: Sequence[str] = ()
-    """Nodes whose monitors have to be there before it starts."""
+    """Nodes whose monitors must be there before the run starts."""
 
     @classmethod
     def read(
         cls, file: Path | None = None, at: Sequence[str] = (), *, clock: str | None = None
     ) -> Lab:
-        """Machines from a file, from `NODE=ADDRESS` texts, or both; the texts count more.
+        """Machines from a file, from `NODE=ADDRESS` texts, or both; the texts take precedence.
 
         Raises:
             MachineError: They name no machine, or something is wrong with one.
@@ -65,7 +65,7 @@ class Lab:
             addresses[node] = address
         for node, address in addresses.items():
             try:
-                # A number would be an address too.
+                # `ipaddress` would take a number for an address too.
                 addresses[node] = str(ipaddress.IPv4Address(f"{address}"))
             except ValueError:
                 raise MachineError(
@@ -89,10 +89,10 @@ class Lab:
         return cls(addresses, chosen, port, monitors)
 
     def address(self, node: str) -> str:
-        """A node's.
+        """The address of a node's machine.
 
         Raises:
-            MachineError: It has none.
+            MachineError: The node has none.
         """
         if node not in self.addresses:
             raise MachineError(

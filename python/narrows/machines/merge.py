@@ -1,8 +1,8 @@
-"""One run of several machines' records.
+"""Makes one run from several machines' records.
 
-All must be of the same run and scenario, and each part of the scenario must have one. A machine's
-times are those of the clock that counts as far as the two exchanges of time stamps say: the
-difference of both and what each left open together must stay within a bound.
+All records must be of the same run and scenario, and each part of the scenario must have one. A
+machine's times are converted to the clock that counts, as far as the two exchanges of time stamps
+allow: the difference between both offsets plus their uncertainties must stay within a bound.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from narrows.scenario import Scenario
 __all__ = ["BOUND_S", "merge"]
 
 BOUND_S = 0.01
-"""How far a machine's times may be off."""
+"""By how many seconds a machine's times may be off."""
 
 LATE_S = 0.1
-"""A part that began so much after the start has a line in `flags`."""
+"""A part that began this many seconds after the start has a line in `flags`."""
 
 MOST_GAPS = 0.01
-"""A share of samples that were not taken, above which a run is flagged."""
+"""The share of missed samples above which a run is flagged."""
 
 
 def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
-    """Makes one run of records.
+    """Makes one run from records.
 
     Args:
-        folders: Where they are.
-        bound_s: How far a machine's times may be off.
+        folders: The folders of the records.
+        bound_s: By how many seconds a machine's times may be off.
 
     Raises:
         MachineError: They do not belong together, one is missing, or a clock is too far off.
@@ -130,7 +130,7 @@ def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
 def _tables(
     records: Mapping[Part, Record], parts: Parts
 ) -> tuple[dict[str, dict[str, list[Any]]], dict[str, int]]:
-    """The tables, and samples that were not taken, by the monitor's node."""
+    """The tables, and the number of missed samples by the monitor's node."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for number, rows in enumerate(_bulk(records, parts)):
@@ -156,7 +156,7 @@ def _tables(
 
 
 def _bulk(records: Mapping[Part, Record], parts: Parts) -> list[list[dict[str, Any]]]:
-    """The agent's rows of each group of connections, both ends of each together."""
+    """The agent's rows of each group of connections, with both ends of each joined."""
     ends: dict[int, dict[str, dict[str, Any]]] = {}
     for part, record in records.items():
         for name, rows in record.files.items():
@@ -187,13 +187,13 @@ def _bulk(records: Mapping[Part, Record], parts: Parts) -> list[list[dict[str, A
 
 
 def _dns(records: Mapping[Part, Record], parts: Parts) -> list[dict[str, Any]]:
-    """What each group of workers left, in the order of the whole job."""
+    """The results of each group of workers, in the order of the whole job."""
     nodes: Sequence[str] = parts.plan["nodes"]
     found = []
     turns: dict[str, int] = {}
     for group in parts.job["dns"]:
         node = nodes[int(group["client"])]
-        # At a node the groups have the numbers that are theirs among its own.
+        # At a node, groups are numbered among those of the node.
         turn = turns.get(node, 0)
         turns[node] = turn + 1
         name = f"dns-{turn}.json"
@@ -205,7 +205,7 @@ def _dns(records: Mapping[Part, Record], parts: Parts) -> list[dict[str, Any]]:
 
 
 def _stopped(records: Mapping[Part, Record]) -> str:
-    """Why it ended: the worst of the parts' reasons."""
+    """Why the run ended: the worst of the parts' reasons."""
     reasons = {record.stopped for record in records.values()}
     for reason in ("interrupted", "dns-done"):
         if reason in reasons:
@@ -234,7 +234,7 @@ def _flags(
     tables: Mapping[str, Mapping[str, Sequence[Any]]],
     missed: Mapping[str, int],
 ) -> list[str]:
-    """What would spoil the run as a measurement."""
+    """Reasons to distrust the run as a measurement, as sentences."""
     found = []
     for part, record in records.items():
         found += [f"{part.node}: {each}" for each in record.differs]

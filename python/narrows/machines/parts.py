@@ -1,8 +1,8 @@
-"""Who does what of a scenario, and what the agent is told of it on each machine.
+"""Which part of a scenario each machine does, and the agent's job there.
 
-The job is the kernel backend's (`backends.kernel.design`), so that programs, ports, times and
-records are the same; namespaces and addresses are those of the machines instead. What lies between
-the machines is theirs: links, queues and routes of the scenario are not made.
+The job is that of the kernel backend (`backends.kernel.design`), so programs, ports, times and
+records are the same; only namespaces and addresses are those of the machines. The network between
+the machines is their own: the scenario's links, queues and routes are not made.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ROLES = {
     "resolve": "narrows resolve",
     "monitor": "narrows monitor",
 }
-"""What runs each role."""
+"""The command that runs each role."""
 
 _KINDS = {"bulk", "dns-client", "dns-server"}
-"""The plan's applications that run between machines."""
+"""The kinds of the plan's applications that run between machines."""
 
 _FIRST_PORT = 10_000
 _HERE = ""
@@ -44,7 +44,7 @@ _PLAIN = {
     "opportunities_ms": None,
     "framing": {"overhead": 38, "min": 84, "queue_overhead": 14},
 }
-"""Of every link in the design: the network between machines is not of our making."""
+"""The keys of every link in the design, because the real network between machines is given."""
 
 
 class Part(NamedTuple):
@@ -64,14 +64,14 @@ class Parts:
         """Designs the whole.
 
         Raises:
-            MachineError: The scenario has traffic that cannot be had between machines.
+            MachineError: The scenario has traffic that is not possible between machines.
         """
         self.scenario = scenario
         self.seed = scenario.seed if seed is None else seed
         self.plan: Mapping[str, Any] = json.loads(json.dumps(scenario.plan(self.seed)))
         text = json.dumps(self.plan, sort_keys=True)
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        """Of what it means: machines with different ones do not belong together."""
+        """The digest of the scenario's meaning; machines with different ones do not fit."""
         design = _design(scenario, self.plan)
         self.job: Mapping[str, Any] = design.job()
         """The kernel backend's whole job."""
@@ -94,10 +94,10 @@ class Parts:
         return sorted(found, key=lambda part: (list(ROLES).index(part.role), part.node))
 
     def conducting(self, lab: Lab) -> Part:
-        """The part at the machine whose clock counts that the others connect to.
+        """The part to which the others connect, at the machine whose clock counts.
 
         Raises:
-            MachineError: There is none.
+            MachineError: There is no such part.
         """
         for part in self.all:
             if part.node == lab.clock:
@@ -108,7 +108,7 @@ class Parts:
         )
 
     def of(self, part: Part, lab: Lab) -> dict[str, Any]:
-        """What the agent is told at a part's machine.
+        """The agent's job at a part's machine.
 
         Raises:
             MachineError: The scenario has no such part, or a machine is not named.
@@ -141,7 +141,7 @@ class Parts:
             for server in told["dns_servers"]
             if part.role == "serve" and server["namespace"] == node
         ]
-        # No namespaces, devices, queues: none of the rest.
+        # Without namespaces, devices, queues and the rest of the network.
         nothing = {key: type(value)() for key, value in told.items()}
         return {
             **nothing,
@@ -153,7 +153,7 @@ class Parts:
         }
 
     def settings(self, part: Part) -> dict[str, str]:
-        """The sysctls of TCP that a part's node has in the scenario, below /proc/sys/net."""
+        """The TCP sysctls of a part's node in the scenario, by their paths below /proc/sys/net."""
         found = self.job["settings"].get(str(self.plan["nodes"].index(part.node)), {})
         return {
             path: value
@@ -162,7 +162,7 @@ class Parts:
         }
 
     def metrics(self, part: Part, lab: Lab) -> dict[str, Mapping[str, int]]:
-        """What a node's routes to its peers must say, by their addresses.
+        """The metrics that a node's routes to its peers must have, by the peers' addresses.
 
         Raises:
             MachineError: Connections to the same peer want different routes.
@@ -181,7 +181,7 @@ class Parts:
         return peers
 
     def _peers(self, node: str) -> Sequence[tuple[int, str, str]]:
-        """The other ends of a node's connections: node, address in the design, key."""
+        """The peers of a node's connections: number of the node, address in the design, key."""
         found = []
         for group in self.job["bulk"]:
             for flow in group["flows"]:
@@ -204,7 +204,7 @@ class Parts:
         return found
 
     def _placed(self, lab: Lab) -> dict[str, Any]:
-        """The job with the machines' addresses in the place of the namespaces'."""
+        """The job with the machines' addresses instead of those of the namespaces."""
         nodes: Sequence[str] = self.plan["nodes"]
 
         def at(number: str) -> str:
@@ -214,7 +214,7 @@ class Parts:
         ports: dict[str, int] = {}
         for group in told["bulk"]:
             for flow in group["flows"]:
-                # A node has one address here, where it may have had one for each flavour.
+                # A node has one address here, instead of one for each flavour.
                 port = ports.get(flow["opener"], _FIRST_PORT)
                 ports[flow["opener"]] = port + 1
                 flow["opener_address"], flow["opener_port"] = at(flow["opener"]), port
@@ -232,10 +232,10 @@ class Parts:
         return told
 
     def _check(self) -> None:
-        """Refuses by name what is not supported.
+        """Refuses, by name, what is not supported.
 
         Raises:
-            MachineError: There is something.
+            MachineError: The scenario has something that is not supported.
         """
         for application in self.plan["applications"]:
             ((kind, told),) = application["kind"].items()

@@ -1,4 +1,4 @@
-"""What a part leaves: a folder with `record.json` and the agent's files."""
+"""The record of a part: a folder with `record.json` and the agent's files."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Clock(NamedTuple):
 
     before: Offset
     after: Offset | None
-    """None: the connection was lost."""
+    """The offset after the run; None: the connection was lost."""
 
     @property
     def uncertainty_s(self) -> float:
-        """How far the machine's times may be off: what was not known, and the clocks' drift."""
+        """By how much the machine's times may be off: the offsets' uncertainty and the drift."""
         if self.after is None:
             return self.before.uncertainty_s
         drift = abs(self.after.offset_s - self.before.offset_s)
@@ -63,21 +63,21 @@ class Record:
     digest: str
     seed: int
     scenario: Mapping[str, Any]
-    """As it was written."""
+    """The scenario as it was written."""
     started: str
     stopped: str
     end_s: float
     late_s: float
-    """How long after the start its programs began."""
+    """How many seconds after the start its programs began."""
     clock: Clock
     differs: Sequence[str] = ()
-    """What of the machine's TCP is not as the scenario asks."""
+    """TCP settings of the machine that are not as the scenario asks."""
     host: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
-    """What the part's programs left, by the names of their files."""
+    """The results of the part's programs, by the names of their files."""
 
     def save(self, folder: Path) -> None:
-        """Writes it; `record.json` last."""
+        """Writes the record, `record.json` last."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_text(json.dumps(content))
@@ -104,10 +104,10 @@ class Record:
 
     @classmethod
     def load(cls, folder: Path) -> Record:
-        """Reads one.
+        """Reads a record.
 
         Raises:
-            MachineError: There is none, or a part of one.
+            MachineError: The folder holds no record, or only a part of one.
         """
         document = _read(folder / FILE)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -137,18 +137,18 @@ class Record:
 
 
 def gathered(place: Path) -> dict[str, Any]:
-    """What the agent left in its workspace.
+    """The files that the agent left in its workspace.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is no JSON.
+        OSError: A file cannot be read.
+        ValueError: A file is no JSON.
     """
     found = sorted(path for path in place.iterdir() if _ROWS.match(path.name))
     return {path.name: json.loads(path.read_text()) for path in found}
 
 
 def check_target(folder: Path) -> None:
-    """Whether a record can be left there.
+    """Checks that a record can be written to a folder.
 
     Raises:
         MachineError: Something is there already.

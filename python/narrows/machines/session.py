@@ -1,4 +1,4 @@
-"""A part's place in the run: the conductor where it has to be, the clocks, the start."""
+"""A part's session: it starts the conductor if needed, measures the clocks, awaits the start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narrows.machines.record import Clock
 __all__ = ["Session", "Told"]
 
 Told = Callable[[str], object]
-"""Told what is waited for, in a line."""
+"""Called with a line that says what the part is waiting for."""
 
 
 class Session:
@@ -27,11 +27,11 @@ class Session:
         """Finds the others.
 
         Args:
-            parts: Those of the scenario.
-            part: Which one this is.
+            parts: The parts of the scenario.
+            part: This part.
             lab: The machines.
-            wait_s: For how long the machine that conducts may not be there.
-            told: Told what is waited for.
+            wait_s: For how many seconds the conducting machine may be missing.
+            told: Called with what the part is waiting for.
 
         Raises:
             MachineError: A port is in use, nobody is there, or this part is refused.
@@ -71,14 +71,14 @@ class Session:
 
     @property
     def run(self) -> str:
-        """What the run is called."""
+        """The identifier of the run."""
         return self._member.run
 
     def start(self) -> float:
-        """Waits for everybody: when it starts, by this machine's `CLOCK_MONOTONIC`.
+        """Waits for everybody; returns the start, by this machine's `CLOCK_MONOTONIC`.
 
         Raises:
-            MachineError: The machine that conducts is gone.
+            MachineError: The conducting machine is gone.
         """
         missing: list[Part] | None = None
 
@@ -98,21 +98,21 @@ class Session:
         return time.monotonic() + (begins - clocks.now())
 
     def stopped(self) -> str | None:
-        """Why the run is over for everybody; None: it is not."""
+        """Why the run is over for everybody; None if it is not."""
         if self._lost is None and self._stopped is None:
             try:
                 self._stopped = self._member.stopped()
             except MachineError as error:
-                # It goes on to its end: what was measured is not to be lost.
+                # The part goes on to its end, so that no measurement is lost.
                 self._lost = str(error)
         return self._stopped
 
     def tell(self, what: str) -> None:
-        """Says `done` or `interrupted`."""
+        """Sends `done` or `interrupted`."""
         self._member.tell(what)
 
     def clock(self) -> Clock:
-        """Measures again: how the clocks stood before and after."""
+        """Measures the offset again; returns it with that before the run."""
         after = None
         if self._lost is None:
             try:

@@ -1,7 +1,7 @@
-"""What a scenario asks of a machine's TCP that no socket can say: sysctls, and metrics of routes.
+"""TCP settings of a scenario that no socket option can make: sysctls, and metrics of routes.
 
-They are compared with the machine's. `Setting.SET` sets the sysctls for the run and puts them back;
-routes are the machine's own in any case.
+They are compared with those of the machine. `Setting.SET` sets the sysctls for the run and restores
+them afterwards; routes always remain the machine's own.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _ECN = "ipv4/tcp_ecn"
 
 
 class Setting(StrEnum):
-    """What becomes of differences."""
+    """What is done about differences."""
 
     CHECK = "check"
     """They are an error."""
     SET = "set"
-    """Sysctls are set for the run, and put back at its end."""
+    """Sysctls are set for the run, and restored at its end."""
     AS_IS = "as-is"
     """They are noted in the record."""
 
@@ -40,12 +40,14 @@ def held(
     sysctls: Mapping[str, str],
     metrics: Mapping[str, Mapping[str, int]],
 ) -> Iterator[Sequence[str]]:
-    """The machine's TCP is as the scenario asks, or is left; what still differs.
+    """Keeps the machine's TCP as the scenario asks while the block runs, as far as `setting` says.
+
+    The block gets the settings that still differ, in words.
 
     Args:
-        setting: What becomes of differences.
-        sysctls: What is asked for, below /proc/sys/net.
-        metrics: What routes must say, by the address of the peer.
+        setting: What is done about differences.
+        sysctls: The wanted sysctls, by their paths below /proc/sys/net.
+        metrics: The wanted metrics of routes, by the address of the peer.
 
     Raises:
         MachineError: Something differs, or cannot be set.
@@ -53,7 +55,7 @@ def held(
     wrong = {}
     for path, wanted in sysctls.items():
         place = _PLACE / path
-        # A machine that asks every peer for ECN needs no route that does.
+        # A machine that asks every peer for ECN needs no metric for it.
         if place.exists() and path != _ECN and _words(place.read_text()) != wanted:
             wrong[path] = wanted
     if setting is Setting.CHECK and wrong:
@@ -96,7 +98,7 @@ def _write(place: Path, value: str) -> None:
 
 
 def _differs(peer: str, wanted: Mapping[str, int]) -> Sequence[str]:
-    """What the route to a peer does not say as it should."""
+    """The metrics of the route to a peer that are not as wanted, in words."""
     has: Mapping[str, object] = {}
     with contextlib.suppress(ValueError, LookupError, OSError):
         ip = shutil.which("ip", path=_PATH) or "ip"

@@ -36,15 +36,15 @@ def watch(
     """Watches until the run's end, and leaves a record.
 
     Args:
-        parts: Those of the scenario.
-        node: Where this is.
-        links: The queue of each link that is watched, as `narrows monitor` names it (`eth0`,
-            `eth0/10:`), by the link's name in the scenario with its direction.
+        parts: The parts of the scenario.
+        node: The node of this machine.
+        links: The queue of each watched link, as `narrows monitor` names it (`eth0`, `eth0/10:`),
+            by the link's name in the scenario with its direction.
         lab: The machines.
-        out: The record's folder, which must not be there.
-        told: Told what is waited for.
+        out: The record's folder, which must not exist yet.
+        told: Called with what the part is waiting for.
         rate: Samples a second.
-        wait_s: For how long the machine that conducts may not be there.
+        wait_s: For how many seconds the conducting machine may be missing.
 
     Raises:
         MachineError: There is no such link or queue, nobody is there, or this part is refused.
@@ -74,7 +74,7 @@ def watch(
 
 
 def _watch(watching: Watch, begins: float, duration_s: float, session: Session) -> str:
-    """Until the end: why it came."""
+    """Watches until the end of the run, and returns why it ended."""
     with held() as interrupts:
         while time.monotonic() < begins:
             time.sleep(min(0.05, max(0.0, begins - time.monotonic())))
@@ -106,7 +106,7 @@ def _record(
         _add(queues, run.queues, queue, link, shift)
         _add(wires, run.links, queue.partition("/")[0], link, shift)
     if wires:
-        # The kernel counts the header of Ethernet, the scenario what a frame takes on the wire.
+        # The kernel counts Ethernet's header; the scenario counts what a frame takes on the wire.
         wires["bytes"] = [
             bytes_ + packets * (framing[link]["framing"]["overhead"] - 14)
             for link, packets, bytes_ in zip(
@@ -136,7 +136,7 @@ def _record(
 
 
 def _add(columns: dict[str, list[Any]], table: Any, queue: str, link: str, shift: float) -> None:
-    """Rows of a queue under the link's name, at the run's times."""
+    """Adds the rows of a queue under the link's name, at the run's times."""
     rows = {name: column.to_list() for name, column in _of(table, queue).items()}
     rows["link"] = [link] * len(rows["link"])
     rows["t_s"] = [t_s + shift for t_s in rows["t_s"]]

@@ -26,7 +26,7 @@ from narrows.machines.session import Session, Told
 __all__ = ["WAIT_S", "work"]
 
 WAIT_S = 60.0
-"""For how long the machine that conducts may not be there."""
+"""For how many seconds the conducting machine may be missing."""
 
 _HERE = Way("host", "this machine", None, virtual=False, hint="see docs/machines.md")
 
@@ -46,13 +46,13 @@ def work(
     Ctrl-C ends the run for every machine; what was measured until then is kept.
 
     Args:
-        parts: Those of the scenario.
-        part: Which one: `serve`, `drive` or `resolve` at a node.
+        parts: The parts of the scenario.
+        part: This part: `serve`, `drive` or `resolve` at a node.
         lab: The machines.
-        out: The record's folder, which must not be there.
-        told: Told what is waited for.
-        wait_s: For how long the machine that conducts may not be there.
-        setting: What becomes of TCP settings that are not as the scenario asks.
+        out: The record's folder, which must not exist yet.
+        told: Called with what the part is waiting for.
+        wait_s: For how many seconds the conducting machine may be missing.
+        setting: What is done about TCP settings that are not as the scenario asks.
 
     Raises:
         MachineError: A port is in use, nobody is there, or this part is refused.
@@ -114,10 +114,10 @@ def _conduct(job: Mapping[str, Any], session: Session) -> dict[str, Any]:
 
 
 def _try_ports(job: Mapping[str, Any]) -> None:
-    """Whether the ports that the agent will listen at are free.
+    """Checks that the ports at which the agent will listen are free.
 
     Raises:
-        MachineError: One of them is not.
+        MachineError: A port is not free.
     """
     wanted = {
         (flow["acceptor_address"], group["port"], socket.SOCK_STREAM)

@@ -1,7 +1,7 @@
 """Watches the queues and links of a running Linux machine: backlog, drops, marks, rate.
 
 It is the monitoring program of Harhalakis, Samaras and Vitsas 2011, section III, for any machine:
-ten samples a second of the kernel's own counters. It reads only, and needs no rights.
+ten samples a second of the kernel's own counters. It only reads, and needs no special rights.
 """
 
 from narrows.monitor.watch import MonitorError, Reading, Watch

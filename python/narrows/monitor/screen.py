@@ -1,4 +1,4 @@
-"""The moving picture of `narrows monitor` in the terminal."""
+"""The live display of `narrows monitor` in the terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Screen"]
 _BARS = " ▁▂▃▄▅▆▇█"
 ROWS = 6
 SHOWN_S = 1.0
-"""Rates are means over this time."""
+"""Seconds over which rates are averaged."""
 
 
 class Screen:
-    """What is shown: a line a queue, and the backlog of the busiest over time."""
+    """The display: a line for each queue, and the busiest queue's backlog over time."""
 
     def __init__(self, width: int) -> None:
-        """`width`: columns of the terminal."""
+        """`width` is the number of columns of the terminal."""
         self._width = max(20, width - 12)
         self._recent: dict[str, deque[Reading]] = {}
         self._backlogs: dict[str, deque[int]] = {}

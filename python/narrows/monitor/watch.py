@@ -1,8 +1,8 @@
 """Samples of a machine's queue disciplines, and the run that they make.
 
-A queue is named after its device: `eth0` is what the device's root sends, `eth0/10:` a discipline
-below it, by its handle. Devices without a queue (`noqueue`, as loopback) are left out. Counters run
-from the start of watching.
+A queue is named after its device: `eth0` is the device's root discipline, `eth0/10:` a discipline
+below it, by its handle. Devices without a queue (`noqueue`, such as loopback) are left out.
+Counters start at zero when watching starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INGRESS = ("ingress", "clsact")
 _DEVICES = Path("/sys/class/net")
 
 LATE = 0.5
-"""A sample this share of its period too late counts as missed."""
+"""A sample that is late by this share of its period counts as missed."""
 
 
 class MonitorError(NarrowsError):
@@ -56,10 +56,10 @@ class Watch:
     """
 
     def __init__(self, device: str | None = None, *, rate: float = 10.0) -> None:
-        """Looks at what there is; takes no sample yet.
+        """Looks at the queues that there are; takes no sample yet.
 
         Args:
-            device: Its name; all by default.
+            device: The device's name; all devices by default.
             rate: Samples a second.
         """
         if platform.system() != "Linux":
@@ -90,14 +90,14 @@ class Watch:
 
     @property
     def queues(self) -> Mapping[str, str]:
-        """What is watched: the kind of each queue by its name."""
+        """The kind of each watched queue, by its name."""
         return dict(self._kinds)
 
     def readings(self, duration_s: float | None = None) -> Iterator[list[Reading]]:
         """Samples all queues at the rate, until the time is over.
 
         Args:
-            duration_s: For how long; for ever by default.
+            duration_s: For how many seconds; for ever by default.
         """
         number = 0
         self.origin = time.monotonic()
@@ -152,13 +152,13 @@ class Watch:
 
     @property
     def neighbours_failed(self) -> int:
-        """Neighbour entries that failed since the start: a link that could not resolve its peer."""
+        """Neighbour entries that failed since the start, because nobody answered ARP."""
         return max(0, self._failed() - self._failed_before)
 
     def _sample(self, now: float) -> list[Reading]:
         found = []
         for name, (kind, counters) in self._look().items():
-            # A queue that is new, or was made anew, begins at nothing.
+            # The counters of a queue that is new, or was made anew, begin at zero.
             first = self._first.setdefault(name, counters)
             if counters["sent_packets"] < first["sent_packets"]:
                 first = self._first[name] = dict.fromkeys(counters, 0)
@@ -184,7 +184,7 @@ class Watch:
             try:
                 device = socket.if_indextoname(entry["index"])
             except OSError:
-                # It went away meanwhile.
+                # The device has disappeared meanwhile.
                 continue
             if self.device not in (None, device):
                 continue
@@ -224,7 +224,7 @@ def _counters(entry: Mapping[str, Any]) -> Counters:
 
 
 def _speed(queue: str) -> float | None:
-    """The line's rate in bits per second, where its card says."""
+    """The line's rate in bits per second; None if the card does not report it."""
     try:
         speed = int((_DEVICES / queue.partition("/")[0] / "speed").read_text())
     except (OSError, ValueError):

@@ -54,7 +54,7 @@ def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Mea
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     board = _Board()
     pairs = [(target, source) for target in plan.targets for source in plan.sources]
-    # Turns are spread over the interval, so that vantage points are no load to one another.
+    # Turns are spread over the interval, so that vantage points do not disturb one another.
     workers = [
         _Worker(plan, target, source, board, plan.interval_s * turn / len(pairs))
         for turn, (target, source) in enumerate(pairs)
@@ -123,7 +123,7 @@ class _Board:
     failures: list[ProbeError] = field(default_factory=list)
     new: list[Row] = field(default_factory=list)
     opened: int = 0
-    """Connections so far."""
+    """How many connections there have been so far."""
     stop: threading.Event = field(default_factory=threading.Event)
     changed: threading.Condition = field(default_factory=threading.Condition)
 

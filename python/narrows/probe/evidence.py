@@ -23,25 +23,26 @@ from narrows.probe.whole_ratio import NEAR_MS, ratio_after_truncated, whole_rati
 __all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
 
 LATE_SYN_MS = 900.0
-"""A handshake that takes so much longer than usual has lost a SYN: the first is sent again after a
-second."""
+"""A handshake that takes this much longer than usual, in ms, has lost a SYN: the first is sent
+again after a second."""
 
 SOME = 0.2
-"""A share of exchanges that is no accident."""
+"""The share of exchanges above which something is no accident."""
 
 PLAIN_MS = 4.0
 """Waits below this are a server's ordinary work, and noise."""
 
 NEAR_WAIT_MS = 20.0
-"""Nearer than `NEAR_MS`: what a busy machine may take until a server's process runs. Who waits for
-a connection slot waits for another client's idle time-out, which is 100 ms and more."""
+"""Milliseconds that a busy machine may take until a server's process runs, for servers nearer than
+`NEAR_MS`. A client that waits for a connection slot waits for another client's idle time-out, which
+is 100 ms or more."""
 
 ACCIDENT = 0.05
-"""What happens more rarely than this by chance is no accident."""
+"""If the probability of something by chance is below this, it is no accident."""
 
 
 MOST_ROUNDS = 100
-"""Rounds beyond which nobody asks only to decide between two verdicts."""
+"""More rounds than this are not suggested, only to decide between two verdicts."""
 
 
 class Evidence:
@@ -94,7 +95,7 @@ class Evidence:
         return [*found, *([float("inf")] * lost)]
 
     def _unheard(self) -> int:
-        """Queries sent again on connections that stood at once."""
+        """How many queries were retransmitted on connections that were open at once."""
         return sum(
             1
             for row in self.tcp
@@ -104,12 +105,12 @@ class Evidence:
         )
 
     def share(self, count: int) -> float:
-        """Of all exchanges over TCP."""
+        """A count as a share of all exchanges over TCP."""
         return count / len(self.tcp)
 
     @property
     def late_ms(self) -> float:
-        """Waits above this are late."""
+        """The wait in ms above which an answer is late."""
         trip = self.round_trip or 0.0
         return max(NEAR_WAIT_MS if trip < NEAR_MS else PLAIN_MS, 0.5 * trip)
 
@@ -124,7 +125,7 @@ class Evidence:
 
     @property
     def lag(self) -> float:
-        """What UDP's answer takes longer than the handshake, in ms; 0 where one is not known."""
+        """By how many ms UDP's answer takes longer than the handshake; 0 if either is not known."""
         if self.udp_ms is None or self.round_trip is None:
             return 0.0
         return self.udp_ms - self.round_trip
@@ -139,10 +140,10 @@ class Evidence:
         return self._would_be_late(1)
 
     def _would_be_late(self, times: float) -> bool:
-        """The same, had so many times as many queries been asked and gone alike."""
+        """Whether answers would be late with `times` as many queries and the same shares."""
         late, every = round(times * self.late), round(times * len(self.waits))
         udp_late, asked = round(times * self.udp_late), round(times * len(self.udp))
-        # One late answer may be anybody's: a busy machine's, too.
+        # A single late answer has many possible causes, such as a busy machine.
         if late < 2 or late < SOME * every:
             return False
         if asked and late * asked <= 3 * udp_late * every:
@@ -152,9 +153,10 @@ class Evidence:
         return chance < ACCIDENT
 
     def rounds_that_tell(self) -> int | None:
-        """Rounds after which `answers_late` would be true if all goes on alike; None: no number.
+        """Rounds after which `answers_late` would be true if everything goes on alike; None: never.
 
-        A round has one query over TCP. A hint to ask fewer rounds than the default would be odd.
+        A round has one query over TCP. The number is not below the default number of rounds,
+        because a hint to ask fewer would be odd.
         """
         asked = len(self.tcp)
         for rounds in range(max(ROUNDS, asked + 1), MOST_ROUNDS + 1):
@@ -168,7 +170,7 @@ class Evidence:
 
     @property
     def held_back(self) -> bool:
-        """Whether the wait is long enough for an acknowledgement to travel."""
+        """Whether the wait is long enough to have been for an acknowledgement."""
         return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
 
     def figures(self) -> dict[str, float | None]:
@@ -190,18 +192,18 @@ class Evidence:
         }
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
-        """Whether its handshake lost a SYN."""
+        """Whether the exchange's handshake lost a SYN."""
         ms = row["connect_ms"]
         return (
             ms is not None and self.round_trip is not None and ms > (self.round_trip + LATE_SYN_MS)
         )
 
     def syn_wait(self, row: Mapping[str, Any]) -> float:
-        """What its handshake took beyond a round trip, in seconds."""
+        """The time that the exchange's handshake took beyond a round trip, in seconds."""
         return float(row["connect_ms"] - (self.round_trip or 0.0)) / 1e3
 
     def detail(self, outcome: str) -> str:
-        """What is known of the first exchange that ended so."""
+        """The detail of the first exchange with this outcome."""
         for row in self.tcp:
             if row["outcome"] == outcome and row["detail"]:
                 return str(row["detail"])
@@ -209,7 +211,7 @@ class Evidence:
 
 
 def median(values: Sequence[float | None]) -> float | None:
-    """Of the values that are known; None where none is."""
+    """The median of the values that are known; None if none is."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
@@ -232,7 +234,7 @@ def _at(ordered: Sequence[float], place: float) -> float:
 
 
 def _chance(late: int, every: int, others_late: int, others: int) -> float:
-    """How often so many of the late ones or more would be among the first by chance.
+    """The probability that chance puts `late` or more of all late ones among the first `every`.
 
     Fisher's exact test (The Design of Experiments, 1935, chapter 2).
     """
@@ -245,7 +247,7 @@ def _chance(late: int, every: int, others_late: int, others: int) -> float:
 
 
 def ended(rows: Sequence[Mapping[str, Any]], outcome: str, *, stage: str | None = None) -> int:
-    """How many exchanges ended so, at that stage or at any."""
+    """How many exchanges had this outcome, at that stage or at any."""
     return sum(
         1 for row in rows if row["outcome"] == outcome and (stage is None or row["stage"] == stage)
     )

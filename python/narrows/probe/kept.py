@@ -1,4 +1,4 @@
-"""What became of connections that a probe kept from round to round.
+"""What became of the connections that a probe kept from round to round.
 
 A server may close a connection that idles, and sooner if it has many (RFC 7766, section 6.2.3). The
 client then has to connect again, and the query takes a round trip more.
@@ -22,21 +22,21 @@ class Kept:
     target: str
     transport: str
     connections: int
-    """All that answered a query."""
+    """All connections on which a query was answered."""
     closed: int
-    """Those that the server closed while they idled."""
+    """Connections that the server closed while they idled."""
     again: int
     """Queries that went over a new connection for that reason."""
     queries: int
     """All queries."""
     idle_s: tuple[float, float, float] | None
-    """How long the closed ones had idled: shortest, median, longest. None: none was closed."""
+    """How long closed connections had idled: shortest, median, longest; None if none was closed."""
     exact: bool
-    """Whether the times are those of the FIN. Otherwise they end when the probe noticed it."""
+    """Whether the idle times end with the FIN. Otherwise they end when the probe noticed it."""
 
     @property
     def sentence(self) -> str:
-        """What became of them, in words."""
+        """What became of the connections, in words."""
         if self.idle_s is None:
             return f"the server closed none of {self.connections} kept connections"
         low, middle, high = (f"{seconds:.2g} s" for seconds in self.idle_s)
@@ -60,11 +60,11 @@ class Kept:
 def kept_connections(
     exchanges: pl.DataFrame, connections: pl.DataFrame, *, exact: bool
 ) -> list[Kept]:
-    """What became of them, by server and transport.
+    """What became of kept connections, by server and transport.
 
     Args:
-        exchanges: The table of a probe that kept connections.
-        connections: Its other table.
+        exchanges: The table `exchanges` of a probe that kept connections.
+        connections: The table `connections` of the same probe.
         exact: Whether the probe saw the segments that closed connections.
     """
     over = exchanges.filter(pl.col("connection").is_not_null())
@@ -73,7 +73,7 @@ def kept_connections(
         .group_by("connection")
         .agg(answered_s=(pl.col("started_s") + pl.col("total_ms") / 1e3).max())
     )
-    # A query that fails ends its connection too, whoever closed it.
+    # A query that fails also ends its connection, whoever closed it.
     failed = over.filter(pl.col("outcome") != "answered").select("connection")
     found = []
     rows = connections.join(last, on="connection", how="inner", maintain_order="left")
@@ -97,7 +97,7 @@ def kept_connections(
 
 
 def _opened_again(asked: pl.DataFrame, closed: pl.DataFrame) -> int:
-    """Queries on new connections that followed on one that was closed."""
+    """How many queries went over a new connection after the previous one was closed."""
     ended = set(closed["connection"])
     count = 0
     for _, rows in asked.sort("started_s").group_by("vantage", maintain_order=True):

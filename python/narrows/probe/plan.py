@@ -17,7 +17,7 @@ TRANSPORTS = ("udp", "tcp", "tls", "quic")
 """How queries can travel, in the order in which a round asks."""
 
 UNASKED = 300
-"""Queries to an address that is not this machine's, above which `count` must be given."""
+"""With more queries to an address that is not this machine's, `count` must be given."""
 
 LEAST_INTERVAL_S = 0.1
 """Shortest time between two queries to an address that is not this machine's, on average."""
@@ -33,10 +33,10 @@ class Target:
     """A server to ask."""
 
     name: str
-    """As the user wrote it."""
+    """The server as the user wrote it."""
     address: str
     port: int | None = None
-    """Where it listens; None: 53, and 853 for TLS and QUIC."""
+    """The port at which it listens; None: 53, and 853 for TLS and QUIC."""
 
     @property
     def family(self) -> int:
@@ -61,7 +61,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Plan:
-    """A probe: make it with `plan`, which checks it."""
+    """The plan of a probe; the function `plan` makes and checks one."""
 
     targets: tuple[Target, ...]
     sources: tuple[str | None, ...] = (None,)
@@ -69,28 +69,28 @@ class Plan:
     name: str = "."
     kind: str = "SOA"
     transports: tuple[str, ...] = ("udp", "tcp")
-    """Asked one after the other in each round."""
+    """The transports, asked one after the other in each round."""
     count: int = ROUNDS
-    """Rounds."""
+    """The number of rounds."""
     interval_s: float = 5.0
-    """From one round's beginning to the next one's."""
+    """Seconds from the beginning of a round to that of the next."""
     timeout_s: float = 5.0
-    """For each exchange, handshakes included."""
+    """Seconds for each exchange, including handshakes."""
     reuse: bool = False
     """Whether queries share a connection."""
     recursion: bool = False
     edns: int | None = 1232
-    """UDP payload that EDNS offers; None: no EDNS."""
+    """The UDP payload that EDNS offers, in bytes; None: no EDNS."""
     nsid: bool = False
-    """Whether to ask which machine it is."""
+    """Whether to ask which machine answers."""
     late_acknowledgements: bool = False
-    """Whether our TCP acknowledges late."""
+    """Whether this machine's TCP delays acknowledgements."""
     retry: str | None = None
     """The schedule by which a query over UDP is asked again; None: once, within `timeout_s`."""
     tls_name: str | None = None
-    """The name that TLS and QUIC ask for; None: none. Certificates are not checked."""
+    """The name that TLS and QUIC ask for; None: no name. Certificates are not checked."""
     watch: bool = True
-    """Whether to look at packets where we may."""
+    """Whether to look at packets if this process may."""
 
     @property
     def queries(self) -> int:
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def length_s(self) -> float:
-        """How long it takes at least."""
+        """The least time that it takes, in seconds."""
         return (self.count - 1) * self.interval_s
 
 
@@ -119,11 +119,11 @@ def plan(
     Args:
         servers: Names or addresses, each perhaps with a port: `192.0.2.1`, `ns.example:5353`,
             `[2001:db8::1]:53`.
-        count: Rounds; 10 by default.
+        count: The number of rounds; 10 by default.
         sources: Addresses of this machine to ask from.
-        transports: Of `TRANSPORTS`, in the order to ask.
-        interval_s: From round to round.
-        timeout_s: For each exchange.
+        transports: Some of `TRANSPORTS`, in the order to ask.
+        interval_s: Seconds from round to round.
+        timeout_s: Seconds for each exchange.
         family: 4 or 6: which addresses of names to take; the system's first by default.
         settings: Other fields of `Plan`.
 
@@ -180,7 +180,7 @@ def _check_manners(made: Plan, *, counted: bool) -> None:
         if not counted and times * made.count > UNASKED:
             what = f"would be asked {times * made.count} times"
             raise ProbeError(address, what, f"say so with --count {made.count}, or fewer")
-        # As it is printed: 28 times 0.1 is more than 2.8 in binary.
+        # Rounded as it is printed, because 28 times 0.1 is more than 2.8 in binary.
         least = float(f"{times * LEAST_INTERVAL_S:.6g}")
         if made.count > 1 and made.interval_s < least:
             what = f"would be asked more than {1 / LEAST_INTERVAL_S:g} times a second"

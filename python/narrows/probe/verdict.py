@@ -1,6 +1,6 @@
 """What the times and segments of a server's answers mean, in words.
 
-The figures that it goes by, such as the wait and the gap, are those of evidence.py.
+Verdicts rest on figures of evidence.py, such as the wait and the gap.
 
 Full servers have two signatures, both seen with real servers. The kernel completes handshakes as
 long as the backlog has room, so a server whose connection slots are full connects at once and
@@ -15,10 +15,10 @@ Over TLS 1.3, a server sends session tickets before its first reply. If Nagle's 
 reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
 (seen with Unbound 1.17).
 
-A path that loses packets makes connections and answers late too, but it also loses UDP, and only
+A path that loses packets also makes connections and answers late, but it loses UDP too, and only a
 few packets in all. A busy machine answers late over UDP as well as over TCP, so answers over TCP
 have to be late much more often. At distances below a millisecond, a machine's own delays are longer
-than round trips. There only long waits count, and only if they are too frequent to be chance.
+than round trips. There, only long waits count, and only if they are too frequent to be chance.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ VERDICTS: Mapping[str, str] = {
     "not-asked": "this machine could not ask",
     "no-tcp": "nothing was asked over TCP",
 }
-"""Every verdict by name, and what was seen."""
+"""What was seen, by the name of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Verdict:
     vantage: str
     transport: str
     name: str
-    """Of `VERDICTS`."""
+    """One of `VERDICTS`."""
     sentence: str
     notes: tuple[str, ...] = ()
     """What else was seen."""
@@ -86,8 +86,8 @@ def verdicts(exchanges: pl.DataFrame, settings: Mapping[str, Any] | None = None)
     """A verdict for each target, vantage point and connection-oriented transport.
 
     Args:
-        exchanges: The table of a measurement.
-        settings: What the probe was told to ask, for notes on `edns` and `retry`.
+        exchanges: The table `exchanges` of a measurement.
+        settings: The probe's settings, for notes on `edns` and `retry`.
     """
     found = []
     for (target, vantage), rows in exchanges.group_by("target", "vantage", maintain_order=True):
@@ -123,7 +123,7 @@ class _Reading(Evidence):
     """What the figures of one server's exchanges mean."""
 
     def verdict(self) -> tuple[str, str]:
-        """Name and sentence: the first that fits."""
+        """Name and sentence of the first verdict that fits."""
         if not self.tcp:
             return "no-tcp", "nothing was asked over TCP"
         return (
@@ -170,7 +170,7 @@ class _Reading(Evidence):
             return None
         assert self.wait is not None, "there are waits"
         slow = self.wait > max(PLAIN_MS, 0.04 * self.round_trip)
-        # Who waits for a free slot waits much longer or shorter than the one before.
+        # A client that waits for a free slot waits much longer or shorter than the one before.
         noise = max(PLAIN_MS, 0.1 * self.wait)
         steady = (
             math.isfinite(self.wait)
@@ -190,7 +190,7 @@ class _Reading(Evidence):
         return self._steady() if slow and self.slow_everywhere() else None
 
     def _unanswered(self) -> tuple[str, str] | None:
-        """Nothing came on any connection: then nothing can be said about how it answers."""
+        """The verdict if nothing came on any connection, when nothing is known about answers."""
         if self.answered:
             return None
         stages = [row["stage"] for row in self.tcp if row["stage"]]
@@ -222,7 +222,7 @@ class _Reading(Evidence):
         return "fixed-delay", f"{self._number()}a fixed {self.wait:.0f} ms at the server over TCP"
 
     def _place(self) -> tuple[str, str] | None:
-        """Whether TCP's round trip is another one than UDP's."""
+        """The verdict if TCP's round trip differs from UDP's."""
         if self.round_trip is None or self.udp_ms is None:
             return None
         if abs(self.lag) <= max(PLAIN_MS, 0.2 * min(self.udp_ms, self.round_trip)):
@@ -245,7 +245,7 @@ class _Reading(Evidence):
                 return "two-writes", f"{near}, but the length comes in a segment of its own"
             return "one-write", f"{near}; the length comes with the message"
         if gap >= 0.5 * base:
-            # Who saw no segments (a scenario's run) has no prefix.
+            # Without knowledge of segments (as in a scenario's run), there is no prefix.
             if (apart or self.prefix is None) and gap >= base + 0.75 * DELAYED_MS:
                 return (
                     "delayed-acknowledgement",
@@ -299,7 +299,7 @@ class _Reading(Evidence):
         return f"{number}one round trip for TCP, {said} for TLS, one for the query"
 
     def notes(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """What else is worth saying."""
+        """Notes on what else is worth saying."""
         found = []
         if any(row["truncated"] for row in self.udp):
             found.append(self._truncation(settings))
@@ -335,7 +335,7 @@ class _Reading(Evidence):
         if "edns" in settings:
             offered = settings["edns"]
             size = max(offered or 0, PLAIN_BYTES)
-            # Whoever cuts a reply that fits has a limit of its own.
+            # A server that truncates a reply that would fit has a limit of its own.
             when = "although" if 0 < whole <= size else "where"
             said += (
                 " without EDNS, which allows 512 bytes"
@@ -349,7 +349,7 @@ class _Reading(Evidence):
         return f"{said}: clients ask again over TCP, and wait three round trips in all"
 
     def _attempts(self) -> str:
-        """How many attempts answers over UDP took."""
+        """A note on how many attempts answers over UDP took."""
         taken = [row.get("attempts") for row in self.udp if row["outcome"] == "answered"]
         known = [count for count in taken if count]
         if not known:
@@ -363,7 +363,7 @@ class _Reading(Evidence):
         )
 
     def _undecided(self) -> str:
-        """Late answers that tell too little, and what would tell more."""
+        """A note on late answers that are too few to decide, and how many rounds would."""
         never = ended(self.tcp, "timeout", stage="query")
         over_tcp = _said("over TCP", self.late - never, never, len(self.waits))
         causes = "whether the server is full, the machine is busy or the path loses packets"
@@ -392,7 +392,7 @@ DELAYED_MS = 40.0
 
 
 def _said(over: str, late: int, timeouts: int, every: int) -> str:
-    """How many of the queries over a transport were answered late, and how many not in time."""
+    """Words for how many queries over a transport were answered late, and how many not in time."""
     many = f"of {every} queries"
     if timeouts and not late:
         return f"{over}, {timeouts} {many} {'times' if timeouts == 1 else 'time'} out"

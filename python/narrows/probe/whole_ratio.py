@@ -1,9 +1,9 @@
 """How much longer a whole exchange takes than one over UDP: the ratio that a probe prints.
 
-It is the median over the pairs of a round, as `narrows ratio` has it; both transports are timed as
-a whole, from before `connect` or `send` to the last byte. Rows that know no rounds (another's
-measurement) give the quotient of medians. Below a millisecond there is no ratio, because such times
-are a machine's own.
+It is the median over pairs of the same round, as in `narrows ratio`; both transports are timed as a
+whole, from before `connect` or `send` to the last byte. Rows without rounds (from other people's
+measurements) give the quotient of medians. Below a millisecond there is no ratio, because such
+times are a machine's own.
 """
 
 from __future__ import annotations

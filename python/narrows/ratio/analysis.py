@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 _MOST_SERVERS = 30
 OTHERS = "other servers"
-"""The group of all servers beyond the thirty that were asked most."""
+"""The name of the group of all servers except the thirty that were asked most."""
 
 
 class RatioError(NarrowsError):
@@ -40,7 +40,7 @@ class Group:
 
     server: str
     day: dt.date | None
-    """None: all days."""
+    """The day; None: all days."""
     table: pl.DataFrame = field(repr=False)
     source: str | None = None
     """The measurement; None: all measurements."""
@@ -76,12 +76,12 @@ class Group:
 
     @cached_property
     def udp_ms(self) -> float:
-        """Median of UDP's time."""
+        """Median of the times over UDP, in ms."""
         return float(np.median(self.table["udp_ms"].to_numpy()))
 
     @cached_property
     def excess_ms(self) -> tuple[float, Interval | None]:
-        """Median of TCP's time beyond two of UDP's."""
+        """Median of TCP's time less twice UDP's, in ms, with its interval."""
         values = self.table["excess_ms"].to_numpy()
         return float(np.median(values)), of_medians(values, self.vantage)
 
@@ -99,7 +99,7 @@ class Group:
 
     @cached_property
     def line(self) -> Line | None:
-        """TCP's time as a line over UDP's."""
+        """The line through TCP's times over UDP's, if there is one."""
         each = self.by_vantage
         return line_through(each["udp_ms"].to_numpy(), each["tcp_ms"].to_numpy())
 
@@ -124,12 +124,12 @@ class RatioAnalysis:
         dropped: Queries that are in no pair, by reason.
         failures: Unanswered queries by server and transport.
         vantages: Where the vantage points are.
-        rules: What made a pair.
-        variants: The same under other rules.
+        rules: The rules that made the pairs.
+        variants: The results under other rules.
         sources: The folders that were read.
         skipped: Records that the import could not use, by reason.
         warnings: Why the ratios may not mean what they seem to.
-        verdicts: What the exchanges of a probe or a run say of a server, a sentence each.
+        verdicts: Sentences on what the exchanges of a probe or a run say about a server.
     """
 
     table: pl.DataFrame
@@ -209,9 +209,9 @@ def analyse(
 
     Args:
         measurements: One or more, from any source.
-        rules: What makes a pair.
-        servers: Only these, by name or address; empty for all.
-        variants: Whether to find out what other rules give.
+        rules: The rules for pairs.
+        servers: Only these servers, by name or address; empty for all.
+        variants: Whether to compute the results under other rules, too.
 
     Raises:
         RatioError: No query pairs with another; the message says why.
@@ -256,7 +256,7 @@ def analyse(
 
 
 def _labels(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """The folder of each measurement; numbered where two have no folder, or the same one."""
+    """The folder of each measurement as its label; numbered if two have none, or the same."""
     found: list[str] = []
     for part in measurements:
         name = str(part.folder or f"unsaved ({part.source})")
@@ -302,11 +302,11 @@ def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> li
 
 
 WHOLE_PACKETS = "a capture that cuts packets loses names and types; tcpdump -s 0 keeps them"
-"""What helps where types are not known."""
+"""A hint for measurements whose queries have unknown types."""
 
 
 def _untold(part: Measurement) -> int:
-    """Answers over UDP or TCP that do not tell what was asked."""
+    """How many answers over UDP or TCP do not tell what was asked."""
     rows = part.exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]), outcome="answered")
     return rows["qtype"].null_count()
 
@@ -341,7 +341,7 @@ def _names(exchanges: pl.DataFrame) -> pl.Series:
 
 
 def _few_servers(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Names of all servers but the thirty that were asked most become one."""
+    """Gives all servers except the thirty that were asked most a common name."""
     counts = exchanges.group_by("name").len().sort("len", "name", descending=[True, False])
     if counts.height <= _MOST_SERVERS:
         return exchanges

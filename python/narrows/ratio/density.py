@@ -7,7 +7,7 @@ data-based bandwidth selection method for kernel density estimation", J. R. Stat
 1991, pages 683-690: the method that solves the equation, R's `bw.SJ`), over the plotted ratios. R
 uses `bw.nrd0` by default, for compatibility, and recommends this one. A rule of thumb such as nrd0
 assumes one hump and scales with the spread of the data. If a full server sends a quarter of the
-ratios beyond 13, it smooths a peak at 3 away.
+ratios beyond 13, it smooths a peak at 3 away. SciPy's `gaussian_kde` has such rules only.
 """
 
 from __future__ import annotations

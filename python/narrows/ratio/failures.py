@@ -13,11 +13,11 @@ from narrows.results.intervals import wilson
 __all__ = ["NOT_THE_SERVERS", "Failures", "failures_of"]
 
 NOT_THE_SERVERS = ("not-asked", "no-reply-seen", "no-query-seen")
-"""Outcomes that belong into no failure rate: nobody asked, or a watcher saw half of it."""
+"""Outcomes outside of failure rates: nothing was asked, or only half was seen in a capture."""
 
 
 FEW = 10
-"""Vantage points of which an interval would say nothing: none of nine may mean up to 30 %."""
+"""Below this many vantage points an interval says nothing: none of nine may mean up to 30 %."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,18 @@ class Failures:
     server: str
     transport: str
     asked: int
-    """Queries without those that were never asked or only half seen."""
+    """The number of queries, without those that were never asked or only half seen."""
     failed: int
     interval: Interval | None
-    """Of the share that failed, 95 %: a bootstrap over vantage points. Wilson's where each asked
-    once; and where none or all failed, by the number of vantage points, if there are `FEW`."""
+    """The 95 % interval of the share that failed, from a bootstrap over vantage points. It is
+    Wilson's if each asked once, or if none or all failed: then over the number of vantage points,
+    if there are `FEW`."""
     kinds: dict[str, int]
     """Failed queries by outcome, the most frequent first."""
     left_out: dict[str, int]
     """Queries that do not count, by outcome."""
     trials: int | None = None
-    """Vantage points, if each counts as one trial in the interval."""
+    """The number of vantage points, if each counts as one trial in the interval."""
 
     @property
     def share(self) -> float:
@@ -66,7 +67,7 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
             if vantages == total:
                 interval = wilson(count, total)
             elif count in (0, total):
-                # Nothing to draw from: each vantage point counts as one trial.
+                # A bootstrap has nothing to draw from, so each vantage point counts as one trial.
                 if vantages >= FEW:
                     trials = vantages
                     interval = wilson(vantages if count else 0, vantages)

@@ -1,7 +1,7 @@
 """An analysis as a folder: ratio.json, and the pairs and failures it was made of.
 
-`narrows compare` reads two of them. Everything but the pairs, the failures and the places is
-computed again from these.
+`narrows compare` reads two of them. The pairs, the failures and the places are read; everything
+else is computed from them again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from narrows.results.folder import parquet
 __all__ = ["RATIO_FILE", "document", "load", "save"]
 
 RATIO_FILE = "ratio.json"
-"""What makes a folder an analysis."""
+"""The file that makes a folder an analysis."""
 
 FORMAT = 1
 _LARGEST = 64 * 2**20
@@ -56,7 +56,7 @@ def document(analysis: RatioAnalysis) -> dict[str, Any]:
 
 
 def save(analysis: RatioAnalysis, folder: Path) -> None:
-    """Writes the analysis; files of an earlier one give way.
+    """Writes the analysis; it replaces files of an earlier one.
 
     Raises:
         RunFolderError: The folder cannot be written.

@@ -42,7 +42,7 @@ class Rules:
     cycle_s: float = 1800.0
 
     def varied(self) -> dict[str, Rules]:
-        """The readings of the article that differ from this in one rule, by what they say."""
+        """Other readings of the article, each with one rule changed, by their descriptions."""
         windows = {f"within {window:g} s": window for window in (60.0, 150.0, 300.0)}
         varied = {name: replace(self, window_s=window) for name, window in windows.items()}
         varied |= {
@@ -59,7 +59,7 @@ PAPER = Rules()
 
 @dataclass(frozen=True)
 class Dropped:
-    """Exchanges that are in no pair."""
+    """Exchanges that are in no pair, and why."""
 
     transport: str
     reason: str
@@ -164,9 +164,9 @@ def _unpaired(usable: pl.DataFrame, left: pl.DataFrame, rules: Rules) -> list[Dr
 def questions(exchanges: pl.DataFrame) -> pl.Series:
     """The type that each query asks for, as far as anything says; the empty text for none.
 
-    A failure, or a reply without its question, says nothing: it gets what most of its measurement
-    asks for. So a probe's SOA over TCP never pairs with its hostname.bind over UDP. Names do not
-    matter, because some measurements ask for another one each time.
+    A failure, or a reply without its question, says nothing, so it gets the type that most of its
+    measurement asks for. So a probe's SOA over TCP never pairs with its hostname.bind over UDP.
+    Names do not matter, because some measurements ask for another name each time.
     """
     keys = ["measurement", "transport"]
     usual = (
@@ -251,9 +251,10 @@ def _nearest(
 ) -> tuple[Rows, Rows]:
     """Pairs the closest first, each used once; input is sorted by group and time.
 
-    Who are each other's nearest pair; then those who are among the rest, and so on. That is the
-    same as taking the closest pair of all, again and again: no third can be closer to either.
-    Where two are equally near, the earlier one counts as nearer, so that every step pairs some.
+    Queries that are each other's nearest are paired, then those among the rest, and so on. This
+    gives the same pairs as taking the closest pair again and again, because no third query can be
+    closer to either. Of two that are equally near, the earlier one counts as nearer, so that every
+    step pairs some.
     """
     udp_rows: list[Rows] = []
     tcp_rows: list[Rows] = []
@@ -268,7 +269,7 @@ def _nearest(
         rest = np.ones(len(row), dtype=bool)
         rest[mutual] = False
         rest[nearest[mutual]] = False
-        # Whoever has nobody within the window will not get anybody.
+        # A query without a partner within the window will never get one.
         rest &= nearest >= 0
         group, time, tcp, row = group[rest], time[rest], tcp[rest], row[rest]
     if not udp_rows:

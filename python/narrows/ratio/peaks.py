@@ -45,14 +45,14 @@ class Peak:
 
     ratio: float
     height: float
-    """Density there."""
+    """The density at the peak."""
     share: float
     """Share of the ratios between the valleys on both sides."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What one group's ratios look like.
+    """The shape of one group's ratios.
 
     Shares are from 0 to 1, each with the 95 % interval of a bootstrap over vantage points; an
     interval is None where there are too few of them.
@@ -126,7 +126,8 @@ def half_sample_mode(ranked: Floats) -> float:
 APART = 0.1
 """Peaks nearer than this share of the lower one's ratio are one: the half width of `AROUND`.
 
-What the analysis tells apart, round trips and fixed delays of many milliseconds, lies farther away.
+Peaks that the analysis has to tell apart, from round trips and fixed delays of many milliseconds,
+are farther apart.
 On a constant path, a machine's delays of one or two milliseconds make peaks a few hundredths apart,
 and the bandwidth, which falls with the number of pairs, no longer smooths them away.
 """
@@ -135,7 +136,7 @@ and the bandwidth, which falls with the number of pairs, no longer smooths them 
 def find_peaks(smooth: Density, ratios: Floats, least: float = 0.05) -> tuple[Peak, ...]:
     """Peaks that rise by at least ``least`` of the highest above the valleys next to them.
 
-    Of peaks nearer than `APART`, the highest counts, with the shares of all.
+    Peaks nearer than `APART` become one, at the highest, with the shares of all.
     """
     values = smooth.density
     top = float(values.max(initial=0.0))

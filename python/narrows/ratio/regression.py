@@ -1,12 +1,12 @@
 """TCP's time as a line over UDP's, vantage point by vantage point.
 
-The slope counts round trips and the intercept is what does not depend on the distance. A server
-that writes once has 2 and next to nothing, one that writes the length in a segment of its own has
-3, and one that lets TCP wait for 20 ms has 2 and 20 ms. A ratio mixes the two: those 20 ms give 12
-at 2 ms of round trip and 2.07 at 300 ms.
+The slope counts round trips, and the intercept is the time that does not depend on the distance. A
+server that writes once has a slope of 2 and nearly no intercept. One that writes the length in a
+segment of its own has a slope of 3, and one that lets TCP wait for 20 ms has 2 and 20 ms. A ratio
+mixes the two: those 20 ms give 12 at a round trip of 2 ms, and 2.07 at 300 ms.
 
-The line is Theil's and Sen's (Sen 1968): the median of the slopes between all pairs of points, so
-that a third of them may be anywhere.
+The line is that of Theil and Sen (Sen 1968): its slope is the median of the slopes between all
+pairs of points, so nearly a third of the points may be anywhere.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Line:
 
 
 def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
-    """The line through one point for each vantage point; None where they tell no slope.
+    """The line through one point for each vantage point; None if they give no slope.
 
-    Of more than 600 points every n-th by distance is taken: as many slopes are enough.
+    Of more than 600 points, every n-th by distance is taken, which gives enough slopes.
     """
     if len(udp_ms) < 3 or np.ptp(udp_ms) <= 0.0:
         return None

@@ -1,4 +1,4 @@
-"""The report: one page over all servers, and one for each where there are several."""
+"""The report: one page on all servers, and one for each if there are several."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _figures(
 
 
 _CELL_S = 1800.0
-"""Length of a cell of the figure over time: what took less has none to show."""
+"""Length of a cell in the figure over time, in seconds; a shorter analysis has no such figure."""
 
 
 def _file_name(server: str) -> str:

@@ -32,7 +32,7 @@ def weights(vantages: int, replicates: int) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def percentile_interval(replicates: Floats, confidence: float = 0.95) -> Interval | None:
-    """The percentile interval of replicates; None where too few are finite to have one."""
+    """The percentile interval of replicates; None if too few of them are finite."""
     finite = replicates[np.isfinite(replicates)]
     if len(finite) < 0.9 * len(replicates) or len(finite) < 20:
         return None
@@ -47,8 +47,8 @@ def of_shares(
     """The interval of a share; None with fewer than two vantage points.
 
     Args:
-        hits: Of each row, whether it counts.
-        vantage: Of each row, the number of its vantage point, from 0.
+        hits: For each row, whether it counts.
+        vantage: For each row, the number of its vantage point, from 0.
         replicates: How many to draw.
     """
     count = int(vantage.max()) + 1 if len(vantage) else 0
@@ -72,7 +72,7 @@ def of_medians(values: Floats, vantage: Codes, replicates: int = REPLICATES) -> 
         return None
     order = np.argsort(values, kind="stable")
     ranked, owner = values[order], vantage[order]
-    # Large sets have narrow intervals: fewer replicates find their ends well enough.
+    # Large sets have narrow intervals, whose ends fewer replicates find well enough.
     replicates = min(replicates, max(200, 20_000_000 // max(len(values), 1)))
     found = []
     for batch in weights(count, replicates):

@@ -25,7 +25,7 @@ HEADER = (
     "above 10",
     "excess (ms)",
 )
-"""Of `peaks_row`."""
+"""The columns of `peaks_row`."""
 
 
 def peaks_row(group: Group) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def say_group(group: Group) -> list[str]:
 
 
 def _truncated(group: Group) -> list[str]:
-    """What clients wait for besides, where each answer over UDP was truncated."""
+    """Sentences on what clients wait for in addition if each answer over UDP was truncated."""
     if not group.all_truncated or group.udp_ms < NEAR_MS:
         return []
     ratio = group.peaks.quantiles[0.5]
@@ -89,7 +89,7 @@ def _truncated(group: Group) -> list[str]:
 
 
 def _too_little(group: Group) -> str:
-    """Why nothing is said of a group's peaks; empty where something is."""
+    """Why nothing is said about a group's peaks; empty if something is."""
     if group.peaks.count < FEWEST:
         return (
             f"{group.peaks.count} pair{'' if group.peaks.count == 1 else 's'} show no peaks; it "
@@ -105,7 +105,7 @@ def _too_little(group: Group) -> str:
 
 
 FEWEST = 30
-"""Pairs below which a density has peaks by chance."""
+"""With fewer pairs than this, a density has peaks by chance."""
 
 NEAR_MS = 1.0
 """Times over UDP below this are a machine's own, as in the verdicts of `narrows probe`."""

@@ -1,7 +1,7 @@
 """What a run records, as declarations: tables, figures of the summary, figures of the report.
 
-A kind of traffic that records more than every run does says so in its own file
-(`narrows.scenario.traffic`), in the words of this package. `narrows.results` writes, reads and
+A kind of traffic that records more than every run does declares it in its own file
+(`narrows.scenario.traffic`) with the classes of this package. `narrows.results` writes, reads and
 summarises what was declared, and `narrows.report` draws it. This package knows neither of them.
 """
 

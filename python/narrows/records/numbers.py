@@ -1,4 +1,4 @@
-"""Figures from columns: sums are exactly rounded, so that no order of summation shows."""
+"""Figures from columns. Sums are exactly rounded, so the order of summation does not matter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def floats(series: pl.Series) -> Floats:
-    """The values of a column that has some."""
+    """The values of a column, without nulls."""
     return series.drop_nulls().cast(pl.Float64).to_numpy()
 
 
 def mean(values: Floats) -> float | None:
-    """The mean, if there are values."""
+    """The mean; None without values."""
     return math.fsum(values) / len(values) if len(values) else None
 
 
@@ -49,16 +49,16 @@ def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return math.fsum(known) if known else None
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """A part of a whole that may be nothing."""
+    """A part as a share of a whole; None if the whole is zero."""
     return part / whole if whole > 0 else None
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """The same in percent, where both are known."""
+    """A part in percent of a whole; None if the whole is zero or either is unknown."""
     return None if part is None or not whole else 100.0 * part / whole

@@ -26,33 +26,33 @@ class Figure:
     unit: str = ""
     """For people."""
     scale: float = 1.0
-    """From the summary's unit to this one."""
+    """The factor from the summary's unit to `unit`."""
     doc: str = ""
-    """One sentence for docs/run-folder.md, where the name does not say it all."""
+    """A sentence for docs/run-folder.md, if the name does not say everything."""
     range: tuple[float, float] | None = None
-    """Of a score: its lowest and highest possible value, which axes show in full."""
+    """The lowest and highest possible value, if it is a score; axes show all of the scale."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """Figures of what came to its end alone: without the slowest, where the run ended before."""
+    """Figures of completed items only, which lack the slowest if the run ended before they did."""
 
     begun: str
-    """The key of how many were begun; `completed` is that of how many came to their end."""
+    """The key of how many were begun; `completed` is the key of how many were completed."""
     figures: tuple[str, ...]
-    """Keys of the figures that leave out the others."""
+    """Keys of the figures that leave out items that were not completed."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Figures that the parts of a table have too, as the directions of calls."""
+    """Figures that the parts of a table have too, such as the directions of calls."""
 
     column: str
-    """Tells the parts: each of its values is a key in the summary's section."""
+    """The column that distinguishes the parts; each value is a key in the summary's section."""
     figures: tuple[str, ...]
-    """Keys of the figures that people are shown of each part."""
+    """Keys of the figures that people see for each part."""
     whole: str
-    """What the section of all parts together says, as `both directions`."""
+    """The name of all parts together, such as `both directions`."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Headline:
     """A figure that readers of the report look for first."""
 
     key: str
-    """In the summary."""
+    """The key in the summary."""
     words: str
-    """What stands below the number."""
+    """The text below the number."""
 
 
 class Pen(Protocol):
@@ -70,7 +70,7 @@ class Pen(Protocol):
 
     @property
     def axes(self) -> Axes:
-        """Matplotlib's, for what the pen cannot do."""
+        """Matplotlib's axes, for what the pen cannot do."""
 
     def cdf(self, label: str, values: Any, of: int | None = None) -> None:
         """A curve that says which share of `of` (or else of the values) is at most x.
@@ -78,7 +78,7 @@ class Pen(Protocol):
         Args:
             label: Whose values they are; each label has a colour of its own.
             values: Numbers, in any order.
-            of: More than there are values where some have none: the curve ends below 100 %.
+            of: The number of items, if some have no value: the curve then ends below 100 %.
         """
 
     def series(self, label: str, x: Any, y: Any) -> None:
@@ -90,10 +90,10 @@ class Pen(Protocol):
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the report of a run, and of that of a comparison."""
+    """A figure in the report of a run and in that of a comparison."""
 
     name: str
-    """Of its files: lower case, digits and hyphens."""
+    """The name of its files: lower case, digits and hyphens."""
     title: str
     x: str
     """Label of the horizontal axis, with its unit."""
@@ -104,7 +104,7 @@ class Picture:
     """From the summary's figures: what it shows, in one sentence with its main numbers, for those
     who do not see it. None: there is nothing to draw."""
     draw: Callable[[Pen, Mapping[str, pl.DataFrame]], None]
-    """Draws the rows of one run or several, by what they are called."""
+    """Draws the rows of one run or several, by their labels."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Record:
 
     table: Table
     title: str
-    """Of its section, for people."""
+    """The title of its section, for people."""
     figures: tuple[Figure, ...]
     summarise: Callable[[pl.DataFrame, float], Mapping[str, Any]]
     """The section's figures from rows, one or more, and the run's end in seconds; where the table

@@ -1,4 +1,4 @@
-"""What a table of a run folder is: its columns, each with its type, its unit and one sentence."""
+"""The declaration of a run folder's table: columns with their types, units and descriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Column:
 
     name: str
     type: pl.DataType | TypeName
-    """As polars has it, or by a name, for declarations that load no library."""
+    """The polars type, or its name, for declarations that must not load a library."""
     unit: str
     """Unit of the values; empty where they are names, flags or row numbers."""
     doc: str
@@ -52,7 +52,7 @@ class Table:
 
     name: str
     row: str
-    """What one row stands for."""
+    """What a row stands for."""
     columns: tuple[Column, ...]
 
     @cached_property

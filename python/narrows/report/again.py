@@ -1,4 +1,4 @@
-"""How a reader of a run's report gets such a run again."""
+"""How a reader of a run's report repeats the run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Again", "again"]
 
 @dataclass(frozen=True)
 class Again:
-    """How a reader gets such a run again."""
+    """How a reader repeats a run."""
 
     title: str
     text: str
     command: str
-    """Empty where no single command does it."""
+    """The command; empty if no single command repeats the run."""
     scenario: bool
     """Whether the scenario is needed for it."""
 
 
 def again(run: Run) -> Again:
-    """How to get such a run again."""
+    """How to repeat a run."""
     if run.backend == MONITOR:
         return Again(
             "Measure again",
@@ -48,7 +48,7 @@ def again(run: Run) -> Again:
 
 
 def _watching(settings: Mapping[str, Any], end_s: float) -> str:
-    """The command that watches as long."""
+    """The command that watches the same queues for the same time."""
     interface = settings.get("interface", "all")
     words = ["narrows monitor", *([] if interface == "all" else [str(interface)])]
     rate = float(settings.get("rate", 10.0))

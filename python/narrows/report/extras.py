@@ -34,7 +34,7 @@ def extra_figures(runs: Mapping[str, Run]) -> list[Shown]:
 
 @style.styled
 def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
-    """A figure of one run, or of several, by what they are called."""
+    """A figure of one run or of several, by their labels."""
     figure, axes = style.new_figure(height=3.2)
     pen = FigurePen(axes)
     drawn.draw(pen, _rows(record, runs))
@@ -45,7 +45,7 @@ def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
 
 
 def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
-    """The rows that each curve shows: of each run, or of each TCP group of a single one."""
+    """The rows of each curve: those of each run, or of each group of a single run."""
     name = record.table.name
     tables = {label: run.table(name) for label, run in runs.items()}
     if len(runs) > 1:
@@ -61,7 +61,7 @@ def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:
-    """Numbers with their units, and what stands below each."""
+    """Numbers with their units, and the text below each."""
     found = []
     for record in _common({"": run}):
         if record.headline is None:
@@ -75,7 +75,7 @@ def headlines(run: Run) -> list[tuple[str, str]]:
 
 
 def _common(runs: Mapping[str, Run]) -> list[Record]:
-    """What all runs have rows of."""
+    """The records of which all runs have rows."""
     return [
         record
         for name, record in records().items()

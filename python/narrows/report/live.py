@@ -1,8 +1,8 @@
-"""The curves of figures as data, for the plots of a page that zoom and tell values.
+"""The curves of figures as data, for interactive plots on a page that zoom and show values.
 
-They are taken from the figure that Matplotlib draws, so the picture and the plot show the same.
-Lines are taken, and no bars or maps. The page's script (live.js) makes a plot of them with uPlot,
-which is embedded once, so the page stays one file. Without a script the picture stays.
+The data come from the figure that Matplotlib draws, so the picture and the plot show the same. Only
+lines are taken, no bars or maps. The page's script (live.js) plots them with uPlot, which is
+embedded once, so the page stays one file. Without scripts, the picture stays.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with what a page says about it."""
+    """A figure with its texts on a page."""
 
     name: str
-    """Of its files, and of its identifiers on the page; letters, digits, `-` and `.`."""
+    """The name of its files and of its identifiers on the page: letters, digits, `-` and `.`."""
     figure: Figure
     alt: str
     """What it shows, in one sentence with its main numbers, for those who do not see it."""
@@ -79,7 +79,7 @@ def live(figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
 
 
 def html_of(figures: Sequence[Shown]) -> str:
-    """Figures side by side for a notebook, each with what to look for."""
+    """Figures side by side for a notebook, each with its caption."""
     parts = []
     for shown in figures:
         data = base64.b64encode(shown.svg.encode()).decode()
@@ -103,7 +103,7 @@ def write_figures(
     written = []
     for shown in figures:
         for kind in kinds:
-            # Not with_suffix: names of links have dots.
+            # Not with_suffix, because names of links have dots.
             written.append(write_bytes(folder / f"{shown.name}.{kind}", _KINDS[kind](shown)))
     return written
 
@@ -113,7 +113,7 @@ _KINDS: dict[str, Callable[[Shown], bytes]] = {
     "svg": lambda shown: shown.svg.encode(),
     "pdf": lambda shown: style.pdf(shown.figure),
 }
-"""How a figure becomes a file, by the file's suffix."""
+"""The functions that make files of figures, by suffix."""
 
 
 def write_page(path: Path, text: str) -> Path:
@@ -136,7 +136,7 @@ def write_bytes(path: Path, data: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(data)
-            # A full disk leaves no half of a page where a page is expected.
+            # A full disk must not leave half a page where a page is expected.
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

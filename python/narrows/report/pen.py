@@ -1,4 +1,4 @@
-"""The pen with which kinds of traffic draw their figures: `narrows.records.Pen` in our style."""
+"""The pen with which kinds of traffic draw their figures: `narrows.records.Pen` in this style."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ ENDED = {
 """Why a run ended, in words."""
 
 _SENT_AGAIN = 1.0
-"""Percent of the queries from which on a step is seen."""
+"""Percent of the queries from which a step in the curve can be seen."""
 _STEPS = (
     "Each step is an attempt: users whose packet is lost wait for the retry timer, which is much "
     "longer than the queue."
@@ -87,7 +87,7 @@ def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Pa
 
 
 def run_figures(run: Run) -> list[Shown]:
-    """The figures that a run's tables allow, with what to say about them."""
+    """The figures that a run's tables allow, with their texts."""
     shown: list[Shown] = []
     dns = run.summary.get("dns")
     if dns:
@@ -102,7 +102,7 @@ def run_figures(run: Run) -> list[Shown]:
 
 
 def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
-    """Attempts and response times; response times first where attempts mislead."""
+    """The figures of attempts and response times; response times come first if attempts mislead."""
     shown: list[Shown] = []
     if dns["queries"]:
         shown.append(
@@ -130,7 +130,7 @@ def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
 
 
 def _steps(run: Run) -> str:
-    """What the curve's steps are, if so many queries were sent again that there are some."""
+    """A sentence on the curve's steps, if enough queries were sent again to make steps."""
     measured = run.queries.filter("measured")
     again = run.attempts.filter(pl.col("attempt") > 1).get_column("query")
     count = measured.filter(pl.col("query").is_in(again.unique().implode())).height
@@ -146,7 +146,7 @@ def _steps(run: Run) -> str:
 
 
 def _backlog(run: Run, link: str, facts: QueueFacts | None) -> str:
-    """What the figure of the backlog shows: levels and what is below the queue, if drawn."""
+    """What the figure of the backlog shows: also levels and the ring, if they are drawn."""
     words = ["What waits in the queue."]
     if facts is not None and facts.thresholds:
         words = ["What waits in the queue, with the levels at which the queue acts."]
@@ -167,7 +167,7 @@ def _uncounted(run: Run) -> str:
 
 
 def _second_attempts(run: Run) -> str:
-    """What makes a second attempt although nothing was lost; empty for nothing."""
+    """What causes second attempts although nothing was lost; empty if nothing does."""
     truncated = run.summary["dns"].get("truncated_percent")
     if not truncated:
         return ""
@@ -212,7 +212,7 @@ def _goodput(run: Run, groups: Sequence[str]) -> Shown:
 
 
 def _endless(run: Run) -> list[str]:
-    """What to look at instead of the goodput over time of connections without end."""
+    """Hints at what replaces goodput over time for connections without end."""
     groups = figures.endless_groups(run)
     if not groups:
         return []

@@ -39,16 +39,16 @@ NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Threshold:
-    """A level of the backlog at which a queue behaves otherwise."""
+    """A level of the backlog at which a queue changes its behaviour."""
 
     name: str
     level: float
-    """In the queue's unit."""
+    """The level in the queue's unit."""
 
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """What a queue is, for a figure's labels."""
+    """Facts about a queue, for a figure's labels."""
 
     label: str
     """The discipline's name in titles."""
@@ -56,18 +56,18 @@ class QueueFacts:
     """`bytes` or `packets`: what the queue counts."""
     thresholds: tuple[Threshold, ...]
     rates: tuple[tuple[float, int], ...]
-    """Of the link: from when, in seconds, and bit/s; the first from time zero."""
+    """The link's rates: since when, in seconds, and bit/s; the first from time zero."""
     opportunities_ms: tuple[int, ...] | None
-    """Milliseconds at which 1500 bytes may leave, again and again; None where the rate holds."""
+    """Milliseconds at which 1500 bytes may leave, repeatedly; None if the link has a rate."""
     target_ms: float | None
-    """The waiting time that the queue aims for; None where it aims for none."""
+    """The waiting time that the queue aims for, in ms; None if it has no such target."""
     has_ring: bool
     """Whether a ring buffer is given; without one the link holds the packet in transmission."""
     is_shared: bool
-    """Whether all packets wait in one line, so that one waits like another."""
+    """Whether all packets wait in one queue, so that they all wait alike."""
 
     def offered(self, times_s: Floats) -> Floats:
-        """Bytes that could have left by then, of a link that follows a trace."""
+        """Bytes that could have left by each time, on a link that follows a trace."""
         assert self.opportunities_ms is not None, "the link follows a trace"
         moments = np.asarray(self.opportunities_ms)
         passes, within_ms = np.divmod(times_s * 1e3, moments[-1])
@@ -86,7 +86,7 @@ def monitored_links(run: Run) -> list[str]:
 
 
 def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]:
-    """Times and values of one column of one link's samples; NaN for none."""
+    """Times and values of a column of one link's samples; NaN for null."""
     part = samples.filter(pl.col("link") == link).sort("t_s")
     values = part.get_column(name).cast(pl.Float64).to_numpy()
     return part.get_column("t_s").to_numpy(), values

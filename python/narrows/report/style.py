@@ -1,4 +1,4 @@
-"""How figures look, and how they become files: the same bytes for the same figure.
+"""How figures look and how they become files, with the same bytes for the same figure.
 
 Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind readers can
 tell apart. Figures are made with Matplotlib's object-oriented interface on its file canvas, without
@@ -71,9 +71,9 @@ SKY = "#56b4e9"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 """Colours of runs that are compared, in order."""
 
-# Any: the stubs want every key as a literal.
+# Any, because the stubs want every key as a literal.
 _STYLE: Any = {
-    # Text stays text in SVG and PDF files; without the font, a reader's own takes its place.
+    # Text stays text in SVG and PDF files; if the font is missing, the reader's own replaces it.
     "font.family": ["DejaVu Sans", "sans-serif"],
     "pdf.fonttype": 42,
     "font.size": 10.5,
@@ -119,14 +119,14 @@ _VARIABLES = {
 
 
 DASHES = (0, (5, 3))
-"""Of lines that say what could be."""
+"""The dashes of lines that show what could be."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Lets a drawing function work in this style, whatever Matplotlib is set to."""
+    """Makes a drawing function use this style, whatever Matplotlib's settings are."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -143,9 +143,10 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
 
 
 def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "") -> None:
-    """Puts the legend below the axes, where it covers nothing; markers so many times as large.
+    """Puts the legend below the axes, where it covers nothing.
 
-    It has as many columns as fit into the figure's width, and `columns` at most.
+    It has as many columns as fit into the figure's width, and at most `columns`. Its markers are
+    larger by the factor `markers`.
     """
     labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
     room = 72.0 * figure.get_figwidth()
@@ -164,7 +165,7 @@ def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "
 
 
 _LEGEND_SIZE = 9.5
-"""Of the legend's text, in points."""
+"""The size of the legend's text, in points."""
 _HANDLE = 1.6
 """Length of a line in the legend, in units of the text's size."""
 
@@ -189,7 +190,7 @@ def text_width(text: str, size: float = _LEGEND_SIZE, *, bold: bool = False) -> 
 
 
 def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """The text in lines that are at most so many points wide, if its words are not longer."""
+    """The text in lines of at most `room` points, unless a single word is wider."""
     lines: list[str] = []
     for given in text.split("\n"):
         line = ""
@@ -217,19 +218,19 @@ def name_axes(axes: Axes, title: str, x: str, y: str, pad: float | None = None) 
 
 
 _BESIDE = 80.0
-"""Points beside the axes for what stands there, at most."""
+"""The most points beside the axes, for labels and ticks."""
 _ABOVE_AND_BELOW = 110.0
-"""Points above and below them, likewise: title, ticks, label and a legend of one line."""
+"""The most points above and below the axes: title, ticks, label and a legend of one line."""
 
 
 def from_zero(axes: Axes, top: float | None = None) -> None:
-    """Lets the vertical axis start at zero, and leave room above ``top`` (the data's, if None)."""
+    """Starts the vertical axis at zero, with room above ``top`` (above the data, if None)."""
     high = axes.get_ylim()[1] if top is None else 1.12 * top
     axes.set_ylim(0.0, high if high > 0.0 else 1.0)
 
 
 def label_line(axes: Axes, level: float, text: str, color: str) -> None:
-    """A horizontal threshold with its name in the right margin."""
+    """Draws a horizontal threshold with its name in the right margin."""
     axes.axhline(level, color=color, linewidth=1.0, linestyle=DASHES, zorder=2.5)
     _in_margin(axes, level, text, color)
 
@@ -237,7 +238,7 @@ def label_line(axes: Axes, level: float, text: str, color: str) -> None:
 def label_steps(
     axes: Axes, steps: Sequence[tuple[float, float]], end: float, text: str, color: str
 ) -> None:
-    """A threshold that changes: from when, and the level; the name beside the last."""
+    """Draws a threshold that changes, as pairs of time and level, with its name beside the last."""
     times = [time for time, _ in steps]
     levels = [level for _, level in steps]
     axes.step(
@@ -268,7 +269,7 @@ def _in_margin(axes: Axes, level: float, text: str, color: str) -> None:
 
 
 def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "default") -> None:
-    """A curve of another seed, behind the one that has a name."""
+    """Draws a curve of another seed behind the named one."""
     axes.plot(
         x, y, color=color, linewidth=0.6, alpha=0.35, zorder=1.8, label="_seed", drawstyle=drawstyle
     )

@@ -31,7 +31,7 @@ from narrows.scenario.quantities import base_value
 __all__ = ["SweepPlot", "plot_sweep"]
 
 MOST_SERIES = 36
-"""More could not be told apart."""
+"""The most lines; more could not be told apart."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class SweepPlot:
     against: str
     points: tuple[Point, ...]
     notes: tuple[str, ...] = ()
-    """What a reader has to know."""
+    """Notes that a reader has to know."""
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Writes it as PNG and SVG into a folder; returns the files.
+        """Writes the figure as PNG and SVG into a folder; returns the files.
 
         Raises:
             RunFolderError: They cannot be written.
@@ -113,7 +113,7 @@ def plot_sweep(
         sweep: What was run.
         metric: A figure's column in the table, or the end of its name.
         against: The horizontal axis: a varied key, or the end of its name.
-        by: Keys that tell lines apart.
+        by: Keys that distinguish the lines.
         where: Only these values of other varied keys.
         x_scale: `auto`, `linear` or `log`.
         y_scale: The same for the vertical axis.
@@ -245,7 +245,7 @@ _SCALES: dict[str, list[tuple[str, float]]] = {
 
 
 def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
-    """The horizontal axis, and where each value is on it: numbers, quantities, or names."""
+    """The horizontal axis, and the place of each value on it: numbers, quantities, or names."""
     values, words = axis.values, key_words(axis.key)
     if all(type(value) in (int, float) for value in values):
         numbers, label = [float(value) for value in values], words

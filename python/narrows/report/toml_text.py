@@ -1,4 +1,4 @@
-"""A resolved scenario as TOML text, so that a report can hand out what it shows.
+"""A resolved scenario as TOML text, so that a report can contain the scenario that it shows.
 
 The standard library reads TOML and does not write it; a scenario needs tables, arrays of tables and
 inline tables, and no more. tomli-w would give every inline table, such as a queue, a section of its
@@ -76,5 +76,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped.
+    # JSON's escapes are TOML's, except for DEL, which TOML wants escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

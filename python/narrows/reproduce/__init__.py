@@ -1,8 +1,8 @@
 """Reproductions of published experiments: their claims, our measurements, and the verdicts.
 
-A paper is a folder beside this file: `README.md` (what, how long, choices, known differences),
-`scenarios/`, the published values and their tolerances, and its figures. The framework around
-them is here:
+A paper is a folder beside this file, with `README.md` (contents, run time, choices, known
+differences), `scenarios/`, the published values with their tolerances, and its figures. The
+framework for them is in this package:
 
 >>> from narrows.reproduce import papers
 >>> [paper.slug for paper in papers()]
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class UnknownClaim(NarrowsError):  # noqa: N818 - named after what it is
-    """An id that no paper has; the message is one line and names the known ones."""
+    """An id that no paper has; the message is one line and names the known ids."""
 
 
 @cache
@@ -71,7 +71,7 @@ def ids() -> list[str]:
 
 
 def select(wanted: Sequence[str]) -> list[tuple[Paper, list[Claim]]]:
-    """Papers with the claims that `wanted` names: all of them when it is empty.
+    """Papers with the claims that `wanted` names, or all claims if it is empty.
 
     Args:
         wanted: Letters (`H`), slugs (`harhalakis-2011`) or claim ids (`H1`), in any case.

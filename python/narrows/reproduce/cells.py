@@ -17,11 +17,11 @@ class Cell:
     set: Mapping[str, str] = field(default_factory=dict)
     """Settings as `narrows run --set` takes them."""
     seeds: int | None = None
-    """Runs of it at most, where more would take too long; `None`: as many as asked for."""
+    """The most runs of it, if more would take too long; `None`: as many as asked for."""
     quick: Mapping[str, str] = field(default_factory=dict)
-    """Settings on top of all with `--quick`, after the paper's own."""
+    """Settings on top of all others with `--quick`, after the paper's own."""
     own_process: bool = False
-    """Runs in a process of its own, whose time and memory become the figures `cpu_s` and
+    """Whether it runs in a separate process, whose time and memory become the figures `cpu_s` and
     `peak_mb`."""
 
 
@@ -32,25 +32,25 @@ class Row:
     name: str
     reason: str
     set: Mapping[str, str]
-    """Settings on top of the cell's; empty where nothing runs again but `reads` says more."""
+    """Settings on top of the cell's; empty if nothing runs again because only `reads` matters."""
     cells: frozenset[str] | None = None
-    """Cells that it touches; `None`: all."""
+    """The cells that it changes; `None`: all."""
     alone: bool = False
-    """Claims are judged under it from the cells that it touches, without the others."""
+    """Whether claims are judged under it only from the cells that it changes."""
     reads: Mapping[str, str] = field(default_factory=dict)
-    """Figures that claims read instead, by the usual one's name: another definition of it."""
+    """Figures that claims read instead, by the usual figure's name: other definitions of it."""
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
-    """Further settings, where keys have other names in other cells' scenarios."""
+    """Further settings of a cell, for keys that have other names in other cells' scenarios."""
     on_kernel: bool = True
     """Whether a kernel can run it; a run on a kernel leaves out the rows that it cannot."""
 
     @property
     def runs_again(self) -> bool:
-        """Whether cells are run under it, rather than read otherwise."""
+        """Whether cells are run again under it, instead of being read differently."""
         return bool(self.set) or self.of_cell is not None
 
     def settings(self, cell: Cell) -> dict[str, str]:
-        """What it sets in a cell."""
+        """The settings that it makes in a cell."""
         return {**self.set, **(self.of_cell(cell) if self.of_cell else {})}
 
     def touches(self, cell: str) -> bool:

@@ -1,11 +1,11 @@
-"""One run of a paper's cell as a separate process, which the runner starts to measure a run.
+"""One run of a paper's cell as a separate process, which the runner starts to measure it.
 
     python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS BACKEND
 
-Prints the figures that the paper measures as a JSON object, with `cpu_s` (the process's processor
-time, Python's start among it), `cpu_s_per_100_s` (the same for 100 simulated seconds), `run_s`
-(wall-clock time from the plan to the tables) and `peak_mb` (its largest resident set, in units of
-10^6 bytes).
+It prints the figures that the paper measures as a JSON object, and with them `cpu_s` (the process's
+processor time, including Python's start), `cpu_s_per_100_s` (the same for 100 simulated seconds),
+`run_s` (wall-clock time from the plan to the tables) and `peak_mb` (its largest resident set, in
+units of 10^6 bytes).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(slug: str, path: str, seed: str, settings: str, backend: str) -> None:
     run_s = time.perf_counter() - started
     if result.status != "complete":
         sys.exit(f"the run stopped early: {result.stopped}")
-    # After the run, so that nothing which a run does not need counts as its memory.
+    # Measured before the import, so that only the memory that a run needs counts.
     used, peak_mb = resource.getrusage(resource.RUSAGE_SELF), _peak_mb()
     from narrows.reproduce import papers
 
@@ -45,8 +45,8 @@ def main(slug: str, path: str, seed: str, settings: str, backend: str) -> None:
 def _peak_mb() -> float:
     """The largest resident set of this process so far, in units of 10^6 bytes.
 
-    Not from getrusage() on Linux, where that of the process which started this one counts as well:
-    `VmHWM` (proc_pid_status(5)) begins anew with the program.
+    On Linux it does not come from getrusage(), which also counts the parent process; `VmHWM`
+    (proc_pid_status(5)) begins anew with the program.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -14,13 +14,18 @@ from typing import Literal, TypeAlias
 
 from narrows.reproduce.statistics import (
     Interval,
+    bounded_interval,
     deviation_interval,
     scaled_interval,
-    t_interval,
 )
 
 MOST_SEEDS = 10_000
-"""No claim is worth more."""
+"""The most seeds that are suggested to decide a claim."""
+
+SHARE = (0.0, 100.0)
+"""Bounds of a share in percent."""
+NOT_NEGATIVE = (0.0, math.inf)
+"""Bounds of counts, times, ratios, and distances without a sign."""
 
 Series: TypeAlias = tuple[list[float], list[float]]
 """Abscissae and ordinates of a curve."""
@@ -30,7 +35,7 @@ class Verdict(StrEnum):
     """The outcome for one claim."""
 
     HOLDS = "holds"
-    """A number: our 95 % interval lies inside the tolerance. Worded: it holds at 95 %."""
+    """A number: our 95 % interval lies inside the tolerance. In words: it holds at 95 %."""
     DEPENDS = "depends"
     """A listed sensitivity row turns *holds* into *fails*, or the reverse."""
     FAILS = "fails"
@@ -38,7 +43,7 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     """The interval overlaps both sides: more seeds are needed."""
     FITTED = "fitted"
-    """The published value was used to choose a setting, so that it cannot speak for the rest."""
+    """The published value was used to choose a setting, so it proves nothing."""
     NOT_TESTED = "not tested"
     """No run, or too few runs for an interval."""
 
@@ -54,7 +59,7 @@ class Measured:
         return self.values[name]
 
     def reading(self, others: Mapping[str, str]) -> Measured:
-        """The same run with other figures under the usual names, where it has them."""
+        """The run with other figures under the usual names, as far as it has them."""
         swapped = {
             name: self.values[other] for name, other in others.items() if other in self.values
         }
@@ -69,7 +74,7 @@ class Worded:
     """The inequality in words."""
     relation: Literal["at least", "at most"]
     bound: float
-    """In the claim's unit."""
+    """The bound, in the claim's unit."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Claim:
     """
 
     id: str
-    """Such as `H1`; several claims of one id differ in `metric`."""
+    """The id, such as `H1`; several claims with one id differ in `metric`."""
     metric: str
     unit: str
     cells: tuple[str, ...]
@@ -91,13 +96,15 @@ class Claim:
     """Half-width about `published`, in `unit`."""
     worded: Worded | None = None
     statistic: Literal["mean", "deviation"] = "mean"
-    """Over the seeds: their mean, or their standard deviation."""
+    """The statistic over the seeds: the mean, or the standard deviation."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the largest value that the figure can have; its interval lies between them."""
     fitted: bool = False
-    """Whether a setting was chosen so that this comes out."""
+    """Whether a setting was chosen to give this value."""
     note: str = ""
-    """What is not the paper's own words: a derived number, a reading of ours."""
+    """What goes beyond the paper's own words: a derived number, a reading of ours."""
     reason: str = ""
-    """Why ours differs, where it does and that is known."""
+    """Why ours differs, if it does and the reason is known."""
 
     def __post_init__(self) -> None:
         if (self.published is None) != (self.tolerance is None):
@@ -111,15 +118,17 @@ class Claim:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names the claim: id and metric."""
+        """The claim's key: id and metric."""
         return (self.id, self.metric)
 
     def interval(self, values: Sequence[float]) -> Interval:
         """The 95 % interval over seeds of the claim's statistic."""
-        return deviation_interval(values) if self.statistic == "deviation" else t_interval(values)
+        if self.statistic == "deviation":
+            return deviation_interval(values)
+        return bounded_interval(values, *self.bounds)
 
     def test(self, interval: Interval | None) -> Verdict:
-        """Holds, fails, undecided or not tested: before any sensitivity row is looked at."""
+        """The verdict without sensitivity rows: holds, fails, undecided or not tested."""
         if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
             return Verdict.NOT_TESTED
         low, high = self.accepted
@@ -130,7 +139,7 @@ class Claim:
 
     @property
     def accepted(self) -> tuple[float, float]:
-        """The values with which the claim holds, ends included."""
+        """The range of values with which the claim holds, ends included."""
         if self.worded is not None:
             if self.worded.relation == "at least":
                 return self.worded.bound, math.inf
@@ -139,13 +148,13 @@ class Claim:
         return self.published - self.tolerance, self.published + self.tolerance
 
     def seeds_to_decide(self, interval: Interval) -> int | None:
-        """About how many seeds would decide it if they go on as they are.
+        """About how many seeds would decide the claim if mean and deviation stay as they are.
 
-        `None`: more than `MOST_SEEDS`, or no number would, because ours lies on the edge.
+        `None`: more than `MOST_SEEDS`, or no number would, because our mean lies on the edge.
         """
 
         def decided(count: int) -> bool:
-            scaled = scaled_interval(interval, count, self.statistic)
+            scaled = scaled_interval(interval, count, self.statistic, self.bounds)
             return self.test(scaled) is not Verdict.UNDECIDED
 
         if not decided(MOST_SEEDS):
@@ -163,12 +172,12 @@ class Judged:
 
     claim: Claim
     interval: Interval | None
-    """Ours, 95 %; `None` when no run of all its cells is there."""
+    """Our 95 % interval; `None` if no seed was run in all of its cells."""
     verdict: Verdict
     rows: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
-    """The same under each sensitivity row that was run and that touches the claim's cells."""
+    """The same under each sensitivity row that was run and that changes the claim's cells."""
     bases: Mapping[str, Interval | None] = field(default_factory=dict)
-    """Ours from the cells and seeds that the row has, where these are not all of the claim's."""
+    """Our interval from a row's cells and seeds only, if these are not all of the claim's."""
 
     @property
     def difference(self) -> float | None:
@@ -207,7 +216,7 @@ def judge(
     """The verdict on `claim` from the interval of the base runs and of each sensitivity row.
 
     `bases` holds, for a row with fewer seeds or cells, the interval of the base runs with the same
-    ones: an interval that is wider for lack of seeds shall flip nothing.
+    seeds and cells, so that an interval that is wider for lack of seeds flips nothing.
     """
     tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
     verdict = claim.test(interval)

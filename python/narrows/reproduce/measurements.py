@@ -11,23 +11,23 @@ from narrows.reproduce.claims import Measured, Series
 from narrows.reproduce.statistics import Interval, t_interval
 
 BASE = "base"
-"""Name of the runs without any sensitivity row."""
+"""The name of the runs without a sensitivity row."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """One of our figures, next to somebody else's measurement of the same test bed."""
+    """One of our figures, compared with somebody else's measurement of the same test bed."""
 
     cell: str
     metric: str
     unit: str
     reference: tuple[float, ...]
-    """Theirs, one value a run."""
+    """Their values, one for each run."""
     low: float
     high: float
-    """Where our mean has to lie."""
+    """The upper end of the range in which our mean has to lie; `low` is the lower end."""
     interval: Interval | None
-    """Ours, 95 %."""
+    """Our 95 % interval."""
 
     @property
     def agrees(self) -> bool | None:
@@ -60,12 +60,12 @@ class Measurements:
         return self.measured.get((row, cell), {})
 
     def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
-        """One figure of a cell, one value a seed; runs in which it is not finite are left out."""
+        """A figure of a cell, one value for each seed; runs where it is not finite are left out."""
         found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
         return [value for value in found if math.isfinite(value)]
 
     def values_at(self, cell: str, figure: str) -> list[float]:
-        """The same of runs that need not all have the figure."""
+        """The same for runs that need not all have the figure."""
         found = [run.values.get(figure, math.nan) for _, run in sorted(self.runs(cell).items())]
         return [value for value in found if math.isfinite(value)]
 
@@ -75,7 +75,7 @@ class Measurements:
         return t_interval(values) if values else None
 
     def curves(self, cell: str, name: str) -> list[Series]:
-        """One curve of a cell, one a seed."""
+        """A curve of a cell, one for each seed."""
         return [
             run.curves[name] for _, run in sorted(self.runs(cell).items()) if name in run.curves
         ]

@@ -28,7 +28,7 @@ class Outcome(Measurements):
     claims: Sequence[Claim]
     backend: str
     source: str = ""
-    """Where the runs come from, if they were not made now."""
+    """Where the runs come from, if they were recorded earlier."""
     quick: bool = False
     """Whether runs are shorter, with `--quick`."""
     complete: bool = True
@@ -46,7 +46,7 @@ class Outcome(Measurements):
         Args:
             claim: Which claim.
             row: A sensitivity row; `None`: the base runs.
-            like: Takes the base runs' cells and seeds as this row has them.
+            like: Takes only the cells and seeds of the base runs that this row has.
         """
         shape = row or like
         cells = [
@@ -93,13 +93,14 @@ class Outcome(Measurements):
         return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}
 
     def agreement(self) -> list[Agreement]:
-        """Ours against the paper's reference measurements, for the cells that were run."""
+        """Our figures against the paper's reference measurements, for the cells that were run."""
         return [entry for entry in self.paper.agreement(self) if entry.interval is not None]
 
     def document(self) -> dict[str, Any]:
         """This paper's part of the JSON document."""
         return {
             "paper": self.paper.slug,
+            "headline": list(self.paper.headline(self)),
             "summary": list(self.paper.summary),
             "seeds": len(self.seeds),
             "sensitivity_rows": [row.name for row in self.rows],
@@ -120,16 +121,17 @@ class Outcome(Measurements):
         }
 
 
+PAPER_KEYS = ("paper", "headline", "summary", "seeds", "sensitivity_rows")
+"""What the JSON document says of each paper besides its claims."""
+
+
 def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The JSON document of `narrows reproduce --json`: claims of all papers in one list."""
     parts = [outcome.document() for outcome in outcomes]
     return {
         "format": FORMAT,
         "status": "complete" if all(outcome.complete for outcome in outcomes) else "partial",
-        "papers": [
-            {key: part[key] for key in ("paper", "summary", "seeds", "sensitivity_rows")}
-            for part in parts
-        ],
+        "papers": [{key: part[key] for key in PAPER_KEYS} for part in parts],
         "claims": [claim for part in parts for claim in part["claims"]],
         "agreement": [entry for part in parts for entry in part["agreement"]],
         "failures": [line for part in parts for line in part["failures"]],
@@ -170,9 +172,9 @@ def reason(judged: Judged) -> str:
 def cells_to_run(
     paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], against: bool
 ) -> list[tuple[Row | None, Cell]]:
-    """Every (sensitivity row or none, cell) that `claims` need, base runs first.
+    """Every pair of sensitivity row (or none) and cell that `claims` need, base runs first.
 
-    With `against` also the cells that only the comparison with reference measurements needs.
+    With `against`, also the cells that only the comparison with reference measurements needs.
     """
     cells = paper.cells_of(claims)
     extra = [cell for cell in paper.cells if cell.name in paper.agreement_cells] if against else []

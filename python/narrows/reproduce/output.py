@@ -50,7 +50,7 @@ def claim_folder(folder: Path) -> None:
     """Makes `folder`, and refuses one that holds a reproduction or a run already.
 
     Raises:
-        FolderTaken: It holds one, or is no folder.
+        FolderTaken: It holds a reproduction or a run, or is no folder.
         OSError: It cannot be made or written to.
     """
     for name, what in ((RESULT_FILE, "reproduction"), (RUN_FILE, "run")):
@@ -70,7 +70,7 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     """The paper's tables, the claims with their verdicts, and the agreement with references."""
     console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
     console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
-    for sentence in outcome.paper.summary:
+    for sentence in (*outcome.paper.headline(outcome), *outcome.paper.summary):
         console.print(Text(sentence))
     if outcome.source:
         console.print(Text(outcome.source))
@@ -99,7 +99,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     Raises:
         RunFolderError: They cannot be written.
     """
-    # First what cannot be drawn again from anything else.
+    # Results come first, because they cannot be made again from anything else.
     write_page(folder / RESULT_FILE, json.dumps(document(outcomes), indent=2) + "\n")
     papers = []
     for outcome in outcomes:
@@ -112,6 +112,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
             {
                 "paper": outcome.paper,
                 "outcome": outcome,
+                "words": [*outcome.paper.headline(outcome), *outcome.paper.summary],
                 "tables": outcome.paper.tables(outcome),
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "verdicts": verdict_counts(outcome),
@@ -154,7 +155,7 @@ def without_rows(outcome: Outcome) -> str:
 
 
 def verdict_text(judged: Judged) -> str:
-    """The verdict, with what flips it, or with the seeds that it would take."""
+    """The verdict, with the rows that flip it or the number of seeds that would decide it."""
     if judged.verdict is Verdict.UNDECIDED:
         needed = judged.seeds_needed
         seeds = f"about {needed}" if needed is not None else f"more than {MOST_SEEDS}"
@@ -193,13 +194,13 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
 
 
 def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | None:
-    """What each sensitivity row makes of each claim, or of those whose verdict it flips."""
+    """The verdict of each claim under each sensitivity row, or only the verdicts that it flips."""
     if not outcome.rows:
         return None
     rows = []
     for judged in outcome.judged():
         for name, (interval, verdict) in judged.rows.items():
-            # What the row is compared with: the same cells and seeds.
+            # The row is compared with base runs of the same cells and seeds.
             base = judged.bases.get(name, judged.interval)
             if interval is None or base is None:
                 continue

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Runs that were made before, by other means than a scenario."""
+    """Runs that were recorded earlier, by other means than a scenario."""
 
     runs: Mapping[str, Mapping[int, Measured]]
-    """By cell and number of the round."""
+    """The runs by cell and number of the round."""
     source: str
     """Where they come from, in a sentence."""
     complete: bool = True
@@ -40,7 +40,7 @@ class Execute(Protocol):
     def __call__(
         self, paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
     ) -> Measured:
-        """One run of `cell`, measured; ends early, by any exception, once `stop` is set."""
+        """Runs `cell` once and measures it; raises an exception soon after `stop` is set."""
         ...
 
 
@@ -49,7 +49,7 @@ class Paper:
     """Everything that `narrows reproduce` needs to know of a paper."""
 
     key: str
-    """The letter of its claims' ids."""
+    """The letter with which its claims' ids begin."""
     slug: str
     title: str
     citation: str
@@ -61,28 +61,30 @@ class Paper:
     tables: Callable[[Measurements], list[Table]]
     """The paper's own tables, next to our values."""
     figures: Callable[[Measurements], list[Shown]]
-    """What can be drawn of the runs."""
+    """Makes the figures that the runs allow."""
     agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
-    """Ours against other people's measurements of the same test bed."""
+    """Compares our figures with other people's measurements of the same test bed."""
     agreement_title: str = (
         "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)"
     )
-    """Whose measurements these are."""
+    """Whose measurements those are."""
+    headline: Callable[[Measurements], Sequence[str]] = lambda _: ()
+    """What was measured, in a sentence or two with intervals; stands before the summary."""
     summary: Sequence[str] = ()
     """What the paper claims, what was found, and why they differ: a few plain sentences."""
     agreement_cells: frozenset[str] = frozenset()
     """Cells that are run for the agreement table even when no claim needs them."""
     seeds: int = 10
-    """Runs of each cell, unless asked for otherwise."""
+    """The number of runs of each cell by default."""
     row_seeds: int = 5
-    """Runs of each cell under a sensitivity row, at most."""
+    """The most runs of each cell under a sensitivity row."""
     quick: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of every cell's with `--quick`."""
     on_kernel: Callable[[Cell], Mapping[str, str]] = lambda _: {}
-    """Settings that replace those of a cell that Linux does not have, for a run on a kernel."""
+    """For a run on a kernel: settings that replace those of a cell that Linux does not have."""
     recorded: Callable[[Path | None], Recorded] | None = None
-    """Reads its runs from a folder, or from the one that comes with narrows, and nothing is run:
-    for a paper that needs what `narrows reproduce` cannot have, such as root."""
+    """Reads runs from a folder, or from the one that comes with narrows. Then nothing is run. It is
+    for a paper that needs what `narrows reproduce` does not have, such as root."""
     execute: Execute | None = None
     """Runs a cell, for a paper whose cells are no scenarios."""
     lacks: Callable[[Cell], str | None] = lambda _: None

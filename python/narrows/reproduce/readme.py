@@ -1,6 +1,6 @@
 """The generated parts of a reproduction's README, from the `result.json` beside it.
 
-Another file beside it, such as the `kernel.json` of runs on a kernel, may stand in its place.
+Another file beside the README, such as the `kernel.json` of runs on a kernel, may replace it.
 
 Each part is between two comments. The first says which part it is:
 
@@ -46,7 +46,8 @@ def filled(text: str, result: Entry, file: str = "result.json") -> str:
 
 def _part(what: str, result: Entry) -> str:
     if what == "summary":
-        return textwrap.fill(" ".join(result["papers"][0]["summary"]), 100) + "\n"
+        paper = result["papers"][0]
+        return textwrap.fill(" ".join([*paper.get("headline", []), *paper["summary"]]), 100) + "\n"
     if what == "verdicts":
         return _counts(result) + "\n" + _verdicts(result["claims"])
     title = what.removeprefix("table ")

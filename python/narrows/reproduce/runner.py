@@ -1,8 +1,8 @@
 """Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
 
 Threads suffice, because the simulator releases the interpreter lock while it runs. Cells whose time
-and memory are measured run in a separate process. Only what the paper measures is kept of a run.
-The run's tables are dropped after that, so memory does not grow with seeds.
+and memory are measured run in a separate process. Only the figures that the paper measures are kept
+of a run, and not its tables, so memory does not grow with the number of seeds.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def reproduce(
         paper: The paper; see :func:`narrows.reproduce.papers`.
         claims: A selection; all of the paper's by default.
         rows: Sensitivity rows to run as well.
-        against: Whether to run the cells as well that only the reference measurements have.
+        against: Whether to run also the cells that only the reference measurements have.
         seeds: Seeds 1 to this number, the paper's own by default; two at least for intervals.
             Sensitivity rows take the paper's `row_seeds` at most.
         quick: Whether the paper's `quick` settings go on top of every cell's.
@@ -98,8 +98,8 @@ def reproduce(
         jobs: Runs at once; the number of cores by default.
         progress: Called in the calling thread whenever a run has ended.
         execute: How one cell is run.
-        recorded: For papers whose runs are read from a folder: which; the one that comes with
-            narrows by default. Seeds are its rounds, all of them.
+        recorded: For papers whose runs are read from a folder: the folder, by default the one that
+            comes with narrows. Its rounds stand for seeds, and all of them are read.
 
     Raises:
         BackendError: There is no such backend.
@@ -171,7 +171,7 @@ def reproduce(
 def from_record(
     paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], folder: Path | None
 ) -> Outcome:
-    """What `claims` say of runs that were made before.
+    """The outcome of `claims` from runs that were recorded earlier.
 
     Raises:
         RunFolderError: The folder cannot be read.
@@ -201,7 +201,7 @@ def run_one(
     *,
     backend: str = DEFAULT,
 ) -> Measured:
-    """One run, measured, in a separate process if the cell asks for that.
+    """Runs a cell once and measures it, in a separate process if the cell asks for that.
 
     Raises:
         RuntimeError: The run stopped before its end, or its process did.
@@ -233,10 +233,10 @@ def in_own_process(
     *,
     backend: str = DEFAULT,
 ) -> Measured:
-    """One run in a process of its own, with its processor time and its peak memory.
+    """Runs a cell in a separate process; the figures include its processor time and peak memory.
 
     Raises:
-        RuntimeError: It failed; the text is what it said last.
+        RuntimeError: The process failed; the text is its last line of output.
     """
     command = [sys.executable, "-m", "narrows.reproduce.child", paper.slug, str(path), str(seed)]
     child = subprocess.Popen(
@@ -263,4 +263,4 @@ def in_own_process(
 
 
 LOOK_AGAIN_S = 0.2
-"""How often a process of its own is looked at for an interrupt."""
+"""Seconds between two looks at a separate process for an interrupt."""

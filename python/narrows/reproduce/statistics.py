@@ -1,4 +1,5 @@
-"""Intervals over repeated runs: Student's t, the normal approximation, and chi-square for spread.
+"""Intervals over repeated runs: Student's t, also between bounds, the normal approximation, and
+chi-square for spread.
 
 Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
 and Stegun, 6.5.29). The tests compare them with printed tables.
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from narrows.results.intervals import bounded, half_of, within
 from narrows.results.student import bisect, t_half_width, t_quantile
 
 
@@ -51,6 +53,22 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
+def bounded_interval(values: Sequence[float], low: float, high: float) -> Interval:
+    """The 95 % interval of a mean that lies between two bounds; with none Student's t interval.
+
+    Source: `narrows.results.intervals.within`. Values that rounding puts out of bounds count as at
+    the bound.
+
+    Raises:
+        ValueError: `values` is empty, or a value is not finite or out of bounds.
+    """
+    plain = t_interval(values)
+    if len(values) < 2:
+        return plain
+    values = [low if math.isclose(v, low) else high if math.isclose(v, high) else v for v in values]
+    return Interval(plain.mean, *within(values, low, high), len(values))
+
+
 def normal_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """Mean of `values` with the interval that the normal distribution gives.
 
@@ -81,7 +99,10 @@ def deviation_interval(values: Sequence[float], confidence: float = 0.95) -> Int
 
 
 def scaled_interval(
-    interval: Interval, count: int, statistic: Literal["mean", "deviation"]
+    interval: Interval,
+    count: int,
+    statistic: Literal["mean", "deviation"],
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval:
     """What the 95 % interval would be with `count` values of the same mean and deviation."""
     if statistic == "deviation":
@@ -94,8 +115,8 @@ def scaled_interval(
         )
     # A half-width is t times the deviation over the root of the count.
     now, then = (t_quantile(0.975, n - 1) / math.sqrt(n) for n in (interval.count, count))
-    half = interval.half_width * then / now
-    return Interval(interval.mean, interval.mean - half, interval.mean + half, count)
+    half = half_of(interval.mean, interval.high, *bounds) * then / now
+    return Interval(interval.mean, *bounded(interval.mean, half, *bounds), count)
 
 
 def standard_error(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Of which figures more is better, and of which less."""
+"""For which figures more is better, and for which less."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LESS = re.compile(
 
 
 def judged(key: str, change: float) -> str:
-    """`better` or `worse`; empty where there is no change, or neither way is the better one.
+    """`better` or `worse`; empty if nothing changed, or if neither direction is better.
 
     Examples:
         >>> judged("dns.response_p95_ms", -3.0), judged("flows.goodput_mbit_per_s", -3.0)

@@ -1,8 +1,8 @@
 """Sweeps side by side: each combination of values with the same combination of the first sweep.
 
-Of one sweep alone, its combinations are set side by side, or the values of some keys for each
-combination of the others. Runs that failed or ended early are left
-out, and the seeds that a sweep then lacks are left out of the others, so that seeds stay paired.
+For a single sweep, its combinations are set side by side, or the values of some keys for each
+combination of the others. Runs that failed or ended early are left out, and the seeds that a sweep
+then lacks are left out of the others, so that seeds stay paired.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narrows.results.sweep_run import Axis, SweepRun, canonical, setting_text
 __all__ = ["compare_sweeps"]
 
 MOST_GROUPS = 50
-"""Combinations of one sweep that can be set side by side."""
+"""The most combinations of one sweep that can be set side by side."""
 
 
 def compare_sweeps(
@@ -34,9 +34,9 @@ def compare_sweeps(
     """A comparison for each combination of values that all sweeps have.
 
     Args:
-        sweeps: Several, or one, whose combinations are set side by side.
-        against: Of one sweep: varied keys, or the ends of their names, and the values that the
-            others are compared with; a comparison for each combination of the other keys.
+        sweeps: Several sweeps, or one, whose combinations are set side by side.
+        against: For one sweep: varied keys, or the ends of their names, with the values with which
+            others are compared; there is a comparison for each combination of the other keys.
 
     Raises:
         NarrowsError: There is nothing to compare: other keys are varied, no combination is common,
@@ -95,7 +95,7 @@ def _within(sweep: Sweep) -> Comparison:
 
 
 def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
-    """For each combination of the other keys: those of these keys, with the one named as first."""
+    """For each combination of other keys, compares the values of these keys with the named one."""
     axes = [axis_named(sweep, key) for key in against]
     fixed = {
         axis.key: _value_of(sweep, axis, value)
@@ -126,7 +126,7 @@ def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
 
 
 def _value_of(sweep: Sweep, axis: Axis, value: Any) -> Any:
-    """A value that was run: the same one, or the one that is called so."""
+    """The run value that equals `value`, or whose name it is."""
     names = value_names(axis)
     for place, (text, known) in enumerate(zip(axis.places, axis.values, strict=True)):
         if value in (known, names[text]) and list(names.values()).index(names[text]) == place:
@@ -157,7 +157,7 @@ def _combinations(sweep: Sweep) -> Mapping[str, list[SweepRun]]:
 def _paired(
     labels: Sequence[str], runs: Sequence[Sequence[SweepRun]]
 ) -> tuple[list[Group], list[str]]:
-    """Groups of the seeds that all have, where these are two or more; and what was left out."""
+    """Groups with only the seeds that all have, if these are two or more; and what was left out."""
     common = set.intersection(*({run.seed for run in of_group} for of_group in runs))
     remarks = []
     if len(common) >= 2:

@@ -14,7 +14,7 @@ __all__ = ["FIRST", "Sections", "arranged", "chosen", "comparison_table"]
 
 
 class Compared(Protocol):
-    """What is printed: a `Comparison`."""
+    """What this module needs of a `Comparison`."""
 
     @property
     def groups(self) -> Sequence[Group]:
@@ -22,7 +22,7 @@ class Compared(Protocol):
 
     @property
     def title(self) -> str:
-        """Of what."""
+        """What is compared."""
 
     @property
     def leading(self) -> Sequence[Row]:
@@ -38,7 +38,7 @@ class Compared(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader has to know."""
+        """Notes that a reader has to know."""
 
 
 Sections = list[tuple[str, Sequence[tuple[str, ...]]]]
@@ -61,13 +61,13 @@ def comparison_table(comparison: Compared) -> TextTable:
 
 
 def arranged(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
-    """The header and the lines of figures: as columns of two groups, as lines of more."""
+    """The header and the lines of figures: two groups in columns, more groups in lines."""
     arrange = _beside if len(comparison.groups) <= 2 else _below
     return arrange(comparison, sections)
 
 
 def _beside(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
-    """A column for each group: of two, that is what is easiest to read."""
+    """Arranges two groups as columns, which is easiest to read."""
     header = ["", *(group.label for group in comparison.groups[:1])]
     for group in comparison.groups[1:]:
         header += [group.label, "difference", "95 % interval"]
@@ -78,7 +78,7 @@ def _beside(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Se
 
 
 def _below(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
-    """A row for each group, below the figure's name: many columns would fit no window."""
+    """Arranges groups as rows below each figure's name, because many columns fit no window."""
     several = max(len(group.runs) for group in comparison.groups) > 1
     header = ("", "mean" if several else "value", *(["least to most"] if several else []))
     header = (*header, "difference", "95 % interval")
@@ -113,14 +113,14 @@ def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tupl
 def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[Row]]]:
     """The rows of each section, in order; first those that matter most, if many others follow.
 
-    `once` leaves those out of their own sections.
+    `once` leaves these out of their own sections.
     """
     first, rows = list(comparison.leading), list(comparison.telling)
     sections: dict[str, list[Row]] = {}
-    # Of few figures, none has to stand for the others.
+    # If there are few figures, none has to stand for the others.
     if len(rows) > 2 * len(first):
         sections[FIRST] = first
-        # Of several groups, each figure takes as many lines as there are: once is enough.
+        # With more than two groups, a figure takes a line for each group, so it is shown once.
         if once or len(comparison.groups) > 2:
             rows = [row for row in rows if row not in first]
     for row in rows:
@@ -129,9 +129,10 @@ def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[
 
 
 def _single_seeds(comparison: Compared) -> list[str]:
-    """How far single seeds are apart, of the figures that matter most.
+    """Lines on how far single seeds are apart in the figures that matter most.
 
-    A mean over few seeds hides two kinds of runs, as of calls that begin in a full queue or not.
+    A mean over few seeds hides that there are two kinds of runs, such as calls that begin in a full
+    queue and calls that do not.
     """
     found = []
     few = len(comparison.telling) <= len(comparison.leading) + 1
@@ -154,7 +155,7 @@ def _spread(difference: Difference) -> str:
 
 
 def _picture(comparison: Compared) -> list[str]:
-    """Bars of the figure that matters most, where every group has it and none is negative."""
+    """Bars of the figure that matters most, if every group has it and no value is negative."""
     for row in comparison.leading[:1]:
         values = [value for value in row.values if value is not None and value >= 0.0]
         if len(values) == len(comparison.groups):

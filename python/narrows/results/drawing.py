@@ -1,7 +1,7 @@
 """Figures of results in a session: `run.plot()`, `sweep.plot()`, `comparison.plot()`.
 
-Figures are the business of `narrows.report`, which reads results. All that is known of it here is
-its name, as backends are known by theirs, so that whoever only reads tables loads no Matplotlib.
+`narrows.report` draws figures from results. This module knows only its name, so a program that only
+reads tables does not load Matplotlib.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ _HOME = "narrows.report.session"
 
 
 def drawn(what: str, *given: Any, **named: Any) -> Any:
-    """What the function of that name there gives."""
+    """The result of the function of that name in `narrows.report.session`."""
     return getattr(import_module(_HOME), what)(*given, **named)

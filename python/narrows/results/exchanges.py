@@ -51,7 +51,7 @@ OUTCOMES: Mapping[str, str] = {
     "no-reply-seen": "a watcher saw the query and no reply, which may have passed elsewhere",
     "no-query-seen": "a watcher saw the reply and no query",
 }
-"""What may become of an exchange, and what it means."""
+"""The possible outcomes of an exchange, and their meanings."""
 
 STAGES: Mapping[str, str] = {
     "connect": "before the connection was there",
@@ -62,7 +62,7 @@ STAGES: Mapping[str, str] = {
 """How far an exchange came that was not answered."""
 
 TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
-"""How a query travels; tables hold no other name."""
+"""How a query travels; tables hold only these names."""
 
 PREFIXES: Mapping[str, str] = {
     "joined": "the length came in one segment with at least the first byte of the message",

@@ -1,7 +1,7 @@
 """What runs have beyond the tables of every run: what kinds of traffic, links and kernels record.
 
-The kinds are asked when a run has something of theirs, as the scenario language takes a while to
-load.
+The kinds are loaded only if a run has tables of theirs, because the scenario language takes a while
+to load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["extra_table", "records", "summaries", "wanted"]
 
 
 def records() -> Mapping[str, Record]:
-    """What kinds of traffic, links and kernels record, by the name of the table."""
+    """The records of kinds of traffic, links and kernels, by the name of the table."""
     from narrows.results.processor import PROCESSOR
     from narrows.scenario.neighbours import NEIGHBOURS
     from narrows.scenario.traffic import RECORDS
@@ -50,7 +50,7 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
 def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
     """The sections of a summary that kinds of traffic bring, for the tables that are there.
 
-    A table without rows gives None; where one has several groups, `groups` has each one's figures.
+    A table without rows gives None; for one with several groups, `groups` has each one's figures.
     """
     found: dict[str, Any] = {}
     for name, record in records().items():

@@ -1,4 +1,4 @@
-"""The run folder on disk: written whole or not at all, read with one clear line for what is wrong.
+"""The run folder on disk: written whole or not at all, and read with one clear line per error.
 
 A folder holds run.json, one Parquet file a table, and `captures/LINK.pcapng` for captured links.
 It is written beside its place under a temporary name and renamed, so that a full disk or a crash
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 RUN_FILE = "run.json"
-"""What makes a folder a run folder."""
+"""The file that makes a folder a run folder."""
 
 BENCH = "gateway-bench"
 """What run.json says as `backend` where `make bench-gateway` wrote the folder."""
@@ -79,11 +79,11 @@ def write(
     """Writes a run folder whole, or leaves nothing.
 
     Args:
-        folder: Where; it must not hold anything yet.
+        folder: The folder, which must not hold anything yet.
         document: What run.json says, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         captures: pcapng files by link.
-        schema: The tables that there are; a bench has others than a scenario.
+        schema: The declared tables; those of a bench differ from those of a scenario.
 
     Raises:
         RunFolderError: The folder holds a run or other files, or it cannot be written.
@@ -97,7 +97,7 @@ def write(
             (temporary / _CAPTURES).mkdir()
         for link, data in sorted(captures.items()):
             _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
-        # Only an empty folder gives way to a rename; one that has been filled meanwhile does not.
+        # A rename replaces only an empty folder, and not one that has been filled meanwhile.
         temporary.rename(folder)
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
@@ -114,14 +114,14 @@ def renew(
 ) -> None:
     """Writes a run into a folder that its caller fills, in the place of an earlier part of it.
 
-    A crash meanwhile leaves no run.json rather than one whose tables are older or newer: whoever
-    calls this must have the run elsewhere until it returns.
+    A crash meanwhile leaves no run.json, rather than one with older or newer tables. So the caller
+    must keep the run elsewhere until this returns.
 
     Args:
         folder: Where; it exists, and may hold a run and other files.
         document: What run.json says, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
-        schema: The tables that there are.
+        schema: The declared tables.
 
     Raises:
         RunFolderError: It cannot be written.
@@ -149,10 +149,10 @@ def read(
     """run.json and the tables of a run folder, checked.
 
     Args:
-        folder: Where.
+        folder: The folder.
         schema: The tables that it must have.
-        extra: Knows the tables that it may have besides, by name; None: others are not read. Those
-            that a program wrote, and nobody knows, are read as they are.
+        extra: Gives further tables that it may have, by name; None: no others are read. Unknown
+            tables that a program wrote are read as they are.
 
     Raises:
         RunFolderError: The folder holds no run, a damaged one, one of another format, or one that
@@ -189,7 +189,7 @@ def read_captures(folder: Path) -> dict[str, Path]:
 def parquet(table: pl.DataFrame) -> bytes:
     """A table as Parquet: the same bytes for the same content."""
     buffer = io.BytesIO()
-    # One chunk, so that the history of a frame does not show in its pages.
+    # One chunk, so that the bytes do not depend on how the frame was made.
     table.rechunk().write_parquet(
         buffer,
         compression="zstd",
@@ -244,7 +244,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _check_kind(folder: Path, backend: str, schema: Mapping[str, Table]) -> None:
-    """Refuses a folder of another kind than the one with these tables."""
+    """Refuses a folder of another kind than that of these tables."""
     if backend == BENCH:
         what, hint, own = "is a bench's", "narrows reproduce S --bench reads it", "intervals"
     elif backend in MEASUREMENTS:
@@ -279,7 +279,7 @@ def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
         raise RunFolderError(path, "is missing", _RERUN) from None
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
-    # Looked at before the Parquet reader is, which need not survive every damage.
+    # Checked before the Parquet reader sees the file, because it may not survive every damage.
     if isinstance(facts, dict):
         if facts.get("bytes") != len(data):
             raise RunFolderError(
@@ -310,7 +310,7 @@ def _write_files(
     tables: Mapping[str, pl.DataFrame],
     schema: Mapping[str, Table],
 ) -> None:
-    """The tables, and run.json with their sizes and checksums."""
+    """Writes the tables, and run.json with their sizes and checksums."""
     files = {}
     for table in schema.values():
         data = parquet(tables[table.name])
@@ -324,7 +324,7 @@ def _write_file(path: Path, data: bytes) -> None:
     with path.open("xb") as file:
         file.write(data)
         file.flush()
-        # File systems that allocate late report a full disk only now.
+        # A file system with delayed allocation reports a full disk only now.
         os.fsync(file.fileno())
 
 

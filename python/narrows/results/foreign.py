@@ -1,6 +1,6 @@
-"""Tables that only the program knows which wrote them: those of applications of one's own.
+"""Tables that only the program that wrote them knows: those of a user's own applications.
 
-Nothing declares what they mean, so they are kept as they come, and stand in no summary or figure.
+Nothing declares what they mean, so they are kept as they are, and no summary or figure has them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from narrows.records import Column, Table
 __all__ = ["PROGRAM", "declared"]
 
 PROGRAM = "program:"
-"""What the name of a backend begins with where it is a command: its runs may have such tables."""
+"""The beginning of a backend's name if it is a command; its runs may have such tables."""
 
 
 def declared(
     backend: str, tables: Mapping[str, Mapping[str, Any] | pl.DataFrame], known: Collection[str]
 ) -> dict[str, Table]:
-    """Tables of a run that are not known, with the types that their columns have.
+    """Declarations of a run's unknown tables, with the types that their columns have.
 
     Raises:
-        ValueError: There is one, and what ran it is no program of its user's.
+        ValueError: There is an unknown table, and the backend is not a user's program.
     """
     unknown = [name for name in tables if name not in known]
     if unknown and not backend.startswith(PROGRAM):

@@ -1,12 +1,13 @@
-"""Queues that came to a standstill: all that carries ECN is marked, and nothing else gets through.
+"""Queues that came to a standstill: packets with ECN are marked, and nothing else gets through.
 
 RED with ECN drops every packet that cannot be marked as soon as its average is above `max`. Enough
-connections with ECN hold it there with their smallest windows, without end: each packet of theirs
-is marked, and DNS, SYNs and retransmissions are dropped. Linux 6.1 stays in that state for as long
-as nothing else happens. On an Ethernet something does: ARP replies cannot be marked either, so the
-routers' entries fail and the link with them. Linux asks again 15 to 45 s after an answer, waits
-5 s, and gives up after three probes a second apart (`net/core/neighbour.c`, Linux 6.1): the state
-ends after `LONGEST_S` at the latest. A run that stays longer shows what a world without ARP does.
+connections with ECN can hold the average there for ever with their smallest windows: their packets
+are all marked, while DNS, SYNs and retransmissions are dropped. Linux 6.1 stays in that state for
+as long as nothing else happens. On an Ethernet, something does: ARP replies cannot be marked
+either, so the routers' neighbour entries fail, and the link with them. Linux asks again 15 to 45 s
+after an answer, waits 5 s, and gives up after three probes a second apart (`net/core/neighbour.c`,
+Linux 6.1), so the state ends after `LONGEST_S` at the latest. A run that stays in it longer shows a
+world without ARP.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ LONGEST_S: Final = 60.0
 """A little more than what Linux's neighbour entries allow: 45 + 5 + 3 s."""
 
 _SLOT_S: Final = 1.0
-"""Samples count packets that come at one end and packets that leave at the other; over a slot of
-this length the difference is small."""
+"""Seconds of a slot. Samples count packets that enter at one end and packets that leave at the
+other; over a slot of this length, the difference is small."""
 
 _UNMARKED: Final = 0.01
-"""Share of the packets let in that may lack a mark, for the same reason."""
+"""The share of admitted packets that may lack a mark, for the same reason."""
 
 _DROPS = ("dropped_overflow", "dropped_early", "dropped_forced")
 _MARKS = ("marked_early", "marked_forced")
@@ -69,7 +70,7 @@ def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
     let_in = change("arrived_packets") - dropped
     still = (marked > 0) & (marked >= (1 - _UNMARKED) * let_in)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
-    # Without a victim there is no standstill: where all carry ECN, all may be marked for good.
+    # Without dropped packets there is no standstill: if all carry ECN, all may be marked for ever.
     spans = [
         (float(slots[first]), float(slots[end]))
         for first, end in edges.reshape(-1, 2)

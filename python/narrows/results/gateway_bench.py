@@ -26,7 +26,7 @@ from narrows.results.schema import FORMAT, Column, Table, mismatch
 __all__ = ["BENCH_TABLES", "JOURNAL", "GatewayBench"]
 
 JOURNAL = "unfinished.jsonl"
-"""The file in the folder of an unfinished bench from which it goes on."""
+"""The file in the folder of an unfinished bench from which the bench is resumed."""
 
 _TEXT, _F64, _U32, _U64, _U8 = pl.String(), pl.Float64(), pl.UInt32(), pl.UInt64(), pl.UInt8()
 _BOOL = pl.Boolean()
@@ -126,10 +126,10 @@ BENCH_TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
 """The bench's tables by name."""
 
 PER_S = 10.0
-"""Length of the paper's intervals, in seconds: processor times are given for as much."""
+"""Length of the paper's intervals, in seconds; processor times are given for this length."""
 
 SATURATED = 0.9
-"""Share of its core that a saturated server spends, at least."""
+"""The least share of its core that a saturated server uses."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,8 +196,9 @@ class GatewayBench:
         """Writes the folder, whole or not at all; returns the bench with ``folder`` set.
 
         Args:
-            folder: Where.
-            renew: It exists, and may hold an earlier part of this bench, which gives way.
+            folder: The folder.
+            renew: Whether the folder exists and may hold an earlier part of this bench, which is
+                replaced.
 
         Raises:
             RunFolderError: The folder holds something, or cannot be written.
@@ -235,12 +236,12 @@ class GatewayBench:
 
     @property
     def intervals(self) -> pl.DataFrame:
-        """One row an interval of load on one arm."""
+        """A row for each interval of load on an arm."""
         return self.tables["intervals"]
 
     @property
     def checks(self) -> pl.DataFrame:
-        """One row a check."""
+        """A row for each check."""
         return self.tables["checks"]
 
     @cached_property
@@ -253,12 +254,12 @@ class GatewayBench:
         return found
 
     def cpu_s(self, server: str, transport: str, rate: float, part: str = "total") -> list[float]:
-        """Processor time at a rate for 10 s of it, in seconds, one value a round.
+        """Processor time for 10 s at a rate, in seconds, one value for each round.
 
         Args:
-            server: Which server.
-            transport: Which of its arms.
-            rate: Queries a second that were offered.
+            server: The server.
+            transport: The transport of its arm.
+            rate: Offered queries per second.
             part: `kernel`, `server`, `gateway`, `total`, or `schedstat`: the total by schedstat.
         """
         each = rate * PER_S / 1e6
@@ -267,7 +268,7 @@ class GatewayBench:
     def us_per_query(
         self, server: str, transport: str, rate: float, part: str = "total"
     ) -> list[float]:
-        """Processor time for an answered query, in microseconds, one value a round."""
+        """Processor time for an answered query, in microseconds, one value for each round."""
         parts = {
             "total": ("kernel", "server", "gateway"),
             "schedstat": ("kernel_schedstat", "server_schedstat", "gateway_schedstat"),
@@ -277,15 +278,15 @@ class GatewayBench:
         return rows.select(1e6 * spent / pl.col("answered")).to_series().to_list()
 
     def packets_per_query(self, server: str, transport: str, rate: float) -> list[float]:
-        """Packets that the link carried for an answered query, both ways, one value a round."""
+        """Packets on the link for an answered query, both ways, one value for each round."""
         rows = self._answered(server, transport, rate).drop_nulls("packets")
         return rows.select(pl.col("packets") / pl.col("answered")).to_series().to_list()
 
     def ratios(self, server: str, transport: str, base: str, rate: float) -> list[float]:
-        """Processor time for an answered query in units of another arm's, one value a round.
+        """Processor time for an answered query in units of another arm's, one value for each round.
 
-        Arms of a round and rate are measured one after the other: a ratio of these two says more
-        than one of medians on a machine that is slow for minutes.
+        The arms of a round and rate are measured one after the other. On a machine that is slow for
+        minutes, a ratio within a round says more than a ratio of medians.
         """
         spent = pl.sum_horizontal("kernel_s", "server_s", "gateway_s") / pl.col("answered")
         own = self._answered(server, transport, rate).select("round", own=spent)
@@ -330,7 +331,7 @@ class GatewayBench:
         return {**figures, **self._saturation(rows)}
 
     def _saturation(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """The most that was answered a second, at whatever rate was offered."""
+        """The most answers per second, at whatever rate was offered."""
         found: dict[str, Any] = {}
         for rate in rows["rate_per_s"].unique().sort():
             at = rows.filter(rate_per_s=rate)
@@ -339,7 +340,7 @@ class GatewayBench:
                 continue
             spent = at.select(pl.sum_horizontal("kernel_s", "server_s", "gateway_s")).to_series()
             busy = statistics.median(spent / at["length_s"])
-            # A server with time left, that answered all it was sent, could have answered more.
+            # A server with time left that answered every query could have answered more.
             found = {"most_per_s": _rounded(answered), "at_least": busy < SATURATED}
         return found
 

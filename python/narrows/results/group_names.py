@@ -1,4 +1,4 @@
-"""What to call groups of runs that are set side by side: by what they differ in."""
+"""Names for groups of runs that are set side by side, from the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 __all__ = ["Named", "differing", "distinct_labels", "short_keys"]
 
 LONGEST_WORDS = 48
-"""Characters that settings may take in a group's name; it heads a column."""
+"""The most characters of settings in a group's name, which heads a column."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """Something to be called by its name, and by more where others have the same."""
+    """Something with a name, and with settings and a folder to distinguish it from namesakes."""
 
     name: str
     scenario: Mapping[str, Any]
@@ -24,10 +24,10 @@ class Named:
 
 
 def distinct_labels(things: Sequence[Named]) -> list[str]:
-    """What to call each: different names.
+    """A different name for each.
 
-    The scenario's name; where several share it, with the settings in which they differ, or with
-    the folder's name where those are many.
+    It is the scenario's name; if several share it, with the settings in which they differ, or with
+    the folder's name if there are many of these.
     """
     labels = [thing.name for thing in things]
     for name in sorted(set(labels)):
@@ -43,7 +43,7 @@ def distinct_labels(things: Sequence[Named]) -> list[str]:
             else:
                 folder = things[place].folder
                 labels[place] = f"{name} ({folder.name if folder else place + 1})"
-    # Folders of different parents may have the same name.
+    # Folders in different places may have the same name.
     return [
         f"{label} [{number}]" if labels.count(label) > 1 else label
         for number, label in enumerate(labels, start=1)
@@ -81,7 +81,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that differ, in words; empty where they are long or tell too little."""
+    """The settings that differ, in words; empty if they are too long or not enough."""
     every = dict.fromkeys(key for one in settings for key in one)
     differ = [key for key in every if any(one.get(key) != settings[0].get(key) for one in settings)]
     short_of = short_keys(differ)
@@ -94,7 +94,7 @@ def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _settings(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario's settings by dotted key, the seed aside; list entries by name or number."""
+    """The scenario's settings by dotted key, without the seed; list entries by name or number."""
     found: dict[str, Any] = {}
 
     def walk(value: Any, key: str) -> None:

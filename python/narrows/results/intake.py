@@ -1,7 +1,7 @@
 """From what the extension's readers give to the tables of a measurement.
 
-The extension gives numbers as floats with NaN for none, and texts as a number for each row and the
-texts by number, the empty one for none. So a name that stands in a million rows is stored once.
+The extension gives numbers as floats, with NaN for null. It gives texts as an index for each row
+and a list of texts, with the empty text for null. So a name in a million rows is stored once.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def to_frame(
 class Chunks:
     """Rows of a table that come in chunks, and become one frame column by column.
 
-    Millions of rows are large: whoever joins, sorts and selects whole frames holds them three or
-    four times. Here a column's chunks go as soon as the column is made.
+    Millions of rows are large, and joining, sorting and selecting whole frames holds them three or
+    four times. Here a column's chunks are freed as soon as the column is made.
 
     Examples:
         >>> from narrows.results.exchanges import MEASUREMENT_TABLES
@@ -75,7 +75,7 @@ class Chunks:
                 self._parts.setdefault(series.name, []).append(series)
 
     def columns(self, *names: str) -> pl.DataFrame:
-        """Some columns, which stay."""
+        """Some columns, whose chunks are kept."""
         types = self._types | self._extra
         return pl.DataFrame(
             [self._whole(name, self._parts.get(name), types[name]) for name in names]
@@ -84,11 +84,11 @@ class Chunks:
     def frame(
         self, rows: pl.Series | None = None, instead: Mapping[str, pl.Series] | None = None
     ) -> pl.DataFrame:
-        """The table's columns, and none is kept; a column that no chunk has is null.
+        """The table as a frame; no chunk is kept, and a column that no chunk has is null.
 
         Args:
-            rows: Numbers of the rows that are wanted, in order; None: all.
-            instead: Columns that are in order already, by name.
+            rows: Numbers of the wanted rows, in order; None: all rows.
+            instead: Columns that are already in order, by name.
         """
         found = []
         for name, dtype in self._types.items():
@@ -108,7 +108,7 @@ class Chunks:
 
 
 def covered(exchanges: pl.DataFrame) -> tuple[float, float]:
-    """Unix times of the first query and of the last thing known of any; 0 and 0 without queries.
+    """Unix times of the first query and of the last known event of any; 0 and 0 without queries.
 
     Examples:
         >>> covered(pl.DataFrame({"started_s": [100.0, 160.0], "total_ms": [40.0, 500.0]}))

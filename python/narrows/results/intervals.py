@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean, variance
 
 from narrows.results.student import t_half_width, t_quantile
 
-__all__ = ["newcombe", "paired", "prediction", "welch", "wilson", "within"]
+__all__ = ["bounded", "half_of", "newcombe", "paired", "prediction", "welch", "wilson", "within"]
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -86,10 +86,21 @@ def within(
         >>> round(low, 1), round(high, 1)
         (87.7, 99.8)
     """
-    half = t_half_width(values, confidence)
     if not all(low <= value <= high for value in values):
         raise ValueError(f"a value is not within {low} and {high}")
-    mean = fmean(values)
+    return bounded(fmean(values), t_half_width(values, confidence), low, high)
+
+
+def bounded(mean: float, half: float, low: float, high: float) -> tuple[float, float]:
+    """The interval of `within`, from a mean and half the width of Student's interval.
+
+    Examples:
+        >>> bounded(99.0, 2.0, -math.inf, math.inf)
+        (97.0, 101.0)
+        >>> least, most = bounded(99.0, 2.0, 0.0, 100.0)
+        >>> round(least, 1), round(most, 1)
+        (92.9, 99.9)
+    """
     if half == 0.0 or mean in (low, high):
         return mean, mean
     if math.isinf(low):
@@ -106,6 +117,23 @@ def within(
     least, most = (low + (high - low) * (1.0 + end) / 2.0 for end in ends)
     # Rounding must not put an end on the wrong side of the mean.
     return min(mean, least), max(mean, most)
+
+
+def half_of(mean: float, most: float, low: float, high: float) -> float:
+    """Half the width of Student's interval from which `bounded` made one that ends at `most`.
+
+    Examples:
+        >>> _, most = bounded(3.0, 4.0, 0.0, math.inf)
+        >>> round(half_of(3.0, most, 0.0, math.inf), 6)
+        4.0
+    """
+    if most == mean or math.isinf(low):
+        return most - mean
+    if math.isinf(high):
+        return 2.0 * math.sqrt(mean - low) * (math.sqrt(most - low) - math.sqrt(mean - low))
+    above, below = mean - low, high - mean
+    further = 0.5 * (math.log((most - low) / (high - most)) - math.log(above / below))
+    return further * 2.0 * above * below / (high - low)
 
 
 def paired(

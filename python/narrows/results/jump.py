@@ -16,12 +16,13 @@ __all__ = ["jumps", "jumps_of"]
 _PERCENTILES = {"response_p95_ms": 95, "response_p99_ms": 99}
 
 _DEVIATIONS = 2.0
-"""Of a share of independent queries: that far away, chance does not decide the percentile."""
+"""Standard deviations of a share of independent queries; further away, chance does not decide the
+percentile."""
 
 _MOST_NAMES = 3
 
 _Part = tuple[str, Sequence[Mapping[str, Any]]]
-"""A name, and the DNS figures of runs that differ in their seeds alone."""
+"""A name, and the DNS figures of runs that differ only in their seeds."""
 
 
 def jumps(summary: Mapping[str, Any]) -> list[str]:
@@ -36,12 +37,12 @@ def jumps(summary: Mapping[str, Any]) -> list[str]:
 def jumps_of(
     named: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], shown: Collection[str], every: str
 ) -> list[str]:
-    """The same of several combinations or groups of runs, for the figures that are shown.
+    """The same for several combinations or groups of runs, for the figures that are shown.
 
     Args:
-        named: The name of each, and its runs' summaries.
+        named: The name of each, and the summaries of its runs.
         shown: Paths of the figures that are shown.
-        every: What to call all of them.
+        every: The name of all of them together.
     """
     paths = [path.rpartition(".") for path in shown]
     prefixes = dict.fromkeys(prefix for prefix, _, key in paths if key in _PERCENTILES)
@@ -85,7 +86,7 @@ def _sentences(parts: Sequence[_Part], keys: Collection[str], every: str) -> lis
 
 
 def _at_once(runs: Sequence[Mapping[str, Any]], percent: int) -> float | None:
-    """The share of the answered queries of which no attempt failed, if the jump is there."""
+    """The share of answered queries without a failed attempt, if the percentile is at the jump."""
     counts = [
         (0.01 * dns["without_retry_percent"] * dns["queries"], dns["queries"] - dns["unanswered"])
         for dns in runs
@@ -97,7 +98,7 @@ def _at_once(runs: Sequence[Mapping[str, Any]], percent: int) -> float | None:
     answered = math.fsum(answered for _, answered in counts)
     share = math.fsum(without for without, _ in counts) / answered
     level = 0.01 * percent
-    # Of one run: its percentile is what lies on one side or the other.
+    # The deviation of a single run, whose percentile lies on one side of the jump or the other.
     deviation = math.sqrt(level * (1.0 - level) * len(counts) / answered)
     sides = {without / answered >= level for without, answered in counts}
     near = abs(share - level) <= _DEVIATIONS * deviation

@@ -1,7 +1,7 @@
 """Replies over kept connections that come too late.
 
-Replies on one connection leave in order, and the connection's share of a full link is that of one
-download. If the replies need more, they queue at the server, and the client gives up on one query
+Replies on one connection leave in order, and the connection gets the share of one download on a
+full link. If the replies need more, they queue at the server, and the client gives up one query
 after another while the connection still carries their replies.
 """
 

@@ -1,7 +1,8 @@
-"""What means leave out: what had not come to its end when the run ended, which is the slowest.
+"""What means leave out: items that were not complete when the run ended, which are the slowest.
 
-A mean load time of two of four pages says little of a slow queue: the slower the queue, the more of
-its slow loads are left out. So tables say it, in the same words for runs, sweeps and comparisons.
+The mean load time of two out of four pages says little about a slow queue: the slower the queue,
+the more of its slow loads are left out. So tables mention it, in the same words for runs, sweeps
+and comparisons.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["left_out"]
 
 
 def left_out(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the runs' means leave out, a sentence for each kind of traffic; most often none."""
+    """Sentences on what the runs' means leave out, one for each kind of traffic; mostly none."""
     found = []
     for name, record in records().items():
         of_runs = [figures for summary in summaries if (figures := summary.get(name))]

@@ -134,7 +134,7 @@ class Measurement:
             captures=run_folder.read_captures(path),
             folder=path,
         )
-        # What the writing version found stands, even where this version would compute it otherwise.
+        # The summary of the writing version stands, even if this version would compute another.
         measurement.__dict__["summary"] = document["summary"]
         return measurement
 
@@ -177,27 +177,27 @@ class Measurement:
 
     @property
     def exchanges(self) -> pl.DataFrame:
-        """One row a DNS query."""
+        """A row for each DNS query."""
         return self.tables["exchanges"]
 
     @property
     def connections(self) -> pl.DataFrame:
-        """One row a connection."""
+        """A row for each connection."""
         return self.tables["connections"]
 
     @property
     def vantages(self) -> pl.DataFrame:
-        """One row a vantage point."""
+        """A row for each vantage point."""
         return self.tables["vantages"]
 
     @property
     def skipped(self) -> pl.DataFrame:
-        """One row a kind of record that could not be used."""
+        """A row for each kind of record that could not be used."""
         return self.tables["skipped"]
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """How many of what: exchanges by target, transport and outcome, and what was skipped."""
+        """Counts: exchanges by target, transport and outcome, and what was skipped."""
         counts = (
             self.exchanges.group_by("target", "transport", "outcome")
             .agg(pl.len().alias("exchanges"), pl.col("total_ms").median().alias("total_median_ms"))

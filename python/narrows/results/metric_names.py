@@ -11,17 +11,17 @@ from narrows.results.text import TextTable
 __all__ = ["ALL", "PARTS", "metrics_table", "nearest_metrics"]
 
 ALL = "?"
-"""Asked for instead of a figure: a list of all."""
+"""The name that asks for a list of all figures."""
 
 PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
-"""Parts of a path that say that a figure is of a part of the run."""
+"""Parts of a path that show that a figure is about a part of the run."""
 
 _MOST = 6
 
 
 def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
     """Figures for people: paths, words, units."""
-    # Of a figure without words, the name is the path again.
+    # A figure without words has its path as its name.
     rows = [(key, name if name not in key else "", unit) for key, name, unit in known]
     return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
 
@@ -45,7 +45,7 @@ def nearest_metrics(name: str, known: Sequence[str]) -> str:
     having = [key for key in known if wanted and wanted <= _words(key)]
     having = having or [key for key in known if name and name in key]
     if having:
-        # A figure by reason, or of a part, is meant after the sum that has a name of its own.
+        # A sum with a name of its own comes before figures by reason, or of a part.
         having.sort(key=lambda key: (bool(PARTS & set(key.split("."))), key.startswith(f"{name}.")))
         return _asked(having)
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""What a run is of, in words: simulated, run on a kernel, or measured on a machine.
+"""The origin of a run in words: simulated, run on a kernel, or measured on a machine.
 
 `backend` in run.json says which.
 """
@@ -14,7 +14,7 @@ MACHINES = "machines"
 
 
 def length(backend: str, end_s: float) -> str:
-    """How long a run is.
+    """The length of a run in words.
 
     Examples:
         >>> length("sim", 60.0), length("kernel", 60.0), length("monitor", 4.0)
@@ -28,5 +28,5 @@ def length(backend: str, end_s: float) -> str:
 
 
 def is_kernel(backend: str) -> bool:
-    """Whether a Linux kernel ran it: `kernel`, or one that is named, such as `kernel-virtual`."""
+    """Whether the backend is a Linux kernel: `kernel`, or a named one, such as `kernel-virtual`."""
     return backend.partition("-")[0] == "kernel"

@@ -1,8 +1,8 @@
-"""What nodes' packets cost the processor of a guest kernel: the table `processor`.
+"""Processor time of a guest kernel for the packets of each node: the table `processor`.
 
-A guest that `narrows kernel prepare` built has a meter (`backends/kernel/guest.toml`). Its time is
-that of the machine which runs the guest, not of the run's clock: in virtual time a kernel's work
-takes none of the run's.
+A guest that `narrows kernel prepare` has built has a meter (`backends/kernel/guest.toml`). The
+meter counts time of the machine that runs the guest, not of the run's clock: in virtual time, a
+kernel's work takes no time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def processor_load(
 
     Args:
         rows: The table `processor` of a run.
-        node: Which node.
-        end_s: Where the run ends, in seconds.
+        node: The node.
+        end_s: The end of the run, in seconds.
         every_s: Length of an interval.
 
     Returns:

@@ -1,12 +1,12 @@
-"""A router's processor, as simple as it can be: a cost for each thing done to a packet.
+"""The simplest model of a router's processor: a cost for each operation on a packet.
 
-A router receives a packet, lets the queue discipline decide, and sends it or throws it away; RED
-averages its queue and draws a random number for each arrival as well. What the queue and link
-samples of a run count, times its cost, is the processor's time.
+A router receives a packet, lets the queue discipline decide, and sends or drops it. RED also
+averages its queue and draws a random number for each arrival. The processor time is the number of
+operations, from the queue and link samples of a run, times their costs.
 
 The costs are no measurement of a router. They are of the order of a software router of about 2005
-that forwards 50,000 packets a second (20 us each); `scaled` gives others, and whoever uses the
-model shows what depends on them.
+that forwards 50,000 packets a second (20 us each). `scaled` gives others, and users of the model
+show what depends on them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class Costs:
     """Processor time for each packet, in microseconds."""
 
     receive_us: float = 10.0
-    """To take a packet from the wire and look up its route."""
+    """Taking a packet from the wire and looking up its route."""
     enqueue_us: float = 1.0
-    """To put it into the queue."""
+    """Putting it into the queue."""
     average_us: float = 1.0
-    """To average the queue and draw a number: RED, for every packet that arrives."""
+    """Averaging the queue and drawing a number: RED, for every packet that arrives."""
     send_us: float = 9.0
-    """To take it from the queue and give it to the card."""
+    """Taking it from the queue and giving it to the card."""
     drop_us: float = 10.0
-    """To throw it away, free its memory and count it."""
+    """Dropping it: freeing its memory and counting it."""
     mark_us: float = 2.0
-    """To set CE and mend the header's checksum."""
+    """Setting CE and updating the header's checksum."""
 
     def scaled(self, **factors: float) -> Costs:
-        """The same with some costs times a factor, by name without the unit.
+        """The costs with some of them multiplied by factors, by their names without the unit.
 
         Examples:
             >>> Costs().scaled(drop=10.0).drop_us
@@ -55,7 +55,7 @@ class Costs:
 
 
 COSTS = Costs()
-"""The usual ones."""
+"""The default costs."""
 
 
 def router_cpu(
@@ -64,18 +64,18 @@ def router_cpu(
     """The processor's load at a router with one queue that can fill.
 
     Args:
-        run: With samples of the queue, and of the links.
+        run: A run with samples of the queue and of the links.
         queue: The router's outgoing link whose queue is monitored, such as `ds1.forward`.
-        returning: The link over which acknowledgements reach it, such as `ds1.backward`: what
-            comes so is received, put into a queue and sent, without a drop.
-        costs: What each thing costs.
+        returning: The link over which acknowledgements reach it, such as `ds1.backward`; they are
+            received, put into a queue and sent, without drops.
+        costs: The costs of the operations.
         every_s: Length of an interval.
 
     Returns:
         The intervals' ends in seconds, and the load in each in percent.
 
     Raises:
-        ValueError: One of the two was not monitored.
+        ValueError: The queue or one of the links was not monitored.
     """
     samples = run.queues.filter(pl.col("link") == queue).sort("t_s")
     back = run.links.filter(pl.col("link") == returning).sort("t_s")

@@ -1,8 +1,8 @@
 """The tables that every run folder has: each column with its type, its unit and one sentence.
 
 This is the only place that says so: tables are built and checked against it, and the tables of
-docs/run-folder.md are generated from it (a test compares them). Kinds of traffic bring more, each
-of which its kind declares (`narrows.results.extras`).
+docs/run-folder.md are generated from it (a test compares them). Kinds of traffic declare more
+tables of their own (`narrows.results.extras`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _null(name: str, unit: str, doc: str) -> Column:
 
 
 def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
-    """What a kernel does not tell of a single connection or queue."""
+    """A column that is null if a kernel does not tell it about a single connection or queue."""
     return Column(name, dtype, unit, f"{doc[:-1]}; null: a kernel does not say.", nullable=True)
 
 

@@ -24,9 +24,9 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
     """A varied key by its name, or by the end of its name.
 
     Raises:
-        NarrowsError: None was varied that is called so, or several are.
+        NarrowsError: No varied key has this name, or several do.
     """
-    # Loaded for the message alone.
+    # Imported here, because only the message needs it.
     from narrows.scenario.faults import nearest
 
     for axis in sweep.axes:
@@ -48,7 +48,7 @@ def is_same_quantity(one: object, other: object) -> bool:
         >>> is_same_quantity("100 ms", "0.1s"), is_same_quantity("100 ms", "100 B")
         (True, False)
     """
-    # Loaded for such texts alone.
+    # Imported here, because only such texts need it.
     from narrows.scenario.quantities import base_value
 
     if not isinstance(one, str) or not isinstance(other, str):
@@ -71,7 +71,7 @@ def key_words(key: str) -> str:
     if not parents:
         return section
     words = [parents.pop().replace("_", " ")]
-    # A table of settings belongs to its key.
+    # A table of settings is named with its key.
     while parents and parents[-1] in ("queue", "tcp", "retry"):
         words.insert(0, parents.pop())
     owner = ", ".join(parents) or f"the {_SECTIONS.get(section, section)}"
@@ -88,7 +88,7 @@ def are_kinds(axis: Axis) -> bool:
 
 
 def value_names(axis: Axis) -> dict[str, str]:
-    """What each value is called, by its JSON: a table by its kind, or by what differs in it."""
+    """A name for each value, by its JSON; a table is named by its kind or by what differs in it."""
     tables = [value for value in axis.values if isinstance(value, Mapping)]
     names = {}
     for text, value in zip(axis.places, axis.values, strict=True):
@@ -109,7 +109,7 @@ def value_names(axis: Axis) -> dict[str, str]:
 
 
 def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[str]:
-    """What to call the combination of each run: the values that differ between the runs.
+    """A name for the combination of each run, from the values that differ between the runs.
 
     A table goes by its kind, a variant by its name, another value by its key's end and itself:
     `fq-codel, tcp.ecn true`.
@@ -125,7 +125,7 @@ def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[st
             speaks_for_itself = isinstance(value, Mapping) or axis.sets is not None
             words.append(named if speaks_for_itself else f"{short[axis.key]} {_text(value)}")
         names.append(", ".join(words))
-    # Values that differ may have the same name where they are tables within tables.
+    # Different values may have the same name if they are tables within tables.
     return names if len(set(names)) == len(names) else [run.name for run in runs]
 
 

@@ -1,7 +1,7 @@
 """Student's t.
 
-Written out here because it is nearly all the statistics that narrows needs: SciPy takes 114 MB,
-installed, for these lines and the chi-square quantiles of `narrows.reproduce.statistics`.
+It is written out here because narrows needs hardly any other statistics: SciPy takes 114 MB, for
+these lines and the chi-square quantiles of `narrows.reproduce.statistics`.
 
 Source: the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1), evaluated as the
 continued fraction 26.5.8 by Lentz's method. The tests hold it against printed tables.
@@ -31,7 +31,7 @@ def t_half_width(values: Sequence[float], confidence: float = 0.95) -> float:
 
 @cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """The value that Student's t with `freedom` degrees stays below with `probability`.
+    """The quantile of Student's t with `freedom` degrees of freedom.
 
     Examples:
         >>> [round(t_quantile(0.975, n), 3) for n in (1, 2, 3, 10, 30)]
@@ -48,13 +48,13 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def t_cumulative(t: float, freedom: int) -> float:
-    """Probability that Student's t with `freedom` degrees stays below `t`."""
+    """The probability that Student's t with `freedom` degrees of freedom is below `t`."""
     tail = 0.5 * _beta_regularised(freedom / (freedom + t * t), freedom / 2.0, 0.5)
     return 1.0 - tail if t > 0 else tail
 
 
 def bisect(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that rises from below zero to above it crosses zero, between two bounds."""
+    """The zero of a rising function between two bounds, at which it is below and above zero."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if rising(middle) < 0.0:

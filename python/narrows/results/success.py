@@ -1,9 +1,9 @@
 """Which share of DNS queries says how well a run did: first attempts, or answers within a second.
 
-Over UDP, an answer at the first attempt means that no packet was lost. Elsewhere attempts say
-something else: a truncated reply makes a second attempt over TCP although nothing was lost, and
-over a connection an attempt goes on however often TCP sends a segment again. So attempts compare
-neither transports nor runs with truncation; answers within a second and response times do.
+Over UDP, an answer at the first attempt means that no packet was lost. Elsewhere, attempts mean
+something else: a truncated reply leads to a second attempt over TCP although nothing was lost, and
+over a connection an attempt goes on however often TCP retransmits a segment. So attempts cannot
+compare transports, or runs with truncation; answers within a second and response times can.
 """
 
 from __future__ import annotations

@@ -22,17 +22,17 @@ class Axis:
     key: str
     """`variant` for variants."""
     values: tuple[Any, ...]
-    """As TOML has them; the names of variants."""
+    """The values as TOML has them, or the names of variants."""
     sets: Mapping[str, Mapping[str, Any]] | None = None
-    """What each variant sets, by its name and the keys; None for the values of a key."""
+    """What each variant sets, by its name and the keys; None for an axis with values of a key."""
 
     @classmethod
     def of_document(cls, axis: Mapping[str, Any]) -> Axis:
-        """From what `document` gave."""
+        """The axis from the JSON values of `document`."""
         return cls(axis["key"], tuple(axis["values"]), axis.get("sets"))
 
     def document(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The axis as JSON values."""
         sets = {} if self.sets is None else {"sets": self.sets}
         return {"key": self.key, "values": list(self.values), **sets}
 
@@ -49,18 +49,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep: where in it, how it ended, and its figures."""
+    """One run of a sweep: its place in the sweep, how it ended, and its figures."""
 
     run: str
-    """Digest of the resolved scenario, the seed and the version."""
+    """The digest of the resolved scenario, the seed, the backend and the version."""
     settings: Mapping[str, Any]
     """The varied keys' values."""
     seed: int
     status: Literal["complete", "partial", "failed"]
     stopped: str
-    """Why it ended, as in run.json; empty where it failed."""
+    """Why it ended, as in run.json; empty if it failed."""
     message: str
-    """What went wrong; empty where nothing did."""
+    """What went wrong; empty if nothing did."""
     end_s: float | None
     events: int | None
     summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -94,5 +94,5 @@ def setting_text(key: str, value: Any) -> str:
 
 
 def canonical(value: Any) -> str:
-    """A value as JSON without spaces; what JSON has no form for, as text."""
+    """A value as JSON without spaces; values that JSON cannot represent become text."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

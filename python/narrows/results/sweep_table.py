@@ -1,9 +1,9 @@
-"""The table of a sweep: one row a run, the varied keys, and every figure of the summaries.
+"""The table of a sweep: a row for each run, the varied keys, and every figure of the summaries.
 
-A figure's column is its path in the summary, as `dns.first_attempt_percent` or
-`queues.bottleneck.forward.run.sojourn_mean_ms`: units are in the names, values in these units. An
-array's entries are numbered from 1; an interval's are `.low` and `.high`. A figure that has the
-name of a varied key has `summary.` before it.
+A figure's column is its path in the summary, such as `dns.first_attempt_percent` or
+`queues.bottleneck.forward.run.sojourn_mean_ms`; names contain the unit of the values. An array's
+entries are numbered from 1; an interval's are `.low` and `.high`. A figure with the name of a
+varied key has `summary.` before it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
 
 
 def figures(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a summary by their path; what is null or text is left out.
+    """The numbers of a summary by their paths, without nulls and texts.
 
     Examples:
         >>> figures({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
@@ -55,7 +55,7 @@ def figures(summary: Mapping[str, Any]) -> dict[str, float]:
 
 
 def figures_or_null(summary: Mapping[str, Any]) -> dict[str, float | None]:
-    """The numbers of a summary by their path, and None where a figure is null.
+    """The numbers of a summary by their paths, with None for null; without texts.
 
     Examples:
         >>> figures_or_null({"dns": {"queries": 0, "note": "text", "response_median_ms": None}})
@@ -84,7 +84,7 @@ def _collect(path: str, value: Any, found: dict[str, float | None]) -> None:
 def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:
     """A varied key's column: Booleans, whole numbers, numbers, or else text.
 
-    What is neither number nor text, such as a queue's table, is JSON.
+    Values that are neither numbers nor text, such as a queue's table, become JSON.
     """
     if all(isinstance(value, bool) for value in of_axis):
         return pl.Series(key, values, dtype=pl.Boolean)

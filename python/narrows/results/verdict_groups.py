@@ -1,4 +1,4 @@
-"""Groups a probe's verdicts: those that say the same of one server count as one."""
+"""Groups a probe's verdicts: those that say the same about a server count as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["group_verdicts"]
 def group_verdicts(
     found: Sequence[Mapping[str, Any]],
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """The first verdict of each kind, and the vantage points that it holds for, in words.
+    """The first verdict of each group, after the vantage points for which it holds, in words.
 
     Args:
         found: Verdicts as in the findings of a measurement.
@@ -38,4 +38,4 @@ def _names(vantages: Sequence[str]) -> str:
 
 
 MOST_NAMES = 3
-"""Vantage points that a line names."""
+"""The most vantage points that a line names."""

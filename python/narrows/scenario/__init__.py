@@ -1,6 +1,6 @@
 """The scenario language: what the network, its queues and its traffic are.
 
-TOML files and the same thing as Python objects; see docs/reference/scenario.md for every key.
+Scenarios are TOML files or Python objects; docs/reference/scenario.md explains every key.
 """
 
 from __future__ import annotations

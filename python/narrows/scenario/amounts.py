@@ -1,7 +1,7 @@
-"""Quantities as values: whole base units that show as the text that a file would have.
+"""Quantities as values: whole base units that are shown as text, as a file would have them.
 
-Durations count picoseconds, rates bits a second, sizes bytes. A quantity is an int, so that plans
-and sums take it as it is; it shows with its unit, and its attributes give it in other units.
+Durations count picoseconds, rates bits per second, sizes bytes. A quantity is an int, so plans and
+sums can use it directly. It is shown with its unit, and its attributes give it in other units.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["DataRate", "DataSize", "Duration", "Quantity"]
 
 
 _MOST = 2**64 - 1
-"""What a plan can hold."""
+"""The largest number that a plan can hold."""
 
 
 class Quantity(int, metaclass=ABCMeta):
@@ -46,7 +46,7 @@ class Quantity(int, metaclass=ABCMeta):
     @classmethod
     @abstractmethod
     def _parsed(cls, text: str) -> int:
-        """The number of base units that a text says."""
+        """The number of base units in a text."""
 
 
 class Duration(Quantity):
@@ -118,13 +118,13 @@ class DataSize(Quantity):
     Examples:
         >>> limit = DataSize("375 kB")
         >>> limit, limit.bytes, limit.kb
-        ('375000 B', 375000, 375.0)
+        ('375 kB', 375000, 375.0)
     """
 
     __slots__ = ()
 
     def __str__(self) -> str:
-        return f"{int(self)} B"
+        return _core.format_bytes(self)
 
     @property
     def bytes(self) -> int:

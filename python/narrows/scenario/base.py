@@ -14,8 +14,8 @@ _HIDDEN = frozenset(
     for name, value in vars(BaseModel).items()
     if hasattr(getattr(value, "__func__", value), "__deprecated__")
 ) | {"model_construct", "model_copy"}
-"""What completion leaves out: names of pydantic's first version, and what makes objects that nobody
-has checked, where `Scenario.with_` does."""
+"""Names that completion leaves out: those of pydantic's first version, and methods that make
+objects without validation. `Scenario.with_` validates."""
 
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
 
     class _Names(type(BaseModel)):
-        """The class of table classes: what completion offers for them."""
+        """The class of table classes, which says what completion offers for them."""
 
         def __dir__(cls) -> list[str]:
             return [name for name in super().__dir__() if name not in _HIDDEN]

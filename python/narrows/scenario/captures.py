@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
 def select(scenario: Tables) -> list[Chosen]:
     """The capture files, in the order of the links.
 
-    Raises pydantic's custom error for the entry that selects nothing, or what another one has.
+    Raises pydantic's custom error for an entry that selects nothing, or the same as another.
     """
     entries = scenario.monitor.capture
     names = directed_names(scenario) if entries else {}
@@ -100,7 +100,7 @@ def check(scenario: Tables) -> None:
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
         if dns.transport != "udp":
-            # What no message can have is written as a header and zeros.
+            # A length that no message can have is written as a header and zeros.
             continue
         shortest = dns.shortest_packets()
         keys = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")

@@ -11,18 +11,18 @@ __all__ = ["Change"]
 
 
 class Change(Table):
-    """A link that changes at a time; what was being transmitted is sent to its end as before."""
+    """A link that changes during the run; a packet in transmission is sent to its end as before."""
 
     at: PositiveSpan
-    """When; of two changes at the same time the later in the file counts."""
+    """When it changes. Of two changes at the same time, the later one in the file counts."""
     link: LinkPattern
-    """Which link: `NAME.forward` or `NAME.backward`; `NAME` is both, and `*` stands for any part of
-    a name."""
+    """Which link: `NAME.forward` or `NAME.backward`; `NAME` means both, and `*` any part of a
+    name."""
     rate: Rate | None = None
-    """Its transmission rate from then on. What the link has by its rate otherwise, as `bandwidth`
-    of RED, stays."""
+    """Its transmission rate from then on. What was derived from the old rate, such as RED's
+    `bandwidth`, stays."""
     delay: Span | None = None
-    """Its propagation delay from then on. Where it falls, packets may overtake others."""
+    """Its propagation delay from then on. If it falls, packets may overtake others."""
 
     @model_validator(mode="after")
     def _changes_something(self) -> Change:

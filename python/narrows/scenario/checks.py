@@ -29,7 +29,7 @@ MOST_NODES = 100_000
 MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
 MOST_CHANGES = 100_000
-# Of FQ-CoDel and SFQ, which hold them all from the start: at most half a gigabyte.
+# The most buckets of FQ-CoDel and SFQ, which make all of them at the start: half a gigabyte.
 MOST_BUCKETS = 5_000_000
 
 _PS = 10**12
@@ -71,7 +71,7 @@ def _end_is_possible(scenario: Tables) -> None:
 def select_changes(scenario: Tables) -> list[tuple[Change, list[int]]]:
     """Each change, with the indices of the directed links that it selects in the plan's order.
 
-    Raises pydantic's custom error for one that selects none, and where they are too many.
+    Raises pydantic's custom error for a change that selects no link, and if there are too many.
     """
     names = directed_names(scenario) if scenario.changes else {}
     wild = sum("*" in change.link for change in scenario.changes)
@@ -103,16 +103,16 @@ def select_links(scenario: Tables, patterns: Sequence[str], key: str) -> list[in
 
 
 def patterns_are_few(patterns: Sequence[str], links: int, key: str) -> None:
-    """Raises pydantic's custom error where it would take too long to match them."""
+    """Raises pydantic's custom error if matching the patterns would take too long."""
     wild = sum("*" in pattern for pattern in patterns)
     if wild * links > MOST_ROUTE_ENTRIES:
         raise refuse("has too many patterns for so many links", "name fewer", key)
 
 
 def links_of(pattern: str, names: dict[str, int], key: str) -> list[int]:
-    """Indices of the directed links of these names that a pattern selects.
+    """Indices of those of the named directed links that a pattern selects.
 
-    Raises pydantic's custom error where it selects none.
+    Raises pydantic's custom error if it selects none.
     """
     found = _matching(pattern, names)
     if not found:
@@ -142,7 +142,7 @@ def _matching(pattern: str, names: dict[str, int]) -> list[int]:
 
 
 def _fits(name: str, pieces: list[str]) -> bool:
-    """Whether a name is the pieces with anything between them; linear, unlike a regex."""
+    """Whether a name is the pieces with anything between them; linear time, unlike a regex."""
     first, *middle, last = pieces
     if len(name) < len(first) + len(last) or not name.startswith(first):
         return False
@@ -197,7 +197,7 @@ def _nodes_are_known(scenario: Tables) -> None:
 
 
 def node_names(scenario: Tables) -> list[str]:
-    """All nodes, in the order in which they are declared or named first."""
+    """All nodes, in the order in which they are first declared or named."""
     names: dict[str, None] = {}
     if scenario.nodes is not None:
         names.update(dict.fromkeys([*scenario.nodes.hosts, *scenario.nodes.routers]))
@@ -229,7 +229,7 @@ def _queues_are_bounded(scenario: Tables) -> None:
                 continue
             if id(way.queue) not in known:
                 known[id(way.queue)] = way.queue.facts.held
-            # The link's own is for both directions.
+            # The link's own queue counts for both directions.
             total += known[id(way.queue)] * (2 if way is link else 1)
         if total > MOST_BUCKETS:
             raise refuse(

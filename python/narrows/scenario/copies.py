@@ -26,7 +26,7 @@ __all__ = ["COUNT_SCHEMA", "expand"]
 _MARK = "{i}"
 _MOST_LINKS = 50_000
 _MOST_PAIRS = 100_000
-# Of all copies of a link together: each is validated.
+# In all copies of a link together, because each copy is validated.
 _MOST_VALUES = 2_500_000
 _LONGEST_NAME = 100
 

@@ -50,7 +50,7 @@ __all__ = ["Dns"]
 
 WORKERS = Countable("resolver worker", "resolver workers", 100_000)
 PLACES = Countable("outstanding query", "outstanding queries", 100_000)
-"""Of groups whose queries arrive by themselves: how many can be under way at once."""
+"""The queries that can be under way at once, in groups with `arrivals`."""
 QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 _S = 10**12
@@ -66,12 +66,12 @@ class Dns(Group):
     countables: ClassVar[tuple[Countable, ...]] = (WORKERS, PLACES, QUERIES)
 
     client: Name
-    """Where the workers are: a node."""
+    """The node of the workers."""
     server: Name
-    """Where the DNS server is: a node."""
+    """The node of the DNS server."""
     route: Path | None = None
-    """Nodes that queries pass, neighbours in order, instead of the shortest path. It may leave out
-    the client, the server and what lies next to them: the shortest path leads there."""
+    """The nodes that queries pass, each a neighbour of the one before, instead of the shortest
+    path. You may leave out nodes at either end: the shortest path leads there."""
     route_back: Path | None = None
     """The same for replies."""
     workers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
@@ -79,63 +79,64 @@ class Dns(Group):
     warm_up: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
     """Queries before measurement starts, for each worker; with `arrivals`, for the group."""
     queries: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """Measured queries, for each worker; with `arrivals`, for the group. Without it, they ask until
-    the run ends; a run that would record more than 50 million queries stops, as partial."""
+    """Measured queries, for each worker; with `arrivals`, for the group. Without it, queries go on
+    until the run ends. A run that would record more than 50 million queries stops early, marked as
+    partial."""
     arrivals: Arrivals | None = None
-    """Queries arrive by themselves, such as `{ per_second = 100 }`, instead of workers that wait
-    for an answer before they ask again."""
+    """Queries arrive at times of their own, such as `{ per_second = 100 }`. Without it, each worker
+    waits for an answer before it asks again."""
     retry: (
         ScheduleName | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
-    such as `["1 s", "3 s"]`. The profile's, or `"windows"`. Of no effect where the client never
-    asks over UDP."""
+    such as `["1 s", "3 s"]`. By default the profile's, or `"windows"`. No effect if the client
+    never asks over UDP."""
     transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
-    """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2 over TLS
-    (RFC 8484), or QUIC (RFC 9250)."""
+    """The transport over which a query is asked first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2
+    over TLS (RFC 8484), or QUIC (RFC 9250)."""
     profile: ClientName | None = None
-    """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md). Where
-    it was not captured over TLS, HTTPS or QUIC, its habits over TCP hold there, and handshakes,
-    padding and Fast Open are as without a profile (docs/dns-tls.md)."""
+    """A real client, which gives the keys that are left out (docs/dns-clients.md). If it was not
+    captured over TLS, HTTPS or QUIC, its habits over TCP hold there; handshakes, padding and Fast
+    Open are then as without a profile (docs/dns-tls.md)."""
     edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
-    """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B: the server
-    truncates longer ones. The profile's, or no limit. Where the client never asks over UDP, it
-    only adds its record to queries."""
+    """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B; the server
+    truncates longer ones. By default the profile's, or no limit. If the client never asks over UDP,
+    this only adds the EDNS record to queries."""
     tcp_if_truncated: Switch | None = None
-    """After a truncated reply it asks over TCP; otherwise that reply is the answer. The profile's;
-    else true where something limits the length of a reply. Of no effect where the client never asks
-    over UDP."""
+    """After a truncated reply, the client asks over TCP; otherwise that reply is the answer. By
+    default the profile's; without a profile, true if something limits the length of replies. No
+    effect if the client never asks over UDP."""
     tcp_if_silent: Switch | None = None
-    """After the last time-out over UDP it asks over TCP. The profile's, or false. Of no effect
-    where the client never asks over UDP."""
+    """After the last time-out over UDP, the client asks over TCP. By default the profile's, or
+    false. No effect if the client never asks over UDP."""
     new_port: Switch | None = None
-    """Each attempt over UDP comes from a port of its own, and so is a flow of its own where queues
-    tell flows apart; otherwise all those of a worker from one. The profile's, or false. Of no
-    effect where the client never asks over UDP."""
+    """Each attempt over UDP comes from a new port, and is therefore a flow of its own to queues
+    that tell flows apart. Otherwise, all attempts of a worker come from one port. By default the
+    profile's, or false. No effect if the client never asks over UDP."""
     gives_up: PositiveSpan | None = None
-    """A query without an answer after this time is given up, whatever its attempts. The profile's,
-    if it has such a limit for UDP and TCP together, or never."""
+    """A query without an answer is given up after this time, whatever attempts are left. By default
+    the profile's, if it has such a limit for UDP and TCP together, or never."""
     connections: ConnectionUse = ConnectionUse()
     """How the client uses connections."""
     tcp: Tcp = Tcp()
     """TCP settings of both ends."""
     quic: Quic | None = None
-    """How both ends speak QUIC; a server does where it speaks TLS. Of no effect without
-    `transport = "quic"` and `answers.tls`."""
+    """How both ends speak QUIC. A server that speaks TLS speaks QUIC too. No effect without either
+    `transport = "quic"` or `answers.tls`."""
     answers: Answers = Answers()
     """How the server answers."""
     shares_server: Name | None = None
-    """The group whose server answers this one's queries as well, instead of one of its own: limits
-    then hold for both together."""
+    """The group whose server also answers the queries of this group, which then has no server of
+    its own. Limits hold for both groups together."""
     messages: Messages | None = None
-    """How long DNS messages are, instead of `query_size` and `reply_size`: the name of a zone that
-    was measured (docs/dns-servers.md), with signatures unless `profile` does not ask for them;
-    kinds of queries that are asked by chance, `[{ query = "45 B", reply = "1163 B", weight = 2.0 },
-    ...]`; or lengths by themselves, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
+    """Lengths of DNS messages, instead of `query_size` and `reply_size`: the name of a measured
+    zone (docs/dns-servers.md), with signatures unless `profile` does not ask for them; a list of
+    kinds of queries, from which each query is drawn, `[{ query = "45 B", reply = "1163 B", weight =
+    2.0 }, ...]`; or separate lengths, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
     start: Span = Duration("0 s")
     """When the first worker may start."""
     spread: Span = Duration("0 s")
-    """Workers start at random times within this span after `start`; with `arrivals`, these do."""
+    """Workers, or `arrivals`, start at random times within this time after `start`."""
     think_mean: Span = Duration("0 s")
     """Mean of the exponentially distributed pause between the end of a query and the next."""
     service: Span = Duration("0 s")
@@ -144,9 +145,9 @@ class Dns(Group):
     """Mean of an exponentially distributed part, added to `service`."""
     query_size: DnsSize = DataSize("70 B")
     """IP packet length of queries over UDP without EDNS, 40 B to 1500 B. `edns_size` adds an OPT
-    record of 11 B, and a profile as much as its program does."""
+    record of 11 B, and a profile adds what its program adds."""
     reply_size: DnsReplySize = DataSize("100 B")
-    """IP packet length of replies over UDP, 40 B to 65535 B; what is above the path's `mtu` leaves
+    """IP packet length of replies over UDP, 40 B to 65535 B. A reply above the path's `mtu` leaves
     in fragments."""
 
     @model_validator(mode="after")
@@ -229,7 +230,7 @@ class Dns(Group):
 
     @property
     def encrypts(self) -> bool:
-        """Whether the clients ask over TLS, by HTTP or not, or over QUIC."""
+        """Whether the clients ask over TLS, with HTTP or without, or over QUIC."""
         return self.transport in ("tls", "https", "quic")
 
     @property
@@ -255,7 +256,7 @@ class Dns(Group):
 
     @property
     def _known_tls(self) -> dns_profiles.ClientTls | None:
-        """How the profile's client begins an encrypted connection; None: not known."""
+        """How the profile's client begins an encrypted connection; None if that is not known."""
         return captured(self._known(), self.transport)
 
     def _known(self) -> dns_profiles.Client | None:
@@ -263,7 +264,7 @@ class Dns(Group):
 
     @property
     def _edns_bytes(self) -> int:
-        """What EDNS adds to queries."""
+        """The bytes that EDNS adds to queries."""
         known = self._known()
         of_profile = known.query_extra_bytes if known else 0
         # Padding is an option of an OPT record.
@@ -272,7 +273,7 @@ class Dns(Group):
 
     @property
     def _asking(self) -> Asking:
-        """How queries for a measured zone ask; without a profile as those that were measured."""
+        """The EDNS of queries for a measured zone; without a profile, as it was measured."""
         known = self._known()
         if known is None:
             return Asking()
@@ -324,7 +325,7 @@ class Dns(Group):
         """
         known = self._known()
         if self.retry is None and known is not None:
-            # A forwarder that never asks again waits as long as its own client.
+            # A forwarder that never asks again waits as long as its client does.
             return [round(seconds * _S) for seconds in known.timeouts_s if seconds] or [5 * _S]
         if self.retry is None or isinstance(self.retry, str):
             schedule = SCHEDULES[self.retry or "windows"]
@@ -338,7 +339,7 @@ class Dns(Group):
 
     @property
     def asked(self) -> int:
-        """Queries of all workers, those to warm up among them: the most that it may ask."""
+        """The most queries that all workers may ask, including those to warm up."""
         if self.queries is None:
             return QUERIES.most
         return (self.warm_up + self.queries) * (self.workers if self.arrivals is None else 1)
@@ -348,7 +349,7 @@ class Dns(Group):
         if self.messages is None:
             return self.query_size + self._edns_bytes, self.reply_size
         query, reply = shortest(self.messages, self._asking)
-        # What does not fit the client is truncated.
+        # A reply that does not fit the client is truncated.
         longest = 65_535 - _BELOW_DNS
         return (
             min(query, longest) + _BELOW_DNS,
@@ -371,12 +372,12 @@ class Dns(Group):
         yield "server", self.server
 
     def legs(self) -> Iterator[Leg]:
-        """The way of the queries, and that of the replies."""
+        """The way of the queries and that of the replies."""
         yield Leg(self.client, self.server, self.route, "route", "server")
         yield Leg(self.server, self.client, self.route_back, "route_back", "server")
 
     def amounts(self) -> Iterator[Amount]:
-        """Its workers, or what can be under way at once, and what is asked."""
+        """Its workers, or the queries that can be under way at once, and all queries."""
         if self.arrivals is None:
             yield Amount(self.places, WORKERS, "workers")
         else:
@@ -385,13 +386,13 @@ class Dns(Group):
             yield Amount(self.asked, QUERIES, "queries", "warm_up or workers")
 
     def recorded(self, duration: int) -> Iterator[Amount]:
-        """Queries that arrive in a run of so long."""
+        """Queries that arrive in a run of this duration."""
         if self.arrivals is not None and self.queries is None:
             arrive = max(duration - self.start, 0) // self.arrivals.interval
             yield Amount(arrive, QUERIES, "arrivals.per_second", "or give queries")
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
-        """Two applications: the workers, and behind them the server that they ask."""
+        """Two applications: the workers, and then the server that they ask."""
         server = self._server_position(planner)
         known = self._known()
         udp = {
@@ -434,7 +435,7 @@ class Dns(Group):
             return [client]
         nagle = self.answers.uses_nagle()
         if nagle is None and self.speaks_tls and self.tcp.nagle is None:
-            # Tickets would be before each first reply.
+            # Tickets would come before the first reply of each connection.
             nagle = False
         https_nagle = nagle
         known_tls = self.answers.known_tls
@@ -455,7 +456,7 @@ class Dns(Group):
         ]
 
     def _server_tcp(self, planner: Planner, nagle: bool | None) -> int:
-        """TCP settings of the server's end, with Nagle's algorithm or without; None: as given."""
+        """The index of the server's TCP settings, with `nagle` or, if None, as the group says."""
         of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
         mss = self.answers.mss
         if mss is not None and self.tcp.mss is None:
@@ -464,14 +465,14 @@ class Dns(Group):
 
     @property
     def _client_tcp(self) -> Tcp:
-        """TCP settings of the client's end; with TLS most programs turn Nagle's algorithm off."""
+        """The client's TCP settings; with TLS, most programs turn Nagle's algorithm off."""
         if not self.encrypts or self.tcp.nagle is not None:
             return self.tcp
         nagle = bool(self._known_tls and self._known_tls.nagle)
         return self.tcp.model_copy(update={"nagle": nagle})
 
     def _server_position(self, planner: Planner) -> int:
-        """The index of the server's application: behind this client, or another group's."""
+        """The index of the server's application: after this client's, or that of another group."""
         if self.shares_server is None:
             return planner.position + 1
         return planner.find(self.shares_server, "dns-server")

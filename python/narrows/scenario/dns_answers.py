@@ -33,55 +33,56 @@ class Answers(Table):
     """How a server answers: its limits and time-outs over TCP (RFC 7766, section 6.2)."""
 
     profile: ServerName | None = None
-    """A real server, whose defaults hold for the keys that are left out (docs/dns-servers.md)."""
+    """A real server, which gives the keys that are left out (docs/dns-servers.md)."""
     software: Literal["bind", "knot", "nsd", "unbound"] | None = None
-    """The same, and on a kernel the server itself, from the system's packages, with the settings
-    that these keys give it. The simulator takes its profile."""
+    """Like `profile`. On a kernel, the real server itself answers, from the system's packages and
+    with the settings that these keys give it. The simulator uses its profile."""
     threads: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
-    """With how many threads or processes the program of `software` answers on a kernel; 1 by
-    default. The simulator's servers have as many processors as they need."""
+    """Threads or processes with which the program of `software` answers on a kernel; 1 by default.
+    The simulator's servers have as many processors as they need."""
     tcp: Switch = True
-    """Listens for connections; otherwise it refuses them."""
+    """Whether the server listens for connections; otherwise it refuses them."""
     udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
-    """The longest reply over UDP, 512 B to 65507 B: longer ones are truncated. The profile's, or
-    no limit."""
+    """The longest reply over UDP, 512 B to 65507 B; longer ones are truncated. By default the
+    profile's, or no limit."""
     connections: Count | None = None
-    """Connections at once. The profile's, or no limit."""
+    """The most connections at once. By default the profile's, or no limit."""
     connections_per_client: Count | None = None
-    """Connections at once for each client node: one more is closed. The profile's, or no limit."""
+    """The most connections at once for each client node; further ones are closed. By default the
+    profile's, or no limit."""
     backlog: Annotated[int, Field(strict=True, ge=0, le=65_535)] | None = None
-    """Connections that are open and wait to be accepted; beyond it SYNs are dropped. The profile's,
-    or 128."""
+    """How many open connections may wait to be accepted; beyond that, SYNs are dropped. By default
+    the profile's, or 128."""
     when_full: Literal["wait", "reject", "oldest"] | None = None
     """A connection above `connections` waits, is closed at once, or pushes out the one that has
-    been idle longest. The profile's, or `"wait"`."""
+    been idle longest. By default the profile's, or `"wait"`."""
     idle_timeout: PositiveSpan | None = None
-    """A connection without queries is closed after this time. The profile's, or 10 s."""
+    """A connection without queries is closed after this time. By default the profile's, or 10 s."""
     first_query_timeout: PositiveSpan | None = None
-    """A connection without its first query is closed after this time. The profile's, or
+    """A connection without its first query is closed after this time. By default the profile's, or
     `idle_timeout`."""
     half_query_timeout: PositiveSpan | None = None
-    """A connection with a part of a query is closed when the rest has not come after this time. The
-    profile's, or what holds for a connection without queries."""
+    """A connection with part of a query is closed if the rest has not come after this time. By
+    default the profile's, or the time for a connection without queries."""
     on_query: Literal["answer", "close", "reset"] = "answer"
-    """What a query over TCP, TLS or HTTPS brings: a reply, or the connection's end, as behind a
-    broken server or filter."""
+    """What the server does on a query over TCP, TLS or HTTPS: it replies, or it closes or resets
+    the connection, as a broken server or filter would."""
     queries_per_connection: Count | None = None
-    """Queries after which it closes a connection. The profile's, or no limit."""
+    """Queries after which the server closes a connection. By default the profile's, or no limit."""
     in_order: Switch | None = None
-    """Answers pipelined queries in their order; otherwise as they are ready. The profile's, or
-    false."""
+    """Whether pipelined queries are answered in their order; otherwise each is answered when its
+    reply is ready. By default the profile's, or false."""
     writes: Literal["together", "apart"] | None = None
-    """Length and reply leave in one write, or in two, as with NSD before 3.2.14. The profile's, or
-    `"together"`."""
+    """Whether the length and the reply leave in one write, or in two, as with NSD before 3.2.14. By
+    default the profile's, or `"together"`."""
     nagle: Switch | None = None
-    """Nagle's algorithm at the server. The profile's, or `tcp.nagle`."""
+    """Nagle's algorithm at the server. By default the profile's, or `tcp.nagle`."""
     fast_open: Switch = False
-    """Takes queries that come with the SYN (RFC 7413). Profiles leave it at false, as Linux does
-    (`net.ipv4.tcp_fastopen = 1`: for clients alone), whatever the server would do."""
+    """Accepts queries in the SYN (RFC 7413). Profiles leave this false, whatever the server would
+    do, as Linux does (`net.ipv4.tcp_fastopen = 1` is for clients only)."""
     tcp_service: Span = Duration("0 s")
-    """Added to the service time of queries over TCP, and of those over TLS, HTTPS and QUIC where
-    `tls.service` is left out."""
+    """Added to the service time of queries over TCP and, if `tls.service` is left out, of those
+    over TLS, HTTPS and QUIC."""
     max_syn_backlog: Count | None = None
     """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
     than a quarter of it is left. There are never more half-open connections
@@ -91,14 +92,15 @@ class Answers(Table):
     repeated before its half-open connection is given up."""
     syncookies: Literal["never", "when-full", "always"] | None = None
     """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
-    By default `"when-full"`: when there are `backlog` of them."""
+    By default `"when-full"`: once there are `backlog` half-open connections."""
     stateless: Switch = False
-    """Answers over TCP without a connection, as behind narrows-gateway: a query goes to the server
-    as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
-    on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
+    """Answers over TCP without keeping a connection, as behind narrows-gateway: the server gets the
+    query as if by datagram, the reply leaves at once, and only the client makes up for losses.
+    Second queries on a connection, zone transfers and messages too long for UDP go to ordinary TCP
+    with its limits."""
     tls: TlsAnswers | None = None
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
-    only where this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
+    only if this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -135,7 +137,7 @@ class Answers(Table):
 
     @property
     def known_tls(self) -> dns_profiles.ServerTls | None:
-        """How the profile's server speaks TLS, on TCP or in QUIC alone; None: not known."""
+        """How the profile's server speaks TLS, on TCP or only in QUIC; None if not known."""
         if self.profile is None:
             return None
         known = dns_profiles.server(self.profile)
@@ -147,7 +149,7 @@ class Answers(Table):
         return self.profile is None or dns_profiles.server(self.profile).quic is not None
 
     def speaks_no_tls(self, *, over_tcp: bool) -> bool:
-        """Whether the profile's server does not, over TCP or at all."""
+        """Whether the profile's server is known to speak no TLS, over TCP or at all."""
         if self.profile is None:
             return False
         return (dns_profiles.server(self.profile).tls if over_tcp else self.known_tls) is None
@@ -160,19 +162,19 @@ class Answers(Table):
 
     @property
     def mss(self) -> int | None:
-        """What the server sets its connections' MSS to (TCP_MAXSEG); None: it leaves it alone."""
+        """The MSS that the server sets for its connections (TCP_MAXSEG); None: it sets none."""
         known = None if self.profile is None else dns_profiles.server(self.profile)
         if known is None or known.segment_bytes is None:
             return None
         return known.segment_bytes + _TIMESTAMPS
 
     def plan(self, tcp: int, https_tcp: int, quic: Quic, *, over_tls: bool) -> dict[str, Any]:
-        """What the plan's server has beside its service times.
+        """The server in the plan, without its service times.
 
         Args:
-            tcp: The index of TCP's settings.
-            https_tcp: The same where it speaks HTTPS.
-            quic: How it speaks QUIC, where it speaks TLS.
+            tcp: The index of its TCP settings.
+            https_tcp: The index of its TCP settings over HTTPS.
+            quic: How it speaks QUIC, if it speaks TLS.
             over_tls: Whether it speaks TLS.
         """
         tls = None

@@ -21,8 +21,8 @@ class Arrivals(Table):
     spacing: Literal["even", "poisson"] = "poisson"
     """Time between arrivals: always the same, or exponentially distributed."""
     outstanding: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 4000
-    """Queries under way at once, at most. Another arrival is not asked: it counts as unanswered
-    and `turned_away`, and its row in the table `queries` has no attempts."""
+    """The most queries under way at once. A query that arrives beyond this is not asked: it counts
+    as unanswered and `turned_away`, and its row in the table `queries` has no attempts."""
 
     @property
     def interval(self) -> int:

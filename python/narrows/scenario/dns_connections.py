@@ -25,11 +25,11 @@ else:
 Few = Annotated[int, Field(strict=True, ge=1, le=255)]
 
 OF_KEPT = ("idle_timeout", "queries", "pipelining", "shared")
-"""Keys that are about connections on which more than one query is asked."""
+"""Keys that only matter for connections with more than one query."""
 
 
 def captured(profile: dns_profiles.Client | None, transport: str) -> ClientTls | None:
-    """How a profile's client begins an encrypted connection; None: that was not captured."""
+    """How a profile's client begins an encrypted connection; None if that was not captured."""
     if profile is None:
         return None
     if transport == "quic":
@@ -41,7 +41,7 @@ def captured(profile: dns_profiles.Client | None, transport: str) -> ClientTls |
 
 
 class Tries(Table):
-    """Connections that a query is worth, the first one included, by how the last one failed."""
+    """Connections that are tried for a query, including the first, by how the last one failed."""
 
     refused: Few = 1
     """The SYN was answered with a reset."""
@@ -57,49 +57,51 @@ class ConnectionUse(Table):
     """How clients use their connections (RFC 7766, section 6)."""
 
     reuse: Switch | None = None
-    """Later queries use a connection that is open; otherwise each query has its own, which the
-    client closes when it has the reply. The profile's, or false. With `reuse = false`,
+    """Later queries use an open connection; otherwise each query has its own, which the client
+    closes when it has the reply. By default the profile's, or false. With `reuse = false`,
     `idle_timeout`, `queries`, `pipelining` and `shared` have no effect."""
     idle_timeout: Span | None = None
-    """The client closes a connection without queries after this time; the profile's, or never."""
+    """The client closes a connection without queries after this time; by default the profile's, or
+    never."""
     queries: Count | None = None
-    """Queries after which it closes a connection; the profile's, or no limit."""
+    """Queries after which the client closes a connection; by default the profile's, or no limit."""
     pipelining: Switch | None = None
-    """Queries go out while others wait for their replies. The profile's, or false."""
+    """Queries go out while others wait for their replies. By default the profile's, or false."""
     shared: Switch = False
     """All workers of the group use the same connections, as those of one resolver do; otherwise
     each worker keeps its own."""
     connect_timeout: PositiveSpan | None = None
-    """A connection that is not open by then is given up; the profile's, or TCP decides."""
+    """A connection that is not open after this time is given up; by default the profile's, or as
+    TCP decides."""
     answer_timeout: PositiveSpan | None = None
-    """A query without a reply by then is given up; the profile's, or it waits for ever."""
+    """A query without a reply after this time is given up; by default the profile's, or never."""
     tries: Few | Tries | None = None
-    """Connections that a query is worth: a number, or one for each kind of failure,
-    `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. The profile's, or 1."""
+    """How many connections the client tries for a query: a number, or one for each kind of failure,
+    `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. By default the profile's, or 1."""
     udp_between: Switch | None = None
-    """After a failed connection it asks over UDP again before the next. The profile's, or false. Of
-    no effect where the client never asks over UDP."""
+    """After a failed connection, the client asks over UDP again before it tries the next one. By
+    default the profile's, or false. No effect if the client never asks over UDP."""
     writes: Literal["together", "apart"] = "together"
-    """Length and query leave in one write, or in two."""
+    """Whether the length and the query leave in one write, or in two."""
     fast_open: Switch | None = None
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
-    one carries its first query, where `answers.fast_open` lets it. The profile's for UDP and TCP,
-    or false; of no effect over QUIC."""
+    one carries its first query, if `answers.fast_open` allows it. By default the profile's for UDP
+    and TCP, or false. No effect over QUIC."""
     tls: TlsUse | None = None
-    """How they speak TLS, where that is the transport, below HTTPS, or in QUIC."""
+    """How clients speak TLS: as the transport itself, below HTTPS, or in QUIC."""
 
     def uses_fast_open(self, profile: dns_profiles.Client | None, transport: str) -> bool:
-        """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
+        """Whether SYNs ask for cookies and carry queries; `profile` provides missing keys."""
         if self.fast_open is not None:
             return self.fast_open and transport != "quic"
-        # No client was seen to use it with TLS.
+        # No client was seen to use Fast Open with TLS.
         return profile is not None and profile.fast_open and transport in ("udp", "tcp")
 
     def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
         return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
 
     def check(self, profile: dns_profiles.Client | None) -> None:
-        """Refuses keys that contradict each other; `profile` gives those that are left out."""
+        """Refuses keys that contradict each other; `profile` provides missing keys."""
         # One key is enough to turn kept connections off, such as in a variant of a sweep.
         if self.reuse is False or self._is_kept(profile):
             return
@@ -119,10 +121,10 @@ class ConnectionUse(Table):
         """The plan's form.
 
         Args:
-            profile: Gives what is left out.
-            tcp: The index of TCP's settings.
-            transport: What the client asks over at first.
-            quic: How it speaks QUIC, where it does.
+            profile: Provides missing keys.
+            tcp: The index of the TCP settings.
+            transport: The transport over which the client first asks.
+            quic: How it speaks QUIC, if it does.
         """
         reuse: Any = "never"
         if self._is_kept(profile):
@@ -186,7 +188,7 @@ class ConnectionUse(Table):
         }
 
     def _refused_together(self, profile: dns_profiles.Client | None, transport: str) -> int:
-        # The second one of two is there because the first had used Fast Open.
+        # If there are two at once, the second is there because the first used Fast Open.
         if profile is None or not self.uses_fast_open(profile, transport):
             return 1
         return profile.tcp_refused_together

@@ -47,11 +47,11 @@ class Exchange(Table):
     reply: MessageSize
     """Length of the whole reply, 12 B to 65535 B."""
     weight: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
-    """How often it is asked for, in proportion to the others."""
+    """How often it is asked, relative to the others."""
 
 
 class Lengths(Table):
-    """Lengths of DNS messages by themselves; what is drawn is cut to 12 B to 65535 B."""
+    """Separate lengths of queries and replies. Drawn ones are limited to 12 B to 65535 B."""
 
     query: Sizes
     """Length of a query: a size, a list that starts again at its end, or a distribution."""
@@ -82,19 +82,19 @@ Messages = (
 
 @dataclass(frozen=True)
 class Asking:
-    """What queries say of EDNS, on which a server's reply depends."""
+    """The EDNS of queries, on which a server's reply depends."""
 
     edns_bytes: int = OPT_BYTES
-    """What EDNS adds to a query (RFC 6891); 0: it has none."""
+    """The bytes that EDNS adds to a query (RFC 6891); 0: it has no EDNS."""
     dnssec_ok: bool = True
     """Whether it asks for signatures (the DO bit, RFC 3225)."""
 
     def query(self, choice: dns_profiles.SizeChoice) -> int:
-        """The length of a query that was measured."""
+        """The measured length of a query with this EDNS."""
         return choice.query_bytes - OPT_BYTES + self.edns_bytes
 
     def reply(self, choice: dns_profiles.SizeChoice) -> dns_profiles.Reply:
-        """What the server sent to a client that asks so."""
+        """The reply that the server sent to a query with this EDNS."""
         if not self.edns_bytes:
             return choice.without_edns
         return choice if self.dnssec_ok else choice.without_do
@@ -112,7 +112,7 @@ def messages_plan(messages: Messages, asking: Asking) -> dict[str, Any]:
 
 
 def _measured(choice: dns_profiles.SizeChoice, asking: Asking) -> dict[str, Any]:
-    """An exchange as the server had it, over TCP and, where that was shorter, over UDP."""
+    """An exchange as measured: its reply over TCP and, if that was shorter, over UDP."""
     reply = asking.reply(choice)
     plan: dict[str, Any] = {
         "query": asking.query(choice),
@@ -125,13 +125,13 @@ def _measured(choice: dns_profiles.SizeChoice, asking: Asking) -> dict[str, Any]
 
 
 def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
-    """The same for IP packets of fixed lengths over UDP."""
+    """The plan's form of messages from fixed lengths of IP packets over UDP."""
     query, reply = ({"constant": size - _BELOW_DNS} for size in (query_size, reply_size))
     return {"drawn": {"query": query, "reply": reply}}
 
 
 def shortest(messages: Messages, asking: Asking) -> tuple[int, int]:
-    """The shortest query and the shortest reply that may come, in bytes of DNS."""
+    """The shortest possible query and reply, in bytes of DNS."""
     if isinstance(messages, Lengths):
         return _least(messages.query), _least(messages.reply)
     choices = messages_plan(messages, asking)["chosen"]

@@ -20,9 +20,9 @@ __all__ = ["Quic", "client_handshake", "server_handshake"]
 _MS = 10**9
 _LONGEST_DELAY = 2**14 * _MS - 1
 _ID_BYTES = 8
-"""What programs mostly take; RFC 9000, 17.2, allows up to 20."""
+"""The length of connection IDs in most programs; RFC 9000, 17.2, allows up to 20."""
 _PARAMETERS_BYTES = 60
-"""Transport parameters with the usual limits (RFC 9000, 18.2)."""
+"""The length of transport parameters with the usual limits (RFC 9000, 18.2)."""
 
 
 class Quic(Table):
@@ -30,23 +30,23 @@ class Quic(Table):
 
     payload: Annotated[Size, Field(ge=1200, le=65_507)] = DataSize("1200 B")
     """The longest UDP payload, 1200 B to 65507 B, as if path MTU discovery had found it (RFC 9000,
-    14.2). No packet is cut; what the first link does not take is never sent."""
+    14.2). Packets are not fragmented: one that the first link does not take is never sent."""
     search_to: Annotated[Size, Field(ge=1201, le=65_507)] | None = None
-    """Both ends find out after the handshake whether the path takes longer payloads, up to so many
-    bytes (RFC 9000, 14.3). Left out: they do not."""
+    """After the handshake, both ends search for the longest payload that the path takes, up to this
+    size (RFC 9000, 14.3). Without it, they do not search."""
     congestion: Literal["new-reno", "cubic"] = "new-reno"
     """Congestion control: RFC 9002, section 7, or RFC 9438."""
     initial_window: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None
-    """Datagrams of the first congestion window. Left out: ten, but at most 14720 B or two datagrams
-    (RFC 9002, 7.2)."""
+    """Datagrams in the initial congestion window. By default ten, but no more than 14720 B or two
+    datagrams, whichever is larger (RFC 9002, 7.2)."""
     ack_every: Annotated[int, Field(strict=True, ge=1, le=255)] = 2
-    """Packets that are acknowledged together (RFC 9000, 13.2.2)."""
+    """Number of packets that are acknowledged together (RFC 9000, 13.2.2)."""
     max_ack_delay: Annotated[Span, Field(le=_LONGEST_DELAY)] = Duration("25 ms")
-    """When a packet is acknowledged at the latest (RFC 9000, 18.2)."""
+    """The longest delay of an acknowledgement (RFC 9000, 18.2)."""
     idle_timeout: PositiveSpan = Duration("30 s")
-    """A silent connection is over after this time (RFC 9000, 10.1)."""
+    """A silent connection ends after this time (RFC 9000, 10.1)."""
     ecn: Switch = False
-    """Packets say that they understand marks, and acknowledgements count them (RFC 9000, 13.4)."""
+    """Packets are ECN-capable, and acknowledgements count the marks (RFC 9000, 13.4)."""
 
     @model_validator(mode="after")
     def _search_goes_up(self) -> Self:
@@ -55,7 +55,7 @@ class Quic(Table):
         return self
 
     def plan(self, profile: ClientQuic | ServerQuic | None = None) -> dict[str, Any]:
-        """The plan's form; `profile` gives what is left out."""
+        """The plan's form; `profile` provides missing keys."""
         plan = self.model_dump() | {"id": _ID_BYTES, "parameters": _PARAMETERS_BYTES}
         if profile is None:
             return plan
@@ -77,9 +77,9 @@ _EXTENSION = 4
 
 
 def client_handshake(profile: ClientQuic) -> ClientTls:
-    """The handshake of a client in the words of TLS on TCP.
+    """The handshake of a client, as it would be for TLS on TCP.
 
-    There it would have a record and a session ID (RFC 8446, D.4), but no transport parameters
+    On TCP, it would have a record and a session ID (RFC 8446, D.4), but no transport parameters
     (RFC 9001, 8.2).
     """
     parameters = _EXTENSION + profile.parameters_bytes
@@ -97,7 +97,7 @@ def client_handshake(profile: ClientQuic) -> ClientTls:
 
 
 def server_handshake(profile: ServerQuic) -> ServerTls:
-    """The same of a server; tickets would have a protected record (RFC 8446, 5.2)."""
+    """The same for a server; on TCP, tickets would have a protected record (RFC 8446, 5.2)."""
     return ServerTls(
         hash_bytes=profile.hash_bytes,
         groups_bytes=0,

@@ -1,6 +1,6 @@
 """DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding; HTTPS.
 
-What the simulator counts is bytes and writes; `crates/sim/src/transport/tls.rs` and
+The simulator models bytes and writes; `crates/sim/src/transport/tls.rs` and
 `crates/sim/src/application/dns/https.rs` say which.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["CHAINS", "OPENSSL_CLIENT", "OPENSSL_SERVER", "Chain", "TlsAnswers", 
 
 
 class Chain(NamedTuple):
-    """What a server shows: lengths of its certificates, its own first, and the key that it has."""
+    """A server's chain: the lengths of its certificates, its own first, and the kind of its key."""
 
     certificates: tuple[int, ...]
     key: str
@@ -40,10 +40,10 @@ CHAINS: dict[str, Chain] = {
         "www.google.com of January 2023 and GTS CA 1C3, in crypto/x509/verify_test.go of Go",
     ),
 }
-"""Certificates of real servers."""
+"""The chains of real servers, by name."""
 
 SIGNATURES = {"ecdsa-p256": 71, "rsa-2048": 256, "rsa-3072": 384, "rsa-4096": 512}
-"""Bytes of a signature; ECDSA's is 70 to 72, as its two numbers are written in ASN.1."""
+"""Bytes of a signature; ECDSA's has 70 to 72, because its two numbers are written in ASN.1."""
 
 OPENSSL_CLIENT = ClientTls(
     hello_bytes=225,
@@ -92,24 +92,25 @@ class TlsUse(Table):
     """How clients speak TLS (RFC 7858)."""
 
     resume: Switch | None = None
-    """A later connection resumes the session of an earlier one, where the server has given a ticket
-    (RFC 8446, 2.2): no certificates, as many round trips. The profile's, or false."""
+    """A later connection resumes the session of an earlier one, if the server has given a ticket
+    (RFC 8446, 2.2). This saves the certificates, but no round trip. By default the profile's, or
+    false."""
     early_data: Switch = False
-    """The first query of a resumed connection leaves behind the ClientHello (RFC 8446, 2.3; QUIC's
-    0-RTT), a round trip earlier; needs `resume`, and `answers.tls.early_data`."""
+    """The first query of a resumed connection is sent right after the ClientHello (RFC 8446, 2.3;
+    QUIC's 0-RTT), a round trip earlier; needs `resume` and `answers.tls.early_data`."""
     padding: Block | None = None
-    """Queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are not. The
-    profile's, or 128 B."""
+    """Queries are padded to a multiple of this size (RFC 8467); `"0 B"` turns padding off. By
+    default the profile's, or 128 B."""
     hello: Annotated[Size, Field(ge=90, le=16_000)] | None = None
-    """Length of a ClientHello that offers no session, with its record. The profile's, or 225 B:
-    OpenSSL 3 without the server's name."""
+    """Length of a ClientHello that offers no session, including its record. By default the
+    profile's, or 225 B, as OpenSSL 3 sends it without the server's name."""
 
     def pads(self, profile: ClientTls | None) -> int:
-        """The multiple to which queries are padded; 0: they are not."""
+        """The multiple of bytes to which queries are padded; 0: they are not."""
         return (profile or OPENSSL_CLIENT).padding_bytes if self.padding is None else self.padding
 
     def resumes(self, profile: ClientTls | None) -> bool:
-        """Whether a later connection takes up a session."""
+        """Whether a later connection resumes a session."""
         return (profile or OPENSSL_CLIENT).resumption if self.resume is None else self.resume
 
     def plan(self, profile: ClientTls | None, transport: str) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class TlsUse(Table):
         hello = known.hello_bytes if self.hello is None else self.hello
         needs_alpn = transport != "tls"
         if needs_alpn and self.hello is None:
-            # HTTP/2 and QUIC need a name, `dot` may be left out.
+            # HTTP/2 and QUIC need a protocol name; `dot` may be left out.
             before = _ALPN["tls"] if known.alpn else -_AROUND_ALPN
             hello += _ALPN[transport] - before
         handshake = {
@@ -150,27 +151,28 @@ class TlsAnswers(Table):
         Literal["cloudflare-ecdsa", "google-rsa"]
         | Annotated[tuple[CertificateSize, ...], Field(min_length=1, max_length=20)]
     ) = "cloudflare-ecdsa"
-    """What it shows: the name of a chain of a real server (docs/dns-tls.md), or the lengths
-    of certificates, its own first, `["1395 B", "977 B"]`."""
+    """The server's certificates: the name of a real server's chain (docs/dns-tls.md), or the
+    lengths of the certificates, its own first, `["1395 B", "977 B"]`."""
     key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
-    """Its key, which says how long its signature is. The chain's, or `"ecdsa-p256"`."""
+    """The server's key, which determines the length of the signature. By default that of the named
+    chain, or `"ecdsa-p256"`."""
     tickets: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
-    """Tickets after a whole handshake, each good for one resumed connection. The profile's, or
-    2."""
+    """Tickets after a full handshake; each is good for one resumed connection. By default the
+    profile's, or 2."""
     ticket_size: Annotated[Size, Field(ge=56, le=16_000)] | None = None
-    """Length of a ticket (NewSessionTicket) with its record. The profile's, or 255 B, as of
-    OpenSSL 3."""
+    """Length of a ticket (NewSessionTicket), including its record. By default the profile's, or 255
+    B, as in OpenSSL 3."""
     early_data: Switch | None = None
-    """Its sessions allow early data. The profile's, or false."""
+    """Whether its sessions allow early data. By default the profile's, or false."""
     padding: Block | None = None
-    """Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are
-    not. The profile's, or 468 B."""
+    """Replies to padded queries are padded to a multiple of this size (RFC 8467); `"0 B"` turns
+    padding off. By default the profile's, or 468 B."""
 
     handshake_service: Span = Duration("0 s")
-    """What the answer to a ClientHello takes that offers no session: above all the signature.
-    It is the same work over TLS, HTTPS and QUIC."""
+    """Time to answer a ClientHello that offers no session, mostly for the signature. It is the same
+    over TLS, HTTPS and QUIC."""
     service: Span | None = None
-    """Added to the service time of queries over TLS, HTTPS and QUIC. `tcp_service`, if left out."""
+    """Added to the service time of queries over TLS, HTTPS and QUIC; by default `tcp_service`."""
 
     def takes_early_data(self, profile: ServerTls | None) -> bool:
         """Whether its sessions allow early data."""
@@ -182,7 +184,7 @@ class TlsAnswers(Table):
 
         Args:
             profile: How the server's program speaks TLS.
-            https_tcp: The index of TCP's settings where it speaks HTTPS.
+            https_tcp: The index of its TCP settings over HTTPS.
         """
         known = profile or OPENSSL_SERVER
         if isinstance(self.certificates, str):
@@ -190,7 +192,7 @@ class TlsAnswers(Table):
         else:
             certificates, key = self.certificates, "ecdsa-p256"
         handshake = {
-            # Header, context, length of the list; of each its length and no extensions (4.4.2).
+            # Header, context, length of the list; for each its length and no extensions (4.4.2).
             "certificate": 4 + 1 + 3 + sum(3 + size + 2 for size in certificates),
             "signature": SIGNATURES[self.key or key],
             "hash": known.hash_bytes,

@@ -1,7 +1,7 @@
-"""Keys of a DNS group that have no effect, and what its profile does not give.
+"""Keys of a DNS group that have no effect, and values that its profile lacks.
 
-One file can be swept over transports because such keys have no effect instead of being refused.
-`narrows check` and `narrows run` say it, so that nobody takes them for being at work.
+Such keys are not refused, so that one file can be swept over transports. `narrows check` and
+`narrows run` name them, so that nobody thinks that they have an effect.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _ANSWERS_OF_TCP = (
     "syncookies",
     "writes",
 )
-"""Keys of `answers` that a server which is asked over QUIC makes no use of."""
+"""Keys of `answers` that have no effect on a server that is asked over QUIC."""
 
 _WORDS = {"tcp": "TCP", "tls": "TLS", "https": "HTTPS", "quic": "QUIC"}
 
 
 def unused(group: Dns) -> Iterator[str]:
-    """Sentences on what has no effect in a group, and on what its profile does not give."""
+    """Sentences on keys that have no effect in a group, and on values that its profile lacks."""
     for why, keys in _without_effect(group):
         if keys:
             have = "have" if len(keys) > 1 else "has"
@@ -53,7 +53,7 @@ def unused(group: Dns) -> Iterator[str]:
 
 
 def _without_effect(group: Dns) -> Iterator[tuple[str, list[str]]]:
-    """Keys that are given in vain, and where they are."""
+    """Keys that are given in vain, after the reason."""
     use = group.connections
     if not group.uses_tcp:
         yield "where it asks over UDP alone", _given(group, ("connections",))

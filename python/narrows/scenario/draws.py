@@ -1,4 +1,4 @@
-"""Amounts that are needed again and again: constant, listed, or drawn from a distribution."""
+"""Successive amounts: constant, listed, or drawn from a distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 
 
 def _form(value: Any) -> str:
-    """Which of the three forms a value has; errors then speak of that form alone."""
+    """Which of the three forms a value has, so that errors speak only of that form."""
     if isinstance(value, dict | Table):
         return "drawn"
     return "listed" if isinstance(value, list | tuple) else "constant"
@@ -27,7 +27,7 @@ class _Distribution(Table):
     distribution: Literal["exponential", "pareto"]
     """Which distribution."""
     shape: Shape | None = None
-    """Exponent of a Pareto distribution's tail, above 1; at 2 and below the variance is
+    """Exponent of a Pareto distribution's tail, above 1. At 2 or below, the variance is
     infinite."""
 
     @model_validator(mode="after")
@@ -40,14 +40,14 @@ class _Distribution(Table):
 
 
 class SpanDistribution(_Distribution):
-    """A random time, where a fixed time or a list will not do."""
+    """A random time, instead of a fixed time or a list."""
 
     mean: Span
     """Its mean."""
 
 
 class TransferDistribution(_Distribution):
-    """A random number of bytes, at least one, where a fixed size or a list will not do."""
+    """A random number of bytes, at least one, instead of a fixed size or a list."""
 
     mean: TransferSize
     """Its mean."""
@@ -78,7 +78,7 @@ Sizes = Annotated[
 """Successive sizes: always the same, drawn, or a list that starts again at its end."""
 
 Amounts = int | SpanDistribution | TransferDistribution | tuple[int, ...]
-"""What fields of `Pauses` and `Sizes` hold."""
+"""The values of fields of type `Pauses` and `Sizes`."""
 
 
 def draw(amounts: Amounts) -> dict[str, Any]:

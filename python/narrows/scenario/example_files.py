@@ -1,4 +1,4 @@
-"""The example scenarios that come with narrows: what there is, and copies to change.
+"""The example scenarios that come with narrows: their list, and copies to change.
 
 They are package data, in `narrows/examples`. In a checkout that folder holds links to `scenarios/`,
 and a wheel holds the files themselves. The first paragraph of a scenario's comment is its title.
@@ -70,8 +70,8 @@ def copy_example(name: str, into: str | Path = ".") -> list[Path]:
     """Copies an example, with the files that it names, into a folder, and returns the copies.
 
     Raises:
-        NarrowsError: There is no such example, or the folder has a file of a copy's name. Nothing
-            has been copied then.
+        NarrowsError: There is no such example, or the folder already has a file with the name of a
+            copy. Nothing is copied then.
         OSError: The folder cannot be written.
     """
     files = example(name).files()

@@ -1,4 +1,4 @@
-"""From pydantic's errors to one line that names the key and the mend."""
+"""Turns pydantic's errors into one line that names the key and the remedy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from narrows.scenario.base import Table
 
 __all__ = ["as_written", "nearest", "scenario_error"]
 
-# Errors of one value of several kinds follow each other; a file may have a million others.
+# A value that may be of several kinds has several errors in a row; a file may have a million more.
 _NEAR = 20
 _LOOKED_AT = 1000
 _MOST = 20
-"""Errors that are told of one file."""
+"""The most errors that are reported for one file."""
 _AS = 0.15
-"""Words as like as this to a wrong one are named too."""
+"""A hint also names words whose likeness is at most this far below that of the nearest one."""
 _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 
 _PLAIN = {
@@ -48,13 +48,18 @@ _BOUNDS = {
 def scenario_error(
     error: ValidationError, values: Mapping[str, Any], model: type[Table], file: str
 ) -> ScenarioError:
-    """The error to show for a scenario that pydantic refused: the likeliest cause of all.
+    """The errors of a scenario that pydantic refused, in the order of the file, at most `_MOST`.
 
-    Its `others` are further errors, in the order of the keys, at most `_MOST`.
+    Args:
+        details: The errors, such as those of `field_errors`.
+        values: What was refused, with all copies.
+        model: The scenario's class.
+        file: The scenario's file.
+        in_file: Gives a key as the file has it, without copies.
     """
     details = error.errors(include_url=False)
     details += _of_later_entries(details, values, model)
-    # A mistyped key is also a missing one: the typing mistake explains both.
+    # A mistyped key is also a missing key; the typing mistake explains both errors.
     mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:_MOST]
     rest = [i for i, d in enumerate(details[:_LOOKED_AT]) if d["type"] != "extra_forbidden"]
     found: dict[str, ScenarioError] = {}
@@ -81,7 +86,7 @@ def _of_later_entries(
 ) -> list[ErrorDetails]:
     """Errors of entries behind the first wrong one of each array, where validation stopped.
 
-    Validation stops there because a file may have a million errors; this does after a few.
+    Validation stops there, because a file may have a million errors. This stops after `_LOOKED_AT`.
     """
     found: list[ErrorDetails] = []
     firsts = {d["loc"][0]: d["loc"][1] for d in details if len(d["loc"]) > 1}
@@ -128,7 +133,7 @@ def _table_of(key: str) -> str:
 
 
 def _is_part(key: str, other: str) -> bool:
-    """Whether one of two keys is the other, or below it."""
+    """Whether two keys are the same, or one is below the other."""
     short, long = sorted((key, other), key=len)
     return not short or long == short or long.startswith((f"{short}.", f"{short}["))
 
@@ -144,7 +149,7 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
         >>> nearest("x", ["limit", "min"])
         'one of limit, min'
     """
-    # difflib's time grows with the product of lengths.
+    # difflib's time grows with the product of the lengths.
     close = difflib.get_close_matches(word[:64], list(known)[:2000], n=4, cutoff=0.6)
     if close:
         likeness = [difflib.SequenceMatcher(None, each, word[:64]).ratio() for each in close]
@@ -162,7 +167,7 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
 def _of_alternatives(
     first: ErrorDetails, details: list[ErrorDetails], values: Mapping[str, Any]
 ) -> ErrorDetails:
-    """Where a key takes values of several kinds, the error of the kind that was meant."""
+    """The error for the kind that was meant, if a key takes values of several kinds."""
     path = _path(first, values)
     same = [d for d in details if _path(d, values) == path]
     below = [d for d in details if _path(d, values).startswith((f"{path}[", f"{path}."))]
@@ -176,7 +181,7 @@ def _of_alternatives(
 
 
 def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
-    """The TOML path of an error; leaves out what pydantic adds for unions."""
+    """The TOML path of an error, without what pydantic adds for unions."""
     node: Any = values
     path = ""
     last = len(detail["loc"]) - 1
@@ -202,12 +207,12 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
     return path
 
 
-# Keys that some kinds of traffic have, and what others have instead.
+# Keys that some kinds of traffic have, and what other kinds have instead.
 _INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections"}
 
 
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
-    """Message, hint, and what the key is below the error's place."""
+    """The message, the hint, and the key below the error's place."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "scenario":
         return context["message"], context["hint"], context["key"]
@@ -245,7 +250,7 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
 
 
 def _keys(model: type[Table], detail: ErrorDetails) -> list[str]:
-    """The keys that are known where an error is."""
+    """The known keys at the place of an error."""
     known: dict[str, None] = {}
     for table in _tables_at(model, detail["loc"][:-1]):
         known.update(dict.fromkeys(table.model_fields))

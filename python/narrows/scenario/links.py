@@ -28,7 +28,7 @@ Overhead = Annotated[Size, at_most(1000, "1000 B")]
 
 
 class Framing(Table):
-    """What the link layer adds to IP packets; `"ethernet"` stands for 38 B, 84 B, 14 B."""
+    """What the link layer adds to IP packets; `"ethernet"` sets 38 B, 84 B, 14 B in this order."""
 
     overhead: Overhead = DataSize("0 B")
     """Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
@@ -41,7 +41,7 @@ class Framing(Table):
 
 ETHERNET_MTU = 1500
 
-# Made once: a network may have tens of thousands of links.
+# Made once, because a network may have tens of thousands of links.
 _NO_FRAMING = Framing()
 _DEFAULT_QUEUE = DISCIPLINES["pfifo"].model_validate({"limit": 1000})
 ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
@@ -56,12 +56,12 @@ def _named_framing(value: Any) -> Any:
 
 
 class Ring(Table):
-    """A network card's ring buffer: packets that the queue has let go and that no AQM sees."""
+    """A network card's ring buffer. Packets in it have left the queue, so no AQM sees them."""
 
     packets: Packets | None = None
-    """Holds this many packets, the one in transmission among them."""
+    """Packets that it holds, including the one in transmission."""
     bytes: PositiveBytes | None = None
-    """Holds this many bytes, `framing` included; room comes back with every byte transmitted."""
+    """Bytes that it holds, including `framing`; every transmitted byte makes room."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Ring:
@@ -74,27 +74,28 @@ class Jitter(Table):
     """Delay variation as netem computes it: tc-netem(8)."""
 
     deviation: Annotated[Span, at_most(2_147 * 10**9, "2147 ms")]
-    """Half-width of the uniform, standard deviation of the normal distribution; at most
-    2147 ms, as in netem."""
+    """Half the width of the uniform distribution, or the standard deviation of the normal one; at
+    most 2147 ms, as in netem."""
     correlation: Probability = 0.0
     """Correlation of successive values, 0 to 1 (netem's 25 % is 0.25)."""
     distribution: Literal["uniform", "normal"] = "uniform"
-    """Its shape."""
+    """The distribution's shape."""
     reorder: bool = Field(default=True, strict=True)
     """Whether a packet may overtake another, as in netem."""
 
 
 class Middlebox(Table):
-    """A middlebox at the head of a link, before the queue: which packets it drops."""
+    """A middlebox at the head of a link, before the queue, and what it drops."""
 
     drop_dns_above: Annotated[PositiveBytes, at_most(65_507, "65507 B")] | None = None
-    """Drops DNS datagrams whose message is longer; old firewalls' 512 B."""
+    """Drops DNS datagrams with a longer message. Old firewalls have 512 B."""
     drop_fragments: bool = Field(default=False, strict=True)
     """Drops every IP fragment."""
     drop_too_big: bool = Field(default=False, strict=True)
-    """Drops routers' ICMP messages that a packet was too big: senders that rely on them stall."""
+    """Drops the ICMP messages with which routers report that a packet was too big. Senders that
+    rely on them stall."""
     block_tcp_53: Literal["drop", "reject"] | None = None
-    """Lets no TCP to port 53 through: drops it in silence, or answers with a reset."""
+    """Blocks TCP to port 53: drops it silently, or answers with a reset."""
     drop_syn_data: bool = Field(default=False, strict=True)
     """Drops SYNs that carry data, as TCP Fast Open's do."""
 
@@ -106,21 +107,21 @@ class Middlebox(Table):
 
 
 class Way(Table):
-    """What one direction of a link is like."""
+    """One direction of a link."""
 
     rate: Rate | None = None
     """Transmission rate; each direction must have one, or `rate_trace`."""
     rate_trace: FileName | None = None
-    """Instead of `rate`, a file in Mahimahi's format: a line is a millisecond at which 1500 bytes
-    may leave, and after the last the list begins again. Relative names are meant from the folder of
-    the scenario's file; at most 5,000,000 lines and 64 MiB. What goes by the rate otherwise, as
-    `bandwidth` of RED and the link's utilisation, goes by the mean of the list."""
+    """Instead of `rate`, a file in Mahimahi's format: each line is a millisecond at which 1500
+    bytes may leave, and after the last line the list begins again. A relative name starts from the
+    folder of the scenario's file. At most 5,000,000 lines and 64 MiB. Whatever depends on the rate,
+    such as RED's `bandwidth` and the link's utilisation, uses the list's mean rate."""
     delay: Span | None = None
     """Propagation delay; none by default."""
     framing: Annotated[Framing, BeforeValidator(_named_framing)] | None = None
     """What the link layer adds to IP packets: a table, or `"ethernet"`; nothing by default."""
     queue: Queue | None = None
-    """The queue discipline at the head; by default a pfifo of 1000 packets, as Linux has it."""
+    """The queue discipline at the link's head; by default a pfifo of 1000 packets, as in Linux."""
     ring: Ring | None = None
     """The network card's ring buffer below the queue; by default the card takes one packet at a
     time."""
@@ -129,16 +130,17 @@ class Way(Table):
     loss: Probability | None = None
     """Probability that a packet is lost on the wire; 0 by default."""
     mtu: Annotated[PositiveBytes, at_least(576, "576 B"), at_most(65_535, "65535 B")] | None = None
-    """Longest IP packet that it takes, 576 B to 65535 B; 1500 B by default. Longer datagrams leave
-    their host in fragments; TCP keeps to its host's own link and to what routers tell it."""
+    """The longest IP packet that the link takes, 576 B to 65535 B; 1500 B by default. Hosts send
+    longer datagrams in fragments. TCP goes by the MTU of its host's own link and by what routers
+    report."""
     middlebox: Middlebox | None = None
-    """A middlebox at its head, and which packets it drops; none by default."""
+    """A middlebox at the link's head that drops some packets; none by default."""
     dns_exempt: Annotated[bool, Field(strict=True)] | None = None
-    """DNS packets see no `delay`, `jitter` and `loss`; false by default."""
+    """Exempts DNS packets from `delay`, `jitter` and `loss`; false by default."""
 
 
 class Edge(NamedTuple):
-    """One direction of a link as routes see it; the delay in picoseconds."""
+    """One direction of a link as routing sees it; the delay is in picoseconds."""
 
     name: str
     source: str
@@ -166,7 +168,7 @@ class Direction(NamedTuple):
 
 
 def _check_served(queue: Discipline | None, rate: int, at: str) -> None:
-    """Whether there can be a queue that is served at a rate."""
+    """Checks that a queue can be served at a rate."""
     if queue is None:
         return
     wrong = queue.wrong_at(rate)
@@ -176,20 +178,20 @@ def _check_served(queue: Discipline | None, rate: int, at: str) -> None:
 
 
 class Link(Way):
-    """A two-way link; the keys of a direction, given here, apply to both."""
+    """A two-way link. Keys of a direction that are given here apply to both directions."""
 
     name: Name
     """Unique; the directions are called `NAME.forward` and `NAME.backward`."""
     between: tuple[Name, Name]
     """The two nodes; `forward` leads from the first to the second."""
     forward: Way | None = None
-    """Keys that hold from the first node to the second only; each replaces the link's own."""
+    """Keys for the direction from the first node to the second; each replaces the link's own."""
     backward: Way | None = None
-    """Keys that hold from the second node to the first only; each replaces the link's own."""
+    """Keys for the direction from the second node to the first; each replaces the link's own."""
     neighbours: Literal["known", "arp"] = "known"
-    """Whether its two nodes know each other's link-layer address, or learn it by ARP (RFC 826)
-    with Linux's neighbour states. With `"arp"` both must be routers: ARP packets pass the link's
-    queues, and packets wait, or are lost, while an address is not known."""
+    """Whether its two nodes know each other's link-layer address, or learn it by ARP (RFC 826) with
+    Linux's neighbour states. With `"arp"`, both must be routers. ARP packets then pass the link's
+    queues, and other packets wait or are lost while an address is unknown."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Link:
@@ -231,7 +233,7 @@ class Link(Way):
         return getattr(self, key) if value is None else value
 
     def _trace(self, way: str) -> tuple[int, ...] | None:
-        """Milliseconds at which 1500 bytes may leave; a direction's own keys come first."""
+        """The milliseconds of the trace, if there is one; a direction's own keys come first."""
         own = getattr(self, way)
         for given, at in ((own, f"{way}."), (self, "")):
             if given is not None and given.rate_trace is not None:
@@ -241,7 +243,7 @@ class Link(Way):
         return None
 
     def _rate(self, way: str) -> int | None:
-        """The rate, or the mean of the trace that stands for it."""
+        """The rate, or the mean rate of the trace that replaces it."""
         trace = self._trace(way)
         if trace is None:
             rate: int | None = self._key(way, "rate")
@@ -249,7 +251,7 @@ class Link(Way):
         return max(1, len(trace) * 1500 * 8 * 1000 // trace[-1])
 
     def edge(self, way: Literal["forward", "backward"]) -> Edge:
-        """One direction as routes see it."""
+        """One direction as routing sees it."""
         source, target = self.between if way == "forward" else self.between[::-1]
         return Edge(f"{self.name}.{way}", source, target, self._key(way, "delay") or 0)
 

@@ -1,7 +1,8 @@
 """Files that a scenario names: lists of numbers, read in bounded time and memory.
 
-A relative name is meant from the folder of the scenario's file. A resolved scenario has the whole
-name, so that a run can be repeated from its folder, and the workers of a sweep find the file.
+A relative name is relative to the folder of the scenario's file. A resolved scenario has the
+absolute name, so that a run can be repeated from its folder, and the workers of a sweep find the
+file.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from narrows.scenario.quantities import refuse
 __all__ = ["FileName", "Packets", "anchored", "opportunities", "packets"]
 
 MOST_BYTES = 64 << 20
-"""Longest file."""
+"""The largest file, in bytes."""
 MOST_PACKETS = 1_000_000
-"""Longest trace of packets."""
+"""The most packets of a trace."""
 MOST_OPPORTUNITIES = 5_000_000
-"""Longest trace of a link."""
+"""The most opportunities in a link's trace."""
 MOST_IN_A_MS = 300_000
-"""Opportunities in one millisecond: 3.6 Tbit/s; the simulator can tell no more apart."""
+"""The most opportunities in a millisecond (3.6 Tbit/s); the simulator cannot separate more."""
 
 _PS = 10**12
 _MOST_S = 240 * 3600
@@ -34,17 +35,17 @@ FileName = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
 """The name of a file."""
 
 Packets = tuple[tuple[int, int], ...]
-"""Times after the start, in picoseconds, and lengths in bytes."""
+"""Times after the start in picoseconds, and lengths in bytes."""
 
 
 def anchored(
     values: Mapping[str, Any], file: str, kinds: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """A scenario's values, with names of files as they are meant in a scenario of that file.
+    """A scenario's values, with file names made absolute from the folder of the scenario's file.
 
     Args:
-        values: The scenario's.
-        file: Its own.
+        values: The scenario's values.
+        file: The scenario's file.
         kinds: The keys of each kind of traffic that name files.
     """
     folder = Path(file).absolute().parent
@@ -83,11 +84,11 @@ def _anchored(table: Any, keys: Sequence[str], folder: Path) -> Any:
 
 
 def packets(name: str, key: str) -> Packets:
-    """The packets of a trace: a line each, seconds and bytes, times not falling.
+    """The packets of a trace: a line for each with seconds and bytes, and times that do not fall.
 
-    Blank lines and what follows a `#` are left out; a comma may stand between the two.
+    Blank lines and what follows a `#` are ignored; a comma may separate the two numbers.
 
-    Raises pydantic's custom error, for `key`, where the file is no such list.
+    Raises pydantic's custom error, for `key`, if the file is no such list.
     """
     found: Packets = _listed(name, key, _packets)
     return found
@@ -123,9 +124,9 @@ def _packets(name: str, text: str, key: str) -> Packets:
 
 
 def opportunities(name: str, key: str) -> tuple[int, ...]:
-    """The milliseconds of a link's trace in Mahimahi's format, not falling.
+    """The milliseconds of a link's trace in Mahimahi's format, which do not fall.
 
-    Raises pydantic's custom error, for `key`, where the file is no such trace.
+    Raises pydantic's custom error, for `key`, if the file is no such trace.
     """
     found: tuple[int, ...] = _listed(name, key, _opportunities)
     return found
@@ -181,7 +182,7 @@ def _listed(name: str, key: str, parse: Callable[[str, str, str], Any]) -> Any:
 def _parsed(
     name: str, key: str, parse: Callable[[str, str, str], Any], _mtime: int, _size: int
 ) -> Any:
-    """A file that does not change is read once."""
+    """Parses a file; reads it only once as long as it does not change."""
     try:
         with Path(name).open("rb") as file:
             content = file.read(MOST_BYTES)

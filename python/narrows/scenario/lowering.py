@@ -28,7 +28,7 @@ def lower(
     """The plan of a scenario.
 
     Args:
-        scenario: What to lower; it has been checked.
+        scenario: A scenario that has been checked.
         seed: 0 to 2**63 - 1, as in a file.
         event_limit: Events after which the run stops, 1 to 2**63 - 1.
         profile: Gives a TCP profile's settings as JSON.
@@ -79,7 +79,7 @@ def lower(
 
 
 def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]:
-    # Copies of a link share what they are made of; so do their parts of the plan.
+    # Copies of a link share their parts, and so do their entries in the plan.
     framings: dict[int, dict[str, int]] = {}
     queues: dict[tuple[int, int], dict[str, Any]] = {}
     links = []

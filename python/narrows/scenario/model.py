@@ -108,8 +108,8 @@ class Scenario(Tables):
         """The scenario with some keys changed, validated as a whole.
 
         Args:
-            set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. A text is TOML, and
-                stands for itself where it is none; other values are taken as they are.
+            set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. Text is read as TOML,
+                or taken as it is if it is no TOML; other values are taken as they are.
             **keys: Keys that have no dots: `duration="60 s"`, `seed=3`.
 
         Raises:
@@ -172,7 +172,7 @@ class Scenario(Tables):
         return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
 
     def plan(self, seed: int | None = None, *, event_limit: int | None = None) -> dict[str, Any]:
-        """What the simulator is told: plain JSON values in base units.
+        """The plan for the simulator: plain JSON values in base units.
 
         Args:
             seed: Instead of the scenario's own.

@@ -18,8 +18,8 @@ class Sampler(Table):
     """Samples at a fixed rate."""
 
     links: Links
-    """Which links: `NAME.forward` or `NAME.backward`; `NAME` is both, and `*` stands for any
-    part of a name."""
+    """Which links: `NAME.forward` or `NAME.backward`; `NAME` means both, and `*` any part of a
+    name."""
     rate: Annotated[float, Field(ge=1e-6, le=10_000)]
     """Samples a second, in Hz; 0.000001 to 10000."""
 
@@ -28,14 +28,14 @@ class Capture(Table):
     """Packets that are kept for capture files."""
 
     link: LinkPattern
-    """Which links, as for samplers: a file for each direction, as its sender sees it. With `at`,
-    names of links without a direction."""
+    """Which links, named as for samplers. There is a file for each direction, as its sender sees
+    it. With `at`, give names of links without a direction."""
     at: Name | None = None
-    """A node at one end of each link: one file, `LINK@NODE.pcapng`, of what leaves the node there
-    and what comes there, at the time of its arrival."""
+    """A node at one end of each link. One file, `LINK@NODE.pcapng`, then has the packets that leave
+    this node, and those that reach it, at the time of their arrival."""
     snaplen: Annotated[Size, Field(ge=14, le=65_535)] | None = None
-    """Bytes kept of each frame, from the Ethernet header on, 14 B to 65535 B; without it all.
-    `"96 B"` holds all headers of most packets."""
+    """Bytes kept of each frame, from the Ethernet header on, 14 B to 65535 B; all by default. `"96
+    B"` holds all headers of most packets."""
 
 
 class Monitor(Table):

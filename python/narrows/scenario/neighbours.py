@@ -1,4 +1,4 @@
-"""What routers know of their neighbours: the table `neighbours`, its figures and its picture.
+"""What routers know about their neighbours: the table `neighbours`, its figures and its plot.
 
 A link with `neighbours = "arp"` brings the table. Its states are Linux's, as `ip monitor neigh`
 prints them.
@@ -23,7 +23,7 @@ _WITHOUT_ADDRESS = ("incomplete", "failed")
 
 
 def _outages(rows: pl.DataFrame) -> list[tuple[float, float | None]]:
-    """When entries had no address although they had had one, in seconds; None: until the end."""
+    """When entries lost their address, and got it again, in seconds; None: not until the end."""
     outages = []
     for _, entry in rows.group_by("node", "neighbour", maintain_order=True):
         had_one = False

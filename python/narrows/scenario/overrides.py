@@ -1,7 +1,7 @@
 """Overrides by dotted key: `links.bottleneck.rate`, `links[0].queue.limit`, `queue.limit`.
 
-An entry of an array of tables goes by its name or its index; where the array has one entry only,
-it may be left out. `queue` alone is the monitored queue, or the only queue that the file gives.
+An entry of an array of tables is named by its name or its index; if the array has only one entry,
+its name may be left out. `queue` alone is the monitored queue, or the only queue in the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["override", "plain", "set_value"]
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
 _WAYS = ("forward", "backward")
-# What a direction without a queue of its own has: Linux's default.
+# The queue of a direction without one of its own: Linux's default.
 _DEFAULT_QUEUE = {"kind": "pfifo", "limit": 1000}
 
 
@@ -34,7 +34,7 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> str:
     Args:
         values: The scenario.
         key: Dotted key, as in the module's description.
-        text: The value as TOML; text that is no TOML stands for itself.
+        text: The value as TOML; text that is no TOML is taken as it is.
         file: The scenario's file, for errors.
 
     Raises:
@@ -63,7 +63,7 @@ def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as TOML has them, from one that may hold quantities and tables of the language.
+    """A value in TOML's types, from one that may hold quantities and tables of the language.
 
     Examples:
         >>> from narrows.scenario.amounts import Duration
@@ -119,7 +119,7 @@ def _set(
             node[part] = value
             return way
         if part not in node:
-            # A direction takes over the link's table before a key of it changes.
+            # A direction copies the link's table before a key in it changes.
             node[part] = copy.deepcopy(common.get(part, {})) if common is not None else {}
             if part == "queue" and not node[part]:
                 node[part] = dict(_DEFAULT_QUEUE)
@@ -131,10 +131,10 @@ def _set(
 def _reaches_both_ways(
     node: dict[str, Any], part: str, rest: list[str | int], key: str, file: str
 ) -> None:
-    """Refuses a link's key that a direction has of its own: setting it would change nothing there.
+    """Refuses a link's key that a direction has itself, because setting it would not change that.
 
     Raises:
-        ScenarioError: A direction has it.
+        ScenarioError: A direction has the key.
     """
     for way in _WAYS:
         own = node.get(way)
@@ -146,10 +146,10 @@ def _reaches_both_ways(
 
 
 def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> None:
-    """Refuses another kind for a queue that has keys: what they mean is the old kind's to say.
+    """Refuses another kind for a queue that has keys, because the keys belong to the old kind.
 
     Raises:
-        ScenarioError: It has.
+        ScenarioError: The queue has keys.
     """
     kept = [f"{name} = {_value(value)}" for name, value in queue.items() if name != "kind"]
     old = queue.get("kind")
@@ -168,7 +168,7 @@ def _value(value: Any) -> str:
 
 
 def _text(parts: list[str | int]) -> str:
-    """A dotted key."""
+    """The parts of a key as a dotted key."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return text.removeprefix(".")
 

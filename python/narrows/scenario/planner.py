@@ -1,4 +1,4 @@
-"""What groups refer to while they are lowered: lists of the plan that hold each thing once."""
+"""What groups use while they are lowered: the plan's lists, which hold each thing once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Planner:
         Args:
             network: Finds the routes.
             nodes: Indices of the nodes by name.
-            seed: The run's.
+            seed: The seed of the run.
             profile: Gives a TCP profile's settings as JSON.
         """
         self.paths: list[dict[str, Any]] = []
@@ -50,8 +50,8 @@ class Planner:
         self._path_of_links: dict[tuple[int, ...], int] = {}
         self._path_of_ends: dict[tuple[str, str, tuple[str, ...] | None], int] = {}
         self._tcp_of_text: dict[str, int] = {}
-        # By identity: groups that give no settings share the default. What was asked for is kept,
-        # so that nothing else gets its identity.
+        # By identity: groups that give no settings share the default. The objects are kept, so that
+        # nothing else gets their identity.
         self._tcp_of_settings: dict[tuple[int, bool | None, bool], tuple[Tcp, int]] = {}
 
     @property
@@ -60,7 +60,7 @@ class Planner:
         return len(self.applications)
 
     def find(self, name: str, kind: str) -> int:
-        """The index of a group's application of a kind; the scenario's checks found it there."""
+        """The index of a group's application of a kind, whose existence was checked before."""
         for index, application in enumerate(self.applications):
             if application["name"] == name and kind in application["kind"]:
                 return index
@@ -75,12 +75,12 @@ class Planner:
         self._unfinished.append(complete)
 
     def finish(self) -> None:
-        """All groups are lowered."""
+        """Makes the calls that wait until all groups are lowered."""
         for complete in self._unfinished:
             complete()
 
     def dns_server_at(self, node: str) -> int:
-        """The index of the first DNS server at a node; the scenario's checks found it there."""
+        """The index of the first DNS server at a node, whose existence was checked before."""
         for application in self.applications:
             client = application["kind"].get("dns-client")
             if client is not None and self.paths[client["there"]]["to"] == self._nodes[node]:
@@ -92,7 +92,7 @@ class Planner:
         """The index of the path from one node to another, over the nodes given."""
         ends = (source, target, given)
         if ends not in self._path_of_ends:
-            # Its links say where a path starts and ends.
+            # A path's links determine where it starts and ends.
             links = self._links(*ends)
             if links not in self._path_of_links:
                 self._path_of_links[links] = len(self.paths)
@@ -102,7 +102,7 @@ class Planner:
         return self._path_of_ends[ends]
 
     def link_path(self, link: int, source: str, target: str) -> int:
-        """The index of the path along one directed link: for what its ends say to each other."""
+        """The index of the path along one directed link, for messages between its ends."""
         self.paths.append({"from": self._nodes[source], "to": self._nodes[target], "links": [link]})
         return len(self.paths) - 1
 
@@ -114,7 +114,7 @@ class Planner:
         return path
 
     def tcp_settings(self, tcp: Tcp, *, ecn: bool | None = None, fast_open: bool = False) -> int:
-        """The index of TCP settings; `ecn` overrides their own, `fast_open` is none of theirs."""
+        """The index of TCP settings; `ecn` overrides theirs; `fast_open` is not among them."""
         key = (id(tcp), ecn, fast_open)
         if key not in self._tcp_of_settings:
             config = tcp.config(self._profile, ecn=ecn)
@@ -128,6 +128,6 @@ class Planner:
         return self._tcp_of_settings[key][1]
 
     def chance(self, name: str, what: str) -> float:
-        """0 to below 1, from the seed and a component's name alone; one value for each `what`."""
-        # A text as seed goes through SHA-512, and random() is promised not to change.
+        """A number from 0 to below 1, which depends only on the seed, a component and `what`."""
+        # Python hashes a text seed with SHA-512, and promises that random() does not change.
         return random.Random(f"{self._seed}/{name}/{what}").random()

@@ -1,7 +1,7 @@
 """Field types of the scenario language: text with a unit outside, whole base units inside.
 
-Values are those of `narrows.scenario.amounts`; they are written back as exact text, so that a
-resolved scenario reads as the one it came from.
+Values are those of `narrows.scenario.amounts`. They are written as exact text, so that a resolved
+scenario reads back as the scenario from which it came.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Q = TypeVar("Q", bound=Quantity)
 def refuse(message: str, hint: str = "", key: str = "") -> PydanticCustomError:
     """The error that a validator raises: message and hint end in a `ScenarioError`.
 
-    `key` is a path below the place where the validator stands.
+    `key` is a path below the place of the validator.
     """
     context = {"message": message, "hint": hint, "key": key}
     return PydanticCustomError("scenario", "{message}", context)
@@ -89,17 +89,17 @@ def rate_text(bits_per_second: int) -> str:
 
 
 def bytes_text(size: int) -> str:
-    """A size in bytes.
+    """A size, exactly, in the largest unit in which it is whole.
 
     Examples:
-        >>> bytes_text(375_000)
-        '375000 B'
+        >>> bytes_text(375_000), bytes_text(1514)
+        ('375 kB', '1514 B')
     """
     return str(DataSize(size))
 
 
 def base_value(text: str) -> tuple[str, int] | None:
-    """What a text with a unit is (`span`, `rate` or `size`) and its value in base units.
+    """The kind of a text with a unit (`span`, `rate` or `size`), and its value in base units.
 
     None for any other text.
 

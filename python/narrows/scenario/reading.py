@@ -1,4 +1,4 @@
-"""From a file or text to TOML values, in bounded time and memory whatever it holds."""
+"""Reads TOML values from a file or text, in bounded time and memory whatever it holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MOST_BYTES", "InlineTable", "parse", "read", "value_of", "with_inlin
 MOST_BYTES = 1 << 20
 """Longest scenario file."""
 
-# tomllib's time grows with the square of a dotted key's parts; no key of the language has ten.
+# tomllib's time grows with the square of a dotted key's parts. No key of the language has ten.
 _MOST_KEY_PARTS = 32
 _KEY_TOKEN = re.compile(
     r"""(?P<part>[A-Za-z0-9_-]++|"(?:[^"\\]|\\.)*+"|'[^']*+')|(?P<dot>\.)|(?P<space>[ \t]++)|."""
@@ -26,12 +26,12 @@ _BRACE = re.compile(
     r"""|(?P<brace>\{)[ \t]*(?P<empty>\})?""",
     re.DOTALL,
 )
-"""An opening brace, or a string or comment, where braces open nothing."""
+"""An opening brace, or a string or comment, in which braces have no meaning."""
 _AT_LINE = re.compile(r"^(?P<message>.*) \(at (?P<place>line \d+, column \d+|end of document)\)$")
 
 
 class InlineTable(dict[str, Any]):
-    """A table in braces: one value, where dotted keys and headers give single keys."""
+    """A table in braces: it is one value, while dotted keys and headers give single keys."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def with_inline_tables(path: str | Path) -> dict[str, Any]:
     """
     text = _text_of(path)
     known = set(_keys(parse(text, str(path))))
-    # tomllib does not tell tables in braces from others, so each gets a key that says it.
+    # tomllib does not distinguish tables in braces, so each gets a key that marks it.
     mark = "inline"
     while mark in known:
         mark += "-"
@@ -146,8 +146,8 @@ def parse(text: str, file: str) -> dict[str, Any]:
     except RecursionError:
         raise ScenarioError(file, "", "is nested too deeply") from None
     except ValueError as error:
-        # Python speaks of its own settings where an integer has thousands of digits. Anything else
-        # is such as the 31st of February.
+        # If an integer has thousands of digits, Python's message is about its own settings. Other
+        # errors are values such as the 31st of February.
         what = "a number has too many digits" if "digits" in str(error) else str(error)
         raise ScenarioError(file, "", f"is no TOML: {what}") from None
 
@@ -167,7 +167,7 @@ def value_of(text: str) -> Any:
 
 
 def _key_parts(line: str) -> int:
-    """The most parts of what may be a dotted key in the line."""
+    """The largest number of parts in anything on the line that may be a dotted key."""
     most = parts = 0
     joined = False
     for token in _KEY_TOKEN.finditer(line):

@@ -39,8 +39,8 @@ SCHEDULES: dict[str, Schedule] = {
         "Microsoft, DNS client resolution timeouts (KB 2834226): queries at 0, 1, 2, 4 and 8 s, "
         "the end at 10 s",
     ),
-    # A forwarder has no timer of its own. What follows the last attempt, such as the turn to TCP
-    # of Knot Resolver and systemd-resolved, is for the profile of the same name.
+    # A forwarder has no timer of its own. What follows the last attempt, such as Knot Resolver's
+    # and systemd-resolved's change to TCP, is part of the profile of the same name.
     **{name: _measured(name) for name in dns_profiles.clients() if name != "dnsmasq"},
 }
 """Schedules by the name that the key `retry` gives."""

@@ -1,9 +1,9 @@
 """Static routes: fewest hops, then least delay, then the first in the order of node names.
 
-The last rule makes routes the same whatever the order of links in the file. Between the same two
-nodes, the link of least delay counts, then the first by name. Nodes with a single neighbour
-(or declared as hosts) forward nothing, so that only routers take part in the search: a thousand
-hosts around two routers cost two searches.
+The last rule makes routes independent of the order of links in the file. Between the same two
+nodes, the link with the least delay counts, then the first by name. Nodes with a single neighbour,
+or declared as hosts, forward nothing, so only routers take part in the search: a thousand hosts
+around two routers cost two searches.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class RoutesError(Exception):
 
 
 class PathError(Exception):
-    """A path that was given does not hang together."""
+    """A given path is not connected."""
 
     def __init__(self, position: int | None, message: str) -> None:
-        """`position` is the entry of the path that is wrong; None: all of it."""
+        """`position` is the index of the wrong entry of the path; None: the whole path."""
         super().__init__(message)
         self.position = position
         self.message = message
 
 
 class _Label(NamedTuple):
-    """A path's cost, in the order in which costs are compared, and its links."""
+    """A path's costs, in the order in which they are compared, and its links."""
 
     hops: int
     delay: int
@@ -60,7 +60,7 @@ class Network:
     """The directed links of a scenario, and the routes over them."""
 
     def __init__(self, links: Sequence[Edge], hosts: frozenset[str] = frozenset()) -> None:
-        """Takes directed links, in the plan's order, and the nodes that must not forward."""
+        """Takes directed links in the plan's order, and the nodes that must not forward."""
         best: dict[tuple[str, str], int] = {}
         for index, link in enumerate(links):
             ends = (link.source, link.target)
@@ -93,7 +93,7 @@ class Network:
         return _Label(1, link.delay, (link.target,), (index,))
 
     def route(self, source: str, target: str) -> tuple[int, ...] | None:
-        """Indices of the links from one node to another; None where there is no path.
+        """Indices of the links from one node to another; None if there is no path.
 
         Raises:
             RoutesError: The search would take too long.
@@ -104,7 +104,7 @@ class Network:
     def along(self, source: str, nodes: Sequence[str], target: str) -> tuple[int, ...]:
         """Indices of the links from one node to another over given nodes, neighbours in order.
 
-        Where they do not begin with the source or end with the target, the shortest path leads
+        If the nodes do not begin with the source or end with the target, the shortest path leads
         there.
 
         Raises:
@@ -137,7 +137,7 @@ class Network:
         return path
 
     def _link(self, near: str, far: str, position: int) -> int:
-        """The link between two neighbours; `position` is the second one's."""
+        """The link between two neighbours; `position` is the index of the second one."""
         out, into = self._out.get(near, []), self._in.get(far, [])
         # A router may have tens of thousands of neighbours.
         for index in min(out, into, key=len):

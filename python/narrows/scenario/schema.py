@@ -26,7 +26,7 @@ def json_schema() -> dict[str, Any]:
     schema = Scenario.model_json_schema(mode="validation", schema_generator=_Generator)
     tables = schema["$defs"]
     for table in tables.values():
-        # In Python a class says its kind; in a file the key does.
+        # In Python, the class determines the kind; in a file, the key does.
         if "kind" in table["properties"]:
             table["required"] = ["kind", *table.get("required", [])]
             del table["properties"]["kind"]["default"]
@@ -51,7 +51,7 @@ def json_schema() -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Writes defaults as a file would say them."""
+    """Writes defaults as a file would have them."""
 
     def encode_default(self, dft: Any) -> Any:
         """A default as TOML has it."""
@@ -65,7 +65,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def _without_null(schema: Any) -> Any:
-    """A schema without the value null, which TOML does not have: a key is left out instead."""
+    """A schema without null, which TOML does not have; keys are left out instead."""
     if isinstance(schema, list):
         return [_without_null(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -83,7 +83,7 @@ def _without_null(schema: Any) -> Any:
 
 
 def _with_mark(schema: Any) -> Any:
-    """A schema of names that may hold the mark of copies as well."""
+    """A schema of names that may also contain the mark for copies."""
     if isinstance(schema, dict):
         return {
             key: r"^([A-Za-z0-9_-]|\{i\})+$" if key == "pattern" else _with_mark(value)

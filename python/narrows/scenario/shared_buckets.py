@@ -1,4 +1,4 @@
-"""DNS groups whose workers keep their port, and so their bucket, where queues hash flows."""
+"""DNS groups whose workers keep their port, and so their bucket in queues that hash flows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HASHING_IF_TOLD = ("drr", "tdrr", "qsdrr")
 
 
 def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
-    """Groups that keep their ports because nothing says otherwise, and the link where it matters.
+    """Groups that keep their ports only by default, and the link where that matters.
 
-    That is a link whose queue hashes flows to buckets for the whole run, and that other traffic
-    passes as well: a worker may share its bucket with a download.
+    The queue of such a link hashes flows to buckets for the whole run, and other traffic passes it
+    too, so that a worker may share its bucket with a download.
     """
     groups = [group for group in scenario.dns if _keeps_ports(group)]
     if not groups:

@@ -20,10 +20,10 @@ __all__ = ["Nodes", "Tables"]
 
 
 class Nodes(Table):
-    """The nodes, where they shall be declared; otherwise the links' ends are the nodes."""
+    """Declares the nodes. Without this table, the links' ends are the nodes."""
 
     hosts: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
-    """Nodes that send and receive, and forward nothing."""
+    """Nodes that send and receive but forward nothing."""
     routers: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
     """Nodes that forward."""
 
@@ -36,17 +36,17 @@ class Tables(Table):
     description: Annotated[str, Field(max_length=10_000)] = ""
     """What it is about."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = 1
-    """Every random stream is derived from it and a component's name."""
+    """Each component's random numbers derive from it and the component's name."""
     duration: PositiveSpan
     """The run ends here at the latest."""
     end: Literal["dns"] | None = None
     """`"dns"` ends the run as soon as every resolver worker is done; each group then needs
     `queries`."""
     event_limit: Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)] = 10_000_000_000
-    """The run stops, as partial, after this many events."""
+    """After this many events the run stops, marked as partial."""
     nodes: Nodes | None = None
-    """The nodes; optional, as links name them too. With it, a link to a node that it does not
-    list is an error, and hosts forward nothing."""
+    """The nodes; optional, because links name them too. If given, it must list every node of every
+    link, and hosts forward nothing."""
     links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
     """Two-way links between nodes."""
     changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
@@ -59,18 +59,18 @@ class Tables(Table):
     """What is sampled and captured."""
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Everything that uses the network, each with its key: traffic, then resolver workers."""
+        """All groups that use the network, each after its key: traffic, then resolver workers."""
         yield from ((f"traffic[{index}]", group) for index, group in enumerate(self.traffic))
         yield from ((f"dns[{index}]", group) for index, group in enumerate(self.dns))
 
     @classmethod
     def countables(cls) -> tuple[Countable, ...]:
-        """What scenarios may have so many of, in all their groups together."""
+        """The things that are counted over all groups of a scenario, each with its bound."""
         groups: list[type[Group]] = [*KINDS.values(), Dns]
         return tuple(dict.fromkeys(of for group in groups for of in group.countables))
 
     def amounts(self) -> dict[Countable, int]:
-        """How many of each the groups have together."""
+        """How many of each kind of thing all groups have together."""
         found = dict.fromkeys(self.countables(), 0)
         for _, group in self.groups():
             for amount in group.amounts():

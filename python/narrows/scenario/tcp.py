@@ -50,11 +50,13 @@ class Tcp(Table):
     hystart: Switch | None = None
     """Leaves slow start before the first loss; CUBIC only."""
     recovery: Literal["tahoe", "reno", "new-reno", "sack"] | None = None
-    """How lost segments are found and sent again: fast retransmit and then slow start (Jacobson
-    1988), fast recovery up to the first new acknowledgement (RFC 2581), over partial ones
-    (RFC 6582), or by the scoreboard (RFC 6675)."""
+    """How lost segments are found and sent again. `tahoe`: fast retransmit, then slow start
+    (Jacobson 1988); `reno`: fast recovery until the first new acknowledgement (RFC 2581);
+    `new-reno`: fast recovery over partial acknowledgements too (RFC 6582); `sack`: by a scoreboard
+    (RFC 6675)."""
     reduction: Literal["at-once", "rate-halving", "prr"] | None = None
-    """How the window shrinks in recovery (RFC 5681; Linux before 3.2; RFC 6937)."""
+    """How the window shrinks in recovery: `at-once` (RFC 5681), `rate-halving` (Linux before 3.2),
+    or `prr` (RFC 6937)."""
     rack: Switch | None = None
     """Loss detection by time (RFC 8985)."""
     tlp: Switch | None = None
@@ -62,7 +64,7 @@ class Tcp(Table):
     frto: Switch | None = None
     """Detection of spurious time-outs (RFC 5682)."""
     undo: Switch | None = None
-    """Undo of reductions that turn out to be needless."""
+    """Undoes window reductions that turn out to be needless."""
     limited_transmit: Switch | None = None
     """Limited transmit (RFC 3042)."""
     sack: Switch | None = None
@@ -82,13 +84,13 @@ class Tcp(Table):
     delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
     `{ delayed = "200 ms" }`."""
     nagle: Switch | None = None
-    """Nagle's algorithm; false is TCP_NODELAY."""
+    """Nagle's algorithm; false means TCP_NODELAY."""
     ecn: Switch | Literal["syn-ack", "plus-plus"] | None = None
     """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With `"syn-ack"` the
     SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK, FIN and retransmissions
     (ECN++). Not together with a traffic group's `ecn_share`."""
     ecn_response: Literal["as-loss", "abe"] | None = None
-    """The answer to an ECN echo: as to a loss (RFC 3168) or a smaller reduction (RFC 8511)."""
+    """The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511)."""
     initial_rto: Timeout | None = None
     """Retransmission time-out before the first measurement (RFC 6298: 1 s)."""
     min_rto: Timeout | None = None
@@ -102,16 +104,16 @@ class Tcp(Table):
     (Linux before 4.8), or at a slot of the timer wheel, one tick later and coarser for long timers
     (Linux since 4.8)."""
     restart_after_idle: Literal["keep", "decay", "slow-start", "fresh"] | None = None
-    """The window after an idle time: stays, decays (RFC 2861, Linux), goes back to the initial
+    """The window after an idle time: it stays, decays (RFC 2861, Linux), goes back to the initial
     window (RFC 5681, 4.1), or starts as on a new connection."""
     max_retries: Annotated[int, Field(strict=True, ge=1, le=255)] | None = None
-    """Retransmissions of one segment by time-out before the connection is given up."""
+    """How often a segment is sent again after a time-out before the connection is given up."""
     skip_handshake: Switch | None = None
     """The connection starts established, without SYN and FIN."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Tcp:
-        # A key may contradict the profile's value of one that is not given.
+        # A key may contradict the profile's value of a key that is not given.
         config = self.config(_core.tcp_profile)
         if config["timer_granularity"] < 10**6:
             raise refuse('must be at least "1 us"', "", "timer_granularity")
@@ -154,7 +156,7 @@ class Tcp(Table):
         return self
 
     def _clash(self, key: str, how: str, other: str, inverse: str, config: dict[str, Any]) -> None:
-        """Refuses two durations that contradict each other, at the one that was given."""
+        """Refuses two durations that contradict each other; the error is at the given one."""
         if getattr(self, key) is None:
             key, how, other = other, inverse, key
         bound = f'("{span_text(config[other])}"{self._origin(other)})'
@@ -170,7 +172,7 @@ class Tcp(Table):
 
         Args:
             profile: Gives a profile's settings as JSON; `_core.tcp_profile`.
-            ecn: Overrides the key `ecn`: what a group's `ecn_share` says of a connection.
+            ecn: Overrides the key `ecn`, from a group's `ecn_share`.
         """
         config: dict[str, Any] = json.loads(profile(self.profile))
         for key in type(self).model_fields.keys() - {"profile"}:

@@ -1,7 +1,7 @@
-"""Our own questions, answered by many runs: `narrows study`.
+"""Studies of our own questions with many runs: `narrows study`.
 
 A study is a folder beside this file, built like a paper's reproduction: `README.md` says what was
-expected before it ran, and what came out.
+expected before it ran, and what it found.
 
 >>> from narrows.study import names
 >>> names()

@@ -1,4 +1,4 @@
-"""Many runs of one scenario: any keys times any values times seeds, on all cores or a cluster.
+"""Many runs of one scenario: combinations of keys' values and seeds, on all cores or a cluster.
 
     axes.py      what is varied, from the command line, a plan file or Python
     variants.py  named variants, each of which sets several keys
@@ -7,9 +7,9 @@
     local.py     processes of this machine;  worker.py is what they run
     cluster.py   a Dask cluster
     store.py     the sweep folder: appended to run by run, so that it survives whatever happens
-    wanted.py    whether there will be the figures that are asked for
+    wanted.py    whether the sweep will have the figures that are asked for
     preview.py   the same before anything is kept, from short runs
-    conduct.py   `sweep`, which joins them
+    conduct.py   `sweep`, which joins these parts
 
 The package is called sweeps, so that `narrows.sweep` is the function.
 """

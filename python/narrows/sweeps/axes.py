@@ -1,4 +1,4 @@
-"""What is varied: keys and their values, from the command line, from a plan file, from Python.
+"""What is varied: keys and their values, from the command line, a plan file, or Python.
 
 A plan file is TOML:
 
@@ -48,7 +48,8 @@ __all__ = [
 ]
 
 MOST_RUNS = 100_000
-"""Runs of a sweep. More would take days to check and to read; several sweeps can share them."""
+"""The most runs of a sweep. More would take days to check and read; several sweeps can share them.
+"""
 
 _PLAN_KEYS = ["vary", "set", "variants", "seeds"]
 _OPENING, _CLOSING = "[{(", "]})"
@@ -56,7 +57,7 @@ _OPENING, _CLOSING = "[{(", "]})"
 
 @dataclass(frozen=True)
 class SweepPlanFile:
-    """What a plan file says."""
+    """The contents of a plan file."""
 
     vary: dict[str, list[Any]] = field(default_factory=dict)
     set: dict[str, Any] = field(default_factory=dict)
@@ -94,7 +95,7 @@ def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
 def joined(
     plan: Mapping[str, Sequence[Any]], more: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """A plan's values by key, and those that are added; a value that the plan has stays one.
+    """A plan's values by key with the added ones; a value that the plan has is not repeated.
 
     Examples:
         >>> joined({"traffic.connections": ["1", "4"]}, {"traffic.connections": ["4", "8"]})
@@ -117,7 +118,7 @@ def read_plan(path: Path) -> SweepPlanFile:
     """Reads a plan file.
 
     Raises:
-        ScenarioError: It cannot be read, is no TOML, or says what no plan does.
+        ScenarioError: It cannot be read, is no TOML, or is no valid plan.
     """
     file = str(path)
     values = with_inline_tables(path)
@@ -151,7 +152,7 @@ def read_plan(path: Path) -> SweepPlanFile:
 
 
 def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
-    """The axes of values by key; a text is TOML, and stands for itself where it is none.
+    """The axes of values by key; text is read as TOML, or taken as it is if it is no TOML.
 
     Raises:
         SweepError: A key has no values, one twice, or more than a sweep can have.
@@ -237,7 +238,7 @@ def split_values(text: str) -> list[str]:
 
 
 def _as_text(value: Any) -> Any:
-    """A text that TOML has read already, as the TOML text that it was; other values as they are."""
+    """Text that was already read from TOML, as TOML text again; other values as they are."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else plain(value)
 
 

@@ -1,11 +1,11 @@
 """The workers of a Dask cluster.
 
-Runs go out in batches of about a second. A worker that dies costs nothing but time: the scheduler
-gives its batch to another, and a row counts when it has arrived here. The scenario travels with
-each batch, a few kilobytes: data that lay on a worker would be lost with it.
+Runs are sent in batches of about a second. A worker that dies costs only time: the scheduler gives
+its batch to another worker, and a row counts when it has arrived here. Each batch contains the
+scenario, a few kilobytes, because data that are kept on a worker would be lost with it.
 
-Workers have to have the same version of narrows. Each is asked before the sweep, and checks every
-batch as well, since workers may join later.
+Workers must have the same version of narrows. Each is asked before the sweep, and also checks every
+batch, because workers may join later.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from narrows.sweeps.work import Fatal, Worker, failed_row
 __all__ = ["DaskCluster"]
 
 CONNECT_S = 10.0
-"""How long the scheduler, and a first worker, are waited for."""
+"""Seconds for which the sweep waits for the scheduler and a first worker."""
 NO_WORKERS_S = 30.0
-"""How long a sweep waits for workers when all have gone."""
+"""Seconds for which the sweep waits for workers after all have gone."""
 
 _BATCH_S = 1.0
 _MOST_IN_BATCH = 64
 _LOOK_S = 1.0
-"""Between two looks at how many workers there are."""
+"""Seconds between two looks at the number of workers."""
 
 _START_ONE = "start one: dask scheduler, and dask worker ADDRESS for each machine"
 
 
 class DaskCluster:
-    """The workers behind a Dask scheduler; leaving the context lets go of what they still do."""
+    """The workers behind a Dask scheduler; leaving the context cancels their remaining work."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -51,7 +51,7 @@ class DaskCluster:
         self._pending: dict[Any, list[Item]] = {}
         self._todo: deque[Item] = deque()
         self._alone: deque[Item] = deque()
-        """Runs of batches whose workers died: each goes out by itself."""
+        """Runs of batches whose workers died; each is sent by itself."""
         self._run_s: float | None = None
         self._threads = 0
         self._looked_at = self._seen_at = 0.0
@@ -70,14 +70,14 @@ class DaskCluster:
             raise SweepError(
                 self._name, "needs Dask, which is not installed", "pip install 'narrows[dask]'"
             ) from None
-        # What Dask has to say of a lost connection, this says in one line.
+        # Dask's messages about a lost connection are replaced by one line.
         logger = logging.getLogger("distributed")
         self._level = logger.level
         logger.setLevel(logging.CRITICAL)
         try:
             try:
                 connect: Any = distributed.Client
-                # A client of an address that cannot be one is never closed, and says so at the end.
+                # Dask never closes a client with an impossible address, and complains at the end.
                 addressing.resolve_address(self._address)
                 self._client = connect(self._address, timeout=CONNECT_S, set_as_default=False)
             except Exception:
@@ -102,10 +102,10 @@ class DaskCluster:
         logging.getLogger("distributed").setLevel(self._level)
 
     def run(self, job: Mapping[str, Any], items: Iterator[Item]) -> Iterator[Event]:
-        """Runs all items; gives an event for each that ends, and at least every `TICK_S`.
+        """Runs all items; yields an event for each that ends, and at least one every `TICK_S`.
 
         Raises:
-            SweepError: The cluster is lost, or a worker found what would go wrong with all runs.
+            SweepError: The cluster is lost, or a worker found an error that concerns all runs.
         """
         self._todo = deque(items)
         while self._todo or self._alone or self._pending:
@@ -125,10 +125,10 @@ class DaskCluster:
         return f"{self._threads} thread{'' if self._threads == 1 else 's'} on the cluster"
 
     def _look(self) -> None:
-        """Sees how many workers there are.
+        """Looks how many workers there are.
 
         Raises:
-            SweepError: There have been none for a while.
+            SweepError: There has been no worker for a while.
         """
         now = time.monotonic()
         if now - self._looked_at < _LOOK_S:
@@ -185,10 +185,10 @@ class DaskCluster:
     def _lost(
         self, batch: Sequence[Item], job: Mapping[str, Any], error: Exception
     ) -> list[Mapping[str, Any]]:
-        """Rows for a batch that came to nothing; runs to be tried again, each alone.
+        """Rows for a batch that failed; its runs may be tried again, each alone.
 
         Raises:
-            SweepError: It is not the batch's fault.
+            SweepError: The failure is not the batch's fault.
         """
         import distributed
 
@@ -211,7 +211,7 @@ class DaskCluster:
 
     def _check_versions(self) -> None:
         def version() -> tuple[str, str]:
-            # Sent by value, for a worker need not have narrows.
+            # Sent by value, because a worker need not have narrows.
             try:
                 from narrows import _core as theirs
             except ImportError as error:
@@ -236,10 +236,10 @@ class DaskCluster:
 def do_batch(
     job: Mapping[str, Any], items: Sequence[tuple[str, tuple[int, ...], int]]
 ) -> tuple[list[dict[str, Any]], float, str]:
-    """What a worker does: runs, one after the other.
+    """Does the runs of a batch on a worker, one after the other.
 
     Returns:
-        Their rows, the wall-clock time, and what keeps the whole sweep from going on (else empty).
+        Their rows, the wall-clock time, and the error that ends the whole sweep, or an empty text.
     """
     began_at = time.monotonic()
     try:

@@ -38,16 +38,16 @@ class Progress:
     """How far a sweep is."""
 
     done: float
-    """Runs that ended, and what is done of those under way."""
+    """Runs that have ended, plus the completed shares of those under way."""
     total: int
     before: int
-    """Runs that were there when it started: these took no time now."""
+    """Runs that were there when the sweep started, which took no time now."""
     label: str
     """What is being done, in a few words."""
 
     @property
     def share(self) -> float:
-        """What is done of what was left to do, so that the time left is that of runs."""
+        """The completed share of the work that was left, so that the estimated time is right."""
         left = self.total - self.before
         return (self.done - self.before) / left if left else 1.0
 
@@ -58,16 +58,16 @@ class Progress:
 
 
 class Executor(Protocol):
-    """What does runs: processes, or a cluster."""
+    """Something that does runs: processes, or a cluster."""
 
     def __enter__(self) -> Self:
         """Starts it, or connects to it."""
 
     def __exit__(self, *error: object) -> None:
-        """Ends what it still does."""
+        """Ends its remaining work."""
 
     def run(self, job: Mapping[str, Any], items: Iterator[Item]) -> Iterator[Event]:
-        """Does all items: an event for each that ends, and now and then one without a row."""
+        """Does all items; yields an event for each that ends, and sometimes one without a row."""
 
 
 def sweep(
@@ -90,14 +90,15 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
 
-    A run that fails is a row that says why; the others are kept. Ctrl-C ends the sweep early; what
-    there is by then is returned, with the status `partial`. Called again with the same folder, a
-    sweep does what is missing, failed runs among it; it may have more values and seeds than before.
+    A run that fails gives a row that says why; the others are kept. Ctrl-C ends the sweep early;
+    what there is by then is returned, with the status `partial`. Called again with the same folder,
+    a sweep does what is missing, including failed runs; it may have more values and seeds than
+    before.
 
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
-        vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, a text
-            is TOML, and stands for itself where it is none; a value may be a whole table.
+        vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, text
+            is read as TOML, or taken as it is if it is no TOML; a value may be a whole table.
         variants: Several keys that change together, by the name of the variant:
             `{"fifo": {}, "red": {"queue.kind": "red", "traffic.tcp.ecn": True}}`. One that
             gives a table's `kind` gives the whole table.
@@ -195,7 +196,7 @@ def sweep(
                         interrupted = True
                         break
         except NarrowsError:
-            # What is there stays readable, as far as the disk lets it.
+            # The results so far should stay readable, if the disk allows it.
             with contextlib.suppress(NarrowsError):
                 store.finish("partial", csv=csv)
             raise
@@ -210,7 +211,7 @@ def sweep_preview(
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
 ) -> Sweep:
-    """Short runs of what `sweep` would run, which leave nothing behind: for the figures' names.
+    """Short runs of what `sweep` would run, to get the figures' names; nothing is kept.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
@@ -225,10 +226,10 @@ def sweep_preview(
 def all_axes(
     vary: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Axis, ...]:
-    """The variants, and then the varied keys, which may change what a variant leaves open.
+    """The axis of variants, and then those of keys, which may change what a variant leaves open.
 
     Raises:
-        SweepError: A key has no values, or one twice; a variant is none.
+        SweepError: A key has no values, or one twice; a variant is invalid.
     """
     return (*((variant_axis(variants),) if variants else ()), *axes_of(vary))
 
@@ -236,7 +237,7 @@ def all_axes(
 def base_values(
     scenario: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str]:
-    """A scenario's values with what is set for all runs, and what errors call it.
+    """A scenario's values with the settings for all runs, and its name in errors.
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.
@@ -265,9 +266,9 @@ def default_folder(
     backend: str = DEFAULT,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
-    """Where a sweep goes that was given no folder: the same for the same backend and values.
+    """The folder of a sweep that was given none: the same for the same backend and values.
 
-    So the same command again goes on where it stopped, and one with more seeds adds them.
+    So the same command resumes a sweep, and a command with more seeds adds them.
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.

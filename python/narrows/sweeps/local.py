@@ -1,8 +1,8 @@
 """Worker processes of this machine.
 
-They are started afresh (never forked: threads would not survive it) and talk over pipes, so that a
-worker's death is seen at once and concerns the run that it had in hand alone. A run whose worker
-dies is tried once more; if that one dies too, the run has failed.
+They are started anew (never forked, which threads would not survive) and talk over pipes. So a
+worker's death is noticed at once, and concerns only the run that it was doing. A run whose worker
+dies is tried once more; if that worker dies too, the run has failed.
 
 loky 3.7 fails every run that is not finished when a worker is killed (nine of twelve, in a trial
 that killed the fourth). Dask's LocalCluster takes 5.9 s of processor time to start two workers,
@@ -36,12 +36,12 @@ ATTEMPTS = 2
 """How often a run may lose its worker before it has failed."""
 
 _AHEAD_S = 0.5
-"""So much work is handed out at once: workers of short runs do not wait for more."""
+"""Seconds of work that a worker gets at once, so that it need not wait for more short runs."""
 _MOST_AHEAD = 64
 _STARTS = 3
-"""Workers in a row that may die before they work."""
+"""How many workers in a row may die before they have started to work."""
 
-# The start of `python -c`: finds narrows where this process has found it.
+# The start of `python -c`, which finds narrows where this process has found it.
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from narrows.sweeps.worker import main; main()"
@@ -57,7 +57,7 @@ class Event:
     running: float = 0.0
     """Progress of the runs under way, in runs."""
     label: str = ""
-    """A text to show next to the progress."""
+    """Text to show next to the progress."""
 
 
 @dataclass(eq=False)
@@ -66,10 +66,10 @@ class _Process:
     errors: IO[bytes]
     ready: bool = False
     waiting: deque[Item] = field(default_factory=deque)
-    """Items that it was given and has not finished; it works on the first."""
+    """Items that it has not finished yet; it works on the first."""
     progress: float = 0.0
     heard: bytes = b""
-    """The beginning of a line."""
+    """The beginning of a line of output that is not complete yet."""
 
 
 class LocalWorkers:
@@ -83,7 +83,7 @@ class LocalWorkers:
         self._lost: dict[str, int] = {}
         self._failed_starts = 0
         self._run_s: float | None = None
-        """Wall-clock time of a run, smoothed."""
+        """The smoothed wall-clock time of a run, in seconds."""
 
     def __enter__(self) -> LocalWorkers:
         return self
@@ -96,10 +96,10 @@ class LocalWorkers:
         self._selector.close()
 
     def run(self, job: Mapping[str, Any], items: Iterator[Item]) -> Iterator[Event]:
-        """Runs all items; gives an event for each that ends, and at least every `TICK_S`.
+        """Runs all items; yields an event for each that ends, and at least one every `TICK_S`.
 
         Raises:
-            SweepError: No worker starts, or one found what would go wrong with all runs.
+            SweepError: No worker starts, or a worker found an error that concerns all runs.
         """
         self._todo = deque(items)
         line = json.dumps(job, default=str)
@@ -123,7 +123,7 @@ class LocalWorkers:
     def _start(self, job: str) -> None:
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path)]
-        # One core each: a run is one thread, and the tables of one run are small.
+        # One core each, because a run is one thread, and the tables of a run are small.
         alone = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
         popen = subprocess.Popen(
             command,
@@ -141,7 +141,7 @@ class LocalWorkers:
         self._tell(process, job)
 
     def _hand_out(self, process: _Process) -> None:
-        """Gives a worker what keeps it busy for a moment; one run at a time where they are long."""
+        """Gives a worker enough to be busy for a moment; one run at a time if runs are long."""
         left = len(self._todo)
         if not left or not process.ready:
             return
@@ -158,7 +158,7 @@ class LocalWorkers:
 
     def _tell(self, process: _Process, line: str) -> None:
         assert process.popen.stdin is not None, "it was asked for a pipe"
-        # One that has died says so by the end of its output.
+        # A dead worker is noticed by the end of its output.
         with contextlib.suppress(BrokenPipeError):
             process.popen.stdin.write(line.encode() + b"\n")
             process.popen.stdin.flush()
@@ -167,7 +167,7 @@ class LocalWorkers:
         return [key.data for key, _ in self._selector.select(TICK_S)]
 
     def _take(self, process: _Process, job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """What a worker has said: the rows of runs that ended."""
+        """Reads a worker's output; yields the rows of runs that ended."""
         assert process.popen.stdout is not None, "it was asked for a pipe"
         said = process.popen.stdout.read(1 << 20)
         if said is None:
@@ -215,7 +215,7 @@ class LocalWorkers:
         yield failed_row(suspect, values, message)
 
     def _bury(self, process: _Process) -> str:
-        """Frees what a dead worker leaves; says why it died."""
+        """Frees what a dead worker leaves; returns why it died."""
         popen = process.popen
         assert popen.stdin is not None and popen.stdout is not None, "pipes were asked for"
         self._selector.unregister(popen.stdout)

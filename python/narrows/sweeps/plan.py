@@ -1,7 +1,7 @@
 """A sweep's plan: all combinations, each validated before anything runs.
 
-A run is known by a digest of its resolved scenario (the seed apart), its seed, its backend, and the
-version of narrows: what has that digest need not be run again.
+A run is identified by a digest of its resolved scenario (without the seed), its seed, its backend,
+and the version of narrows. A run with a known digest need not be done again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from narrows.sweeps.variants import refuse_overlaps
 __all__ = ["Item", "Plan", "combined", "make_plan"]
 
 MOST_CHECK_S = 600.0
-"""Longest time that checking all combinations may take, as estimated from a few of them."""
+"""The longest time, in seconds, for checking all combinations, estimated from a few of them."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Item:
     """One run."""
 
     run: str
-    """Its digest."""
+    """The digest of the run."""
     places: tuple[int, ...]
-    """Which value of each axis."""
+    """The index of its value on each axis."""
     seed: int
 
 
@@ -57,7 +57,7 @@ class Plan:
     axes: tuple[Axis, ...]
     seeds: tuple[int, ...]
     digests: Mapping[tuple[int, ...], str]
-    """Of each combination's scenario."""
+    """The digest of each combination's scenario."""
     backend: str
     """What does the runs."""
     whole: bool = True
@@ -100,13 +100,13 @@ def make_plan(
         base: The scenario's values with what is set for all runs.
         file: The scenario's file, for errors.
         axes: What is varied.
-        seeds: With each of which every combination is run.
-        backend: What does the runs.
-        only: Says which combinations are in it, by the place of each value; all by default.
-        progress: Told how many of how many combinations have been checked.
+        seeds: The seeds with which every combination is run.
+        backend: The backend of the runs.
+        only: Says which combinations are in it, by the index of each value; all by default.
+        progress: Told how many combinations have been checked, and how many there are.
 
     Raises:
-        ScenarioError: A combination is no scenario that can be meant.
+        ScenarioError: A combination is no valid scenario.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large, two combinations are the same, or a key is varied that
             a variant sets.
@@ -128,7 +128,7 @@ def make_plan(
     started = time.perf_counter()
     first = _scenario(base, file, axes, (0,) * len(axes))
     checked = 1
-    # A wrong value shows here at once, whatever number of combinations it is part of.
+    # A wrong value is found here at once, however many combinations contain it.
     for number, axis in enumerate(axes):
         for place in range(1, len(axis.values)):
             places = tuple(place if other == number else 0 for other in range(len(axes)))
@@ -176,19 +176,19 @@ def combined(
 
 
 def scenario_digest(scenario: Scenario, backend: str) -> str:
-    """Of what a scenario says, its seed apart, of the version that says it, and of what runs it."""
+    """The digest of a scenario without its seed, the version of narrows, and the backend."""
     resolved = {key: value for key, value in scenario.resolved().items() if key != "seed"}
     text = json.dumps([_core.version, backend, resolved], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def run_digest(scenario: str, seed: int) -> str:
-    """Of a run: 16 hexadecimal digits."""
+    """The digest of a run: 16 hexadecimal digits."""
     return hashlib.sha256(f"{scenario}/{seed}".encode()).hexdigest()[:16]
 
 
 def identity(base: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """What two sweeps of one backend have in common that may share a folder."""
+    """The digest that two sweeps of one backend must share to use the same folder."""
     return canonical([_core.version, base, list(keys)])
 
 

@@ -1,4 +1,4 @@
-"""Which figures a sweep will have, known before it starts: from short runs that nothing keeps.
+"""The figures that a sweep will have, found before it starts by short runs that are not kept.
 
 A figure's path has names of the scenario's groups and links, and kinds of traffic bring figures of
 their own. A short run in the simulator has nearly all of them. What has not happened by its end may
@@ -20,13 +20,13 @@ from narrows.sweeps.wanted import Wanted, with_figures
 __all__ = ["preview", "refuse_wrong_metrics"]
 
 EVENTS = 1_000_000
-"""Of a run: a fraction of a second."""
+"""The most events of a run, which take a fraction of a second."""
 
 MOST_RUNS = 16
 
 
 def preview(plan: Plan) -> Sweep:
-    """A sweep of short runs, one of each variant, table and text; it stands for no results."""
+    """A sweep of short runs, one for each variant, table and text; its numbers mean nothing."""
     runs = tuple(_runs(plan))
     return Sweep(
         name=plan.name,
@@ -41,10 +41,10 @@ def preview(plan: Plan) -> Sweep:
 
 
 def refuse_wrong_metrics(plan: Plan, names: Sequence[str]) -> None:
-    """Looks for figures before a sweep starts.
+    """Checks before a sweep starts that the wanted figures will exist.
 
     Raises:
-        NarrowsError: Some do not exist; it names all of these.
+        NarrowsError: Some do not exist; the message names all of them.
     """
     wanted = Wanted(names, plan.axes)
     for run in _runs(plan):
@@ -66,7 +66,7 @@ def _runs(plan: Plan) -> Iterator[SweepRun]:
             continue
         number += 1
         seen |= brings
-        # What fails here fails in the sweep, too, and is a row there.
+        # A run that fails here fails in the sweep too, and has a row there.
         with contextlib.suppress(NarrowsError):
             scenario = combined(plan.base, plan.axes, places, plan.file)
             limit = min(EVENTS, scenario.event_limit)

@@ -1,8 +1,8 @@
 """The sweep folder while it is being filled.
 
-A run's row is one appended line; everything else can be made from sweep.json and these lines. One
-process at a time may fill a folder, which a lock on the lines' file ensures: it goes with the
-process, whatever ends that.
+A run's row is one appended line; everything else can be made from sweep.json and these lines. Only
+one process at a time may fill a folder. A lock on the file of lines ensures this; it disappears
+with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CSV_FILE = "sweep.csv"
 
 
 class Store:
-    """Rows of a sweep; on disk, where there is a folder."""
+    """The rows of a sweep, on disk if there is a folder."""
 
     def __init__(self, plan: Plan, folder: Path | None) -> None:
         """Opens a folder: new, or holding an earlier part of the same sweep.
@@ -76,7 +76,7 @@ class Store:
 
     @property
     def done(self) -> set[str]:
-        """Runs that need not be done again; those that failed may."""
+        """Digests of the runs that need not be done again, which are those that did not fail."""
         return {row["run"] for row in self.rows if row["status"] != "failed"}
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -99,9 +99,9 @@ class Store:
         self.rows.append(row)
 
     def sweep(self, status: Status) -> Sweep:
-        """What there is, in memory."""
+        """The sweep with the runs so far, in memory."""
         plan = self._plan
-        # A sweep of some combinations may have had others before.
+        # A sweep of some combinations may have had other combinations before.
         rows = [row for row in self.rows if plan.whole or row["run"] in plan.runs]
         return Sweep(
             name=plan.name,
@@ -155,7 +155,7 @@ class Store:
             self._check_same(folder)
             self._drop_torn_line(folder / ROWS_FILE)
             rows = read_rows(folder / ROWS_FILE)
-            # Checked here, against the plan that these rows are now part of.
+            # Checked here against the plan, because these rows are now part of it.
             in_order(rows, self._plan.axes, self._plan.seeds, folder)
             self.rows = list(rows)
         else:
@@ -165,7 +165,7 @@ class Store:
     def _check_same(self, folder: Path) -> None:
         """Refuses a folder that holds another sweep.
 
-        More values and seeds make the same sweep larger; anything else makes another one.
+        A sweep may grow by values and seeds; anything else makes it another sweep.
         """
         before, plan = read_document(folder), self._plan
         keys = [axis["key"] for axis in before["vary"]]
@@ -211,7 +211,7 @@ class Store:
             )
 
     def _drop_torn_line(self, path: Path) -> None:
-        """What a crash left of a row goes, so that the next row begins a line."""
+        """Removes a row that a crash has left incomplete, so that the next row begins a line."""
         assert self._file is not None, "the file was opened"
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1

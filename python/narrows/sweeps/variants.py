@@ -70,7 +70,7 @@ def parse_variants(given: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
-    """The axis of variants by name; a text is TOML, and stands for itself where it is none.
+    """The axis of variants by name; text is read as TOML, or taken as it is if it is no TOML.
 
     A variant that gives a table's kind, as `queue.kind`, gives the whole table: what the scenario
     has there belongs to another kind.
@@ -103,10 +103,10 @@ def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
 
 
 def refuse_overlaps(base: Mapping[str, Any], axes: Sequence[Axis], file: str) -> None:
-    """Refuses a key that is varied and that a variant sets too: which value holds would be hidden.
+    """Refuses a varied key that a variant sets too, because it would be unclear which value holds.
 
     Raises:
-        SweepError: There is one.
+        SweepError: There is such a key.
         ScenarioError: A key leads nowhere.
     """
     for axis in axes:
@@ -131,7 +131,7 @@ def refuse_overlaps(base: Mapping[str, Any], axes: Sequence[Axis], file: str) ->
 
 
 def _leaves(path: str, value: Any) -> Iterator[str]:
-    """The paths of what a value holds."""
+    """The paths of the values inside a value."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(f"{path}.{key}", inner)
@@ -143,10 +143,10 @@ def _leaves(path: str, value: Any) -> Iterator[str]:
 
 
 def _whole_tables(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of a table whose kind is given, as that table.
+    """A variant's keys, with those of a table whose kind is given joined to that table.
 
     Raises:
-        SweepError: A key is given, and one above it.
+        SweepError: A key is given, and also a key above it.
     """
     kinds = [key.removesuffix(".kind") for key in keys if key.endswith(".kind")]
     tables = sorted(kinds, key=len)

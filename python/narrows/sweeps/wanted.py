@@ -1,4 +1,4 @@
-"""Whether a sweep will have the figures that the user asks for: some runs tell."""
+"""Finds out from some runs whether a sweep will have the figures that the user asks for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wanted:
         return all(map(self._is_known, self._names))
 
     def add(self, row: Mapping[str, Any], *, is_whole: bool = True) -> None:
-        """Looks at a run's row; one that is not whole may lack figures.
+        """Looks at a run's row; one that is not complete may lack figures.
 
         Raises:
             NarrowsError: Everything that could bring a figure has run, and some names have none.
@@ -60,7 +60,7 @@ class Wanted:
         return any(path == name or path.endswith(f".{name}") for path in self._paths)
 
     def _may_be(self, name: str) -> bool:
-        # Another seed or value may bring a figure that no run has had so far.
+        # Another seed or value may have a figure that no run has had so far.
         is_late = self._nothing_happened and name.rpartition(".")[2] in declared()
         return is_late or self._is_known(name)
 

@@ -1,7 +1,7 @@
-"""One run, in whatever process it is: an item of a plan in, a row out.
+"""One run, in any process: an item of a plan in, a row out.
 
-A worker is told the scenario once, and then which values and seed: scenarios are validated anew
-from these, and kept for the next seeds.
+A worker gets the scenario once, and then the values and seed of each run. It validates the scenario
+of each combination anew, and keeps it for the next seeds.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _KEPT_SCENARIOS = 64
 
 
 class Fatal(Exception):  # noqa: N818 - named after what it is
-    """What would go wrong with every other run as well; its text is one line."""
+    """An error that would occur in every other run as well; its text is one line."""
 
 
 def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[str, Any]:
-    """What a worker has to know of a plan, as JSON values.
+    """What a worker has to know about a plan, as JSON values.
 
     Args:
         plan: The plan.
@@ -107,7 +107,7 @@ class Worker:
         folder = self._keep / name
         try:
             if folder.exists():
-                # Of a worker that was lost before it could say so: folders are whole or not there.
+                # A worker wrote it and was lost before it said so. Folders are whole or absent.
                 return Run.load(folder), name
             try:
                 return self._one(scenario, item, progress, folder), name
@@ -119,7 +119,7 @@ class Worker:
             raise Fatal(str(error)) from None
 
     def _figures(self, done: Run) -> Mapping[str, Any]:
-        """What the user's function gives of a run."""
+        """The results of the user's function for a run."""
         try:
             return self._measure(done)
         except (NarrowsError, MemoryError):

@@ -4,8 +4,8 @@
     out:  {"ready": true}, then {"row": ..., "took_s": ...} for each item in order, between them
           {"progress": 0.3}, and {"fatal": "..."} when the sweep cannot go on
 
-When stdin ends, whoever started this has gone, and it leaves at once. Interrupts of the terminal
-are for whoever started it.
+When stdin ends, the process that started this one has gone, and this one exits at once. Interrupts
+of the terminal are for the process that started it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 __all__ = ["main"]
 
 _REPORT_S = 0.5
-"""Between two reports of how far a run is."""
+"""Seconds between two reports of how far a run is."""
 
 
 def main() -> None:
     """Works until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What anything else prints goes to stderr, and not between the lines.
+    # Other output goes to stderr, and not between the lines.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()

@@ -9,8 +9,8 @@
  *   ack    pure ACKs with random numbers, from the same
  *   query  segments with a whole query and random numbers (QUERY in the environment is its name, in
  *          wire format and hexadecimal)
- *   open   opens connections: a SYN, and an ACK for every second SYN/ACK; the others stay half-open;
- *          also prints the number of SYN/ACKs
+ *   open   opens connections: a SYN, and an ACK for every second SYN/ACK; the others stay
+ *          half-open; also prints the number of SYN/ACKs
  *
  * RATE is in segments per second; 0 means as many as possible.
  */

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * A wire between two interfaces that loses, doubles, delays and reorders TCP segments, at random from
- * a seed or by their number. Everything else (neighbour discovery, UDP) passes at once.
+ * A wire between two interfaces that loses, doubles, delays and reorders TCP segments, at random
+ * from a seed or by their number. Everything else (neighbour discovery, UDP) passes at once.
  *
- * The last byte of the client's address gives a packet's class. Each class has its own settings and,
- * in each direction, its own random numbers, so that classes do not influence each other.
+ * The last byte of the client's address gives a packet's class. Each class has its own settings
+ * and, in each direction, its own random numbers, so that classes do not influence each other.
  *
- * The wire completes checksums that a sender left to its network card, so that the receiver gets what
- * a line would carry.
+ * The wire completes checksums that a sender left to its network card, so that the receiver gets
+ * what a line would carry.
  *
  * Commands are lines on stdin; each is answered with one line:
- *   set CLASS SEED LOSS DOUBLE REORDER DELAY REORDER_DELAY   chances in 1/10000, delays in us; counters start anew
- *   drop CLASS DIRECTION NUMBER   loses that segment (from 1) from the client (0) or to it (1), counted
- *                                 since `set`
- *   count CLASS                   prints the segments from and to the client, and those lost, doubled,
- *                                 reordered
+ *   set CLASS SEED LOSS DOUBLE REORDER DELAY REORDER_DELAY
+ *                                 chances in 1/10000, delays in us; counters start anew
+ *   drop CLASS DIRECTION NUMBER   loses that segment (from 1) from the client (0) or to it (1),
+ *                                 counted since `set`
+ *   count CLASS                   prints the segments from and to the client, and those lost,
+ *                                 doubled, reordered
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -153,7 +154,7 @@ static void carry(int from)
 	}
 	struct class *class = &classes[which];
 	uint64_t *random = &class->random[from], at = now() + class->delay_ns;
-	/* Every number is drawn for every segment, so that one setting does not shift another's numbers. */
+	/* Every number is drawn for every segment, so one setting does not shift another's numbers. */
 	int lose = chance(random, class->loss), twice = chance(random, class->doubled);
 	int late = chance(random, class->reorder);
 	if (++class->seen[from] == class->drop[from] || lose) {

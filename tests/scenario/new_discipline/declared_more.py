@@ -1,4 +1,4 @@
-"""Has the extension say that there is one discipline more, as it would with early_drop.rs in it."""
+"""Makes the extension declare one discipline more, as it would with early_drop.rs in it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 //! Early Random Drop: above a level of the queue each packet that comes is dropped with a fixed
 //! probability.
 //!
-//! Source: E. Hashem, "Analysis of random drop for gateway congestion control", MIT technical report
-//! LCS/TR-465, 1989, as Floyd and Jacobson (1993, section 2) tell it.
+//! Source: E. Hashem, "Analysis of random drop for gateway congestion control", MIT technical
+//! report LCS/TR-465, 1989, as Floyd and Jacobson (1993, section 2) tell it.
 //!
 //! A test copies this file into a copy of the crate: it is all that a discipline takes.
 

@@ -1,6 +1,6 @@
 """Goes through everything that has to know a discipline. Run by test_new_discipline.py.
 
-The extension declares one more; Python has nothing else of it.
+The extension declares one more discipline; Python has nothing else about it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ for keys, message in [
     else:
         raise AssertionError(f"{keys} were accepted")
 
-# Inside others, and by --set.
+# Inside other disciplines, and by --set.
 inside = {"kind": "prio", "bands": [{"name": "all", "queue": {"kind": NAME}}]}
 link = {**VALUES["links"][0], "queue": inside}
 plan = Scenario.from_dict({**VALUES, "links": [link]}).links[0].queue.plain()

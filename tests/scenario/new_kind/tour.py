@@ -66,7 +66,7 @@ override = Scenario.from_dict(
 assert override.plan()["applications"][0]["kind"]["beacon"]["octets"] == 9
 jsonschema.Draft202012Validator(json_schema()).validate(VALUES)
 
-# Its faults, each with its key.
+# Errors in it, each with its key.
 for values, words in (
     (changed(collector="d"), r'traffic\[0\]\.collector: "d" is no node; hint: one of'),
     (changed(nodes=["n0", "x"], count=1), r'traffic\[0\]\.nodes\[1\]: "x" is no node'),

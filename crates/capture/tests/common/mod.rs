@@ -1,4 +1,4 @@
-//! A small network, and what passed its bottleneck.
+//! A small network, and the packets that passed its bottleneck.
 
 use narrows_capture::message::Messages;
 use narrows_qdisc::Ecn;
@@ -100,8 +100,8 @@ pub(crate) fn plan() -> Plan {
     }
 }
 
-/// Both ways of a connection from SYN to the last ACK, with a loss, a mark and its echo, and DNS
-/// beside it: in the order of time, a millisecond and a bit apart.
+/// Both directions of a connection from SYN to the last ACK, with a loss, a mark and its echo, and
+/// DNS beside it. In order of time, a millisecond and a bit apart.
 pub(crate) fn exchange() -> Vec<Captured> {
     const START: u32 = u32::MAX - 2_000;
     let syn = |flags: Flags, ecr| Segment {
@@ -163,7 +163,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
         (true, data(1, Ecn::Ce)),
         (false, ack(2, Flags::ECE, &[])),
         (true, Segment { flags: Flags::ACK.with(Flags::CWR), ..data(2, Ecn::Ect0) }),
-        // Number 3 is lost before the link; numbers 5 and 7 too.
+        // Numbers 3, 5 and 7 are lost before the link.
         (true, data(4, Ecn::Ect0)),
         (true, data(6, Ecn::Ect0)),
         (true, data(8, Ecn::Ect0)),

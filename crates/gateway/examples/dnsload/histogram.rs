@@ -1,5 +1,5 @@
-//! Latencies in buckets whose width grows with the value: 32 in each power of two, so that a quantile is
-//! right to 3 %.
+//! Latencies in buckets whose width grows with the value: 32 in each power of two, so that a
+//! quantile is accurate to 3 %.
 
 /// Counts of values in nanoseconds.
 pub(crate) struct Histogram {
@@ -19,8 +19,8 @@ impl Histogram {
         self.largest = self.largest.max(value);
     }
 
-    /// The value that this share of all values does not exceed, at its bucket's upper end; `None`
-    /// without values.
+    /// Returns the value that this share of all values does not exceed, rounded up to the end of
+    /// its bucket; `None` without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -33,7 +33,7 @@ impl Histogram {
         None
     }
 
-    /// The upper ends of non-empty buckets, and their counts.
+    /// Returns the upper ends of non-empty buckets, and their counts.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(index, count)| (upper(index), *count))

@@ -75,8 +75,8 @@ impl Arrivals {
         Self { gap, random, next_at: now + gap, end_at: now + options.length }
     }
 
-    /// How many queries are due at `now`. Queries that are more than [`BEHIND`] late are not sent
-    /// but counted in `report`: then the generator is the limit.
+    /// Returns how many queries are due at `now`. Queries that are more than [`BEHIND`] late are
+    /// not sent but counted in `report`: then the generator is the limit.
     fn due(&mut self, now: Instant, report: &mut Report) -> u32 {
         let mut count = 0;
         while self.next_at <= now && self.next_at < self.end_at && count < BATCH {
@@ -150,7 +150,7 @@ impl Questions {
         Self { message, names: options.names, next: 0 }
     }
 
-    /// The next query with this message ID, with the two bytes of length.
+    /// Returns the next query with this message ID, and before it the two bytes of its length.
     fn next(&mut self, id: u16) -> &[u8] {
         self.message[2..4].copy_from_slice(&id.to_be_bytes());
         let mut rest = self.next;

@@ -133,7 +133,8 @@ impl Active {
 pub struct User {
     /// Where packets come from.
     pub link: UserLink,
-    /// Where the server answers, over UDP and TCP: one for all server addresses, or one for each in their order.
+    /// Where the server answers, over UDP and TCP: one for all server addresses, or one for each in
+    /// their order.
     pub upstream: Vec<SocketAddr>,
     /// The most queries with the server at once. Further ones are dropped, and come again.
     pub queries: u32,

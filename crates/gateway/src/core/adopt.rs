@@ -8,26 +8,28 @@ use super::packet::Segment;
 use super::segment::Outgoing;
 use super::{Core, Counter, Now};
 
-/// What was agreed in the handshake of a connection that is taken over; sequence numbers are those of the segment.
+/// What was agreed in the handshake of a connection that is taken over. Sequence numbers are those
+/// of the segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adoption {
     /// The largest payload that the client takes.
     pub mss: u16,
-    /// The client's window scale; ours is 7 then. `None`: neither scales.
+    /// The client's window scale; ours is then 7. `None`: neither side scales.
     pub wscale: Option<u8>,
-    /// Selective acknowledgements were agreed.
+    /// Whether selective acknowledgements were agreed.
     pub sack: bool,
     /// Our timestamp and the client's.
     pub timestamps: Option<(u32, u32)>,
-    /// The IP packet to begin with instead of the one that came: with the query that the ring has before its payload, or
-    /// without the bytes that were received before.
+    /// The IP packet to begin with instead of the one that came: its payload has the stored query
+    /// in front, or lacks the bytes that were received before.
     pub joined: Option<Vec<u8>>,
 }
 
 impl Core {
-    /// Takes an IP packet that [`Core::on_client`] handed off, or that [`Core::on_reply`] put out to be handed off, and
-    /// whose connection the machine's own TCP does not have. Gives what that TCP must know to go on from this segment;
-    /// `None` where it is not for it. An entry is removed, or is in state KERNEL then.
+    /// Takes an IP packet that [`Core::on_client`] handed off, or that [`Core::on_reply`] put out
+    /// to be handed off. The machine's own TCP does not have its connection yet. Returns what that
+    /// TCP must know to continue from this segment; `None` if it cannot take the segment.
+    /// Afterwards the entry is removed or in state KERNEL.
     pub fn adopt(&mut self, now: Now, packet: &[u8]) -> Option<Adoption> {
         let (key, segment) = self.read(packet).ok()??;
         let refused = segment.has(Flags::SYN) || segment.has(Flags::RST);
@@ -65,7 +67,7 @@ impl Core {
                 let offer =
                     self.cookie(now, &segment).filter(|_| others && !segment.payload.is_empty());
                 let Some(offer) = offer else {
-                    // The kernel must have something else first.
+                    // The kernel must get something else first.
                     if entry.is_some_and(|flow| flow.state == State::Slow) {
                         self.count(Counter::Strange);
                     }
@@ -86,7 +88,8 @@ impl Core {
         })
     }
 
-    /// The segment with what the ring has before its payload, if anything; `None` where that is gone.
+    /// Returns the segment with what the ring has for it in front of its payload, if anything;
+    /// `None` if that is no longer there.
     fn join(&self, flow: &Flow, segment: &Segment<'_>, part: Part) -> Option<Vec<u8>> {
         let (seq, stored) = match part {
             Part::Ahead => (flow.client_next, self.ring.at(flow.ahead, flow.ahead_length.into())?),
@@ -107,18 +110,18 @@ impl Core {
     }
 }
 
-/// Where the segment lies that the kernel's TCP takes the connection over from.
+/// Which part of the stream the segment is with which the kernel's TCP takes over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// It begins what the kernel is to answer.
+    /// It begins what the kernel has to answer.
     Whole,
-    /// It is behind the query, which the ring has.
+    /// It follows the query, which the ring has.
     Second,
-    /// It is behind what was kept until the client had the reply.
+    /// It follows what was kept until the client had the reply.
     Ahead,
 }
 
-/// Which part of the client's stream the segment is, if the kernel may begin with it.
+/// Returns which part of the client's stream the segment is, if the kernel may begin with it.
 fn part_for_kernel(flow: &Flow, segment: &Segment<'_>) -> Option<Part> {
     let next = segment.seq == flow.client_next;
     match flow.state {
@@ -142,5 +145,5 @@ fn part_for_kernel(flow: &Flow, segment: &Segment<'_>) -> Option<Part> {
     }
 }
 
-/// Bytes of a joined payload at most: no packet is longer.
+/// The most bytes of a joined payload: no packet is longer.
 const JOINED_MAX: usize = 65_000;

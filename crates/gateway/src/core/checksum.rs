@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-/// The sum of the 16-bit words of `bytes`, the last padded with zero; not yet folded.
+/// Returns the sum of the 16-bit words of `bytes`, the last one padded with zero; not yet folded.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
     last + words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>()
 }
 
-/// The sum over the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+/// Returns the sum over the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
 pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> u64 {
     let address = |address| match address {
         IpAddr::V4(address) => sum(&address.octets()),
@@ -18,7 +18,7 @@ pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usiz
     address(from) + address(to) + u64::from(protocol) + length as u64
 }
 
-/// The sum folded to 16 bits, in ones' complement arithmetic.
+/// Folds the sum to 16 bits in ones' complement arithmetic.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,5 +1,5 @@
-//! What clients send, except SYNs (`syn.rs`) and what comes on an entry (`entry.rs`): the tables of PROTOCOL.md, "The
-//! verdicts", row by row.
+//! What clients send, except SYNs (`syn.rs`) and segments of connections with an entry
+//! (`entry.rs`): the tables of PROTOCOL.md, "The verdicts", row by row.
 
 use narrows_wire::tcp::{Flags, Options};
 
@@ -12,14 +12,15 @@ use super::segment::{self, Outgoing, WINDOW};
 use super::{Beside, Connection, Core, Counter, Now, Reason, Verdict, microseconds, nanoseconds};
 
 impl Core {
-    /// Takes an IP packet that came in. Puts out the packet of [`Verdict::Transmit`] and [`Verdict::Query`].
+    /// Takes an IP packet that came in. For [`Verdict::Transmit`] and [`Verdict::Query`], appends
+    /// the packet to send to `out`.
     ///
-    /// Where the machine's own TCP may have taken connections over, use [`Core::on_client_beside`].
+    /// If the machine's own TCP may have taken connections over, use [`Core::on_client_beside`].
     pub fn on_client(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Verdict {
         self.on_client_beside(now, packet, |_| Beside::Server, out)
     }
 
-    /// The same, with what the machine's own sockets say of a connection.
+    /// Does the same. `beside` tells what the machine's own sockets say about a connection.
     pub fn on_client_beside(
         &mut self,
         now: Now,
@@ -53,13 +54,13 @@ impl Core {
         if client.strange { client.beyond() } else { verdict }
     }
 
-    /// The segment in an IP packet and its connection, if it is for a server.
+    /// Reads the segment in an IP packet and its connection, if it is for a server.
     pub(super) fn read<'a>(
         &self,
         packet: &'a [u8],
     ) -> Result<Option<(FlowKey, Segment<'a>)>, Malformed> {
         let Some(ip) = Ip::read(packet)? else { return Ok(None) };
-        // RFC 791: nobody knows from whom it is and for whom.
+        // RFC 791: with a wrong checksum, nobody knows from whom or for whom it is.
         if matches!(ip.protocol, packet::TCP | packet::ICMP) && ip.fragment.is_none() && !ip.holds {
             return Err(Malformed);
         }
@@ -75,7 +76,8 @@ impl Core {
         Segment::read(ip).map(|segment| Some((key, segment)))
     }
 
-    /// What the client's SYN said, if the segment is the first after a handshake of ours.
+    /// Returns what the client's SYN offered, if the segment is the first after a handshake of
+    /// ours.
     pub(super) fn cookie(&self, now: Now, segment: &Segment<'_>) -> Option<Offer> {
         let handshake = Handshake {
             client: segment.client(),
@@ -87,7 +89,7 @@ impl Core {
         cookie::check(self.cookie_keys(), handshake, isn, tsecr, now.wall)
     }
 
-    /// Whether the segment shows a cookie of ours that is too old.
+    /// Returns whether the segment shows a cookie of ours that has expired.
     fn old_cookie(&self, now: Now, segment: &Segment<'_>) -> bool {
         let handshake = Handshake {
             client: segment.client(),
@@ -110,11 +112,11 @@ pub(super) struct Client<'a> {
     pub(super) now: Now,
     pub(super) key: FlowKey,
     pub(super) segment: &'a Segment<'a>,
-    /// What was received before is cut off: [`Flow::received`].
+    /// Whether the bytes that were received before are cut off: [`Flow::received`].
     pub(super) trimmed: bool,
     pub(super) out: &'a mut Vec<Vec<u8>>,
     beside: &'a dyn Fn(Connection) -> Beside,
-    /// It fits nothing that we know of its connection.
+    /// Whether the segment fits nothing that we know of its connection.
     strange: bool,
 }
 
@@ -132,13 +134,14 @@ impl<'a> Client<'a> {
         if !segment.has(Flags::ACK) {
             return self.drop(Counter::OddFlags);
         }
-        // Most segments of connections that stay are the kernel's: it looks at all else of them.
+        // Most segments of long connections belong to the kernel, which checks everything else
+        // about them.
         if entry.is_none_or(|flow| flow.is_left()) && self.beside() == Beside::Connection {
             self.core.count(Counter::KernelHasIt);
             return Verdict::Pass;
         }
         let pure_ack = segment.payload.is_empty() && !segment.has(Flags::FIN);
-        // Without an entry a bare ACK changes nothing.
+        // A bare ACK without an entry changes nothing.
         if (entry.is_some() || !pure_ack) && !segment.checksum_holds() {
             return self.drop(Counter::BadChecksum);
         }
@@ -153,14 +156,15 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// To be looked at by [`Self::beyond`].
+    /// Leaves the segment to [`Self::beyond`].
     pub(super) fn strange(&mut self) -> Verdict {
         self.strange = true;
         Verdict::Drop
     }
 
-    /// What fits nothing: a segment of a connection that the kernel has, that is over, or that never was. Even if the
-    /// kernel has it there may be an entry, because a late copy of the first query makes one.
+    /// Decides about a segment that fits nothing: its connection belongs to the kernel, is over, or
+    /// never existed. There may be an entry even if the kernel has the connection, because a late
+    /// copy of the first query makes one.
     fn beyond(&mut self) -> Verdict {
         let segment = self.segment;
         let fin = segment.payload.is_empty();
@@ -175,11 +179,11 @@ impl<'a> Client<'a> {
         if fin && !segment.has(Flags::FIN) {
             return self.drop(Counter::UnknownAck);
         }
-        // It belongs to a connection that is over, if the client has heard of us; otherwise perhaps to a new one,
-        // whose first data was lost or overtaken.
+        // If the client has had a segment of an entry, its connection is over. Otherwise it may
+        // belong to a new one whose first data was lost or overtaken.
         let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
-        // Or its cookie is too old.
+        // An expired cookie also gets a RST.
         if heard || self.core.old_cookie(self.now, segment) {
             self.reset(counter)
         } else {
@@ -201,7 +205,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// "The first data"; `offer` is what the SYN said.
+    /// "The first data". `offer` is what the SYN offered.
     pub(super) fn on_first_data(&mut self, offer: Offer) -> Verdict {
         let segment = self.segment;
         self.core.remove(&self.key);
@@ -211,7 +215,7 @@ impl<'a> Client<'a> {
         self.on_query(offer, None)
     }
 
-    /// "A later query": behind the reply to the one of the entry.
+    /// "A later query": it follows the reply of the entry.
     pub(super) fn on_later_query(&mut self, before: Flow) -> Verdict {
         let offer = Offer {
             mss: before.mss,
@@ -222,7 +226,8 @@ impl<'a> Client<'a> {
         self.on_query(offer, Some(before))
     }
 
-    /// A query on a connection of which `offer` was agreed; `before` is the entry where it is not the first.
+    /// Handles a query on a connection for which `offer` was agreed. `before` is its entry if the
+    /// query is not the first.
     fn on_query(&mut self, offer: Offer, before: Option<Flow>) -> Verdict {
         let segment = self.segment;
         let Some(query) = Query::read(segment.payload) else {
@@ -240,7 +245,8 @@ impl<'a> Client<'a> {
         if until.is_some_and(|until| nanoseconds(self.now) < until) {
             return self.hand_off(Reason::Large);
         }
-        // It is gone since the handshake: the machine's own TCP asks it, or resets the connection.
+        // The server went away after the handshake: the machine's own TCP asks it, or resets the
+        // connection.
         match (self.beside(), before) {
             (Beside::NoServer, _) => return self.hand_off(Reason::Down),
             (Beside::Connection | Beside::TimeWait, Some(_)) => {
@@ -248,7 +254,8 @@ impl<'a> Client<'a> {
             }
             _ => {}
         }
-        // The kernel's TCP serves what a busy connection asks beyond that; the other half is for new connections.
+        // A connection may use half of the burst; the other half is for new connections. The
+        // kernel's TCP serves what a busy connection asks beyond that.
         if before.is_some() {
             if !self.query_conforms_within(self.core.settings.query_burst_ns / 2) {
                 return self.hand_off(Reason::Second);
@@ -294,7 +301,7 @@ impl<'a> Client<'a> {
         Verdict::Query
     }
 
-    /// FIN and ACK, by the segment alone.
+    /// Sends FIN and ACK, which depend only on the segment.
     fn fin_and_ack(&mut self) -> Verdict {
         self.core.count(Counter::Closed);
         let segment = self.segment;
@@ -311,7 +318,7 @@ impl<'a> Client<'a> {
         self.transmit(&header)
     }
 
-    /// RST, by the segment alone (RFC 9293, section 3.10.7.1).
+    /// Sends a RST, which depends only on the segment (RFC 9293, section 3.10.7.1).
     pub(super) fn reset(&mut self, counter: Counter) -> Verdict {
         self.core.count(counter);
         let header = Outgoing {
@@ -352,12 +359,12 @@ impl<'a> Client<'a> {
         Verdict::HandOff(reason)
     }
 
-    /// Whether one more query is within the source's rate.
+    /// Returns whether one more query is within the source's rate.
     pub(super) fn query_conforms(&mut self) -> bool {
         self.query_conforms_within(self.core.settings.query_burst_ns)
     }
 
-    /// The same with another burst.
+    /// Does the same with another burst.
     fn query_conforms_within(&mut self, burst: u64) -> bool {
         let interval = self.core.settings.query_interval_ns;
         self.conforms(|source| &mut source.query_at, interval, burst)
@@ -379,7 +386,7 @@ impl<'a> Client<'a> {
         conforms
     }
 
-    /// What the machine's own sockets say.
+    /// Returns what the machine's own sockets say about the connection.
     pub(super) fn beside(&self) -> Beside {
         (self.beside)(self.ends())
     }

@@ -1,12 +1,14 @@
-//! The cookie: what a SYN said, in the SYN/ACK's sequence number and timestamp (PROTOCOL.md, "The cookie").
+//! The cookie: what a SYN offered, stored in the SYN/ACK's sequence number and timestamp
+//! (PROTOCOL.md, "The cookie").
 //!
 //! ```text
 //! ISN   = [ slot & 1 : 1 | class : 4 | mac : 27 ]
 //! TSval = [ MSS : 14 | window scale : 4 | SACK : 1 | HEARD : 1 | tag : 12 ]
 //! ```
 //!
-//! Unlike Linux's (`net/ipv4/syncookies.c`, 6.1), which knows four classes of MSS, it keeps the client's own where there
-//! are timestamps, and one of sixteen classes where there are none. The hash is SipHash-2-4 (Aumasson, Bernstein 2012).
+//! Linux's cookie (`net/ipv4/syncookies.c`, 6.1) knows four classes of MSS. This one keeps the
+//! client's own MSS if there are timestamps, and otherwise one of sixteen classes. The hash is
+//! SipHash-2-4 (Aumasson, Bernstein 2012).
 
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -16,23 +18,24 @@ use siphasher::sip::SipHasher24;
 
 use super::settings::CookieKey;
 
-/// What is known of a client from its SYN.
+/// What is known about a client from its SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
-    /// The largest payload that it takes; without timestamps, the class below it.
+    /// The largest payload that it accepts; without timestamps, the nearest class that is not above
+    /// it.
     pub(super) mss: u16,
-    /// With timestamps.
+    /// Whether it uses timestamps.
     pub(super) timestamps: bool,
     /// Its window scale, at most 14, or [`NO_SCALE`]; only with timestamps.
     pub(super) wscale: u8,
-    /// It understands selective acknowledgements; only with timestamps.
+    /// Whether it understands selective acknowledgements; only with timestamps.
     pub(super) sack: bool,
 }
 
 /// No window scale was offered.
 pub(super) const NO_SCALE: u8 = 15;
 
-/// Who speaks with whom, and from which sequence number on.
+/// The two ends of a connection, and where the client's sequence numbers begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     pub(super) client: SocketAddr,
@@ -41,7 +44,8 @@ pub(super) struct Handshake {
     pub(super) client_isn: u32,
 }
 
-/// 0 in a SYN/ACK's timestamp, 1 in those of an entry's segments: a client that echoes it has had one of them.
+/// 0 in a SYN/ACK's timestamp, and 1 in those of an entry's segments. A client that echoes 1 has
+/// received one of those.
 pub(super) const HEARD: u32 = 1 << 12;
 
 /// What the SYN/ACK carries.
@@ -53,7 +57,7 @@ pub(super) struct Cookie {
     pub(super) tsval: u32,
 }
 
-/// Makes the cookie for a handshake, at `wall`, the time since 1970.
+/// Makes the cookie for a handshake. `wall` is the time since 1970.
 pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Duration) -> Cookie {
     let slot = slot(wall);
     if offer.timestamps {
@@ -66,9 +70,9 @@ pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Dur
     }
 }
 
-/// What the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a cookie that was
-/// made with one of `keys` in this slot or the one before. The previous key counts only as long as its last cookies live:
-/// longer, it would only be worth guessing.
+/// Returns what the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a
+/// cookie that was made with one of `keys` in this slot or the one before. The previous key counts
+/// only while its last cookies live; after that, it would only serve to guess cookies.
 pub(super) fn check(
     keys: Keys<'_>,
     handshake: Handshake,
@@ -77,7 +81,7 @@ pub(super) fn check(
     wall: Duration,
 ) -> Option<Offer> {
     let now = slot(wall);
-    // Its lowest bit says which of the two it is.
+    // The cookie's slot bit says which of the two it is.
     let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
     let (last, offer) = said(isn, tsecr)?;
     let [present, previous] = *keys.keys;
@@ -85,7 +89,8 @@ pub(super) fn check(
     (is(present) || (wall < keys.previous_until && is(previous))).then_some(offer)
 }
 
-/// Whether `isn` and `tsecr` are such a cookie that is too old, by about nine minutes at most.
+/// Returns whether `isn` and `tsecr` are such a cookie that has expired, by about nine minutes at
+/// most.
 pub(super) fn was(
     keys: Keys<'_>,
     handshake: Handshake,
@@ -103,7 +108,7 @@ pub(super) fn was(
     })
 }
 
-/// What the hash was taken with, and what the SYN offered, if a cookie can look so.
+/// Returns the hash's last input and what the SYN offered, if a cookie can look like this.
 fn said(isn: u32, tsecr: Option<u32>) -> Option<(u32, Offer)> {
     let class = isn >> 27 & 0xf;
     match tsecr {
@@ -113,25 +118,26 @@ fn said(isn: u32, tsecr: Option<u32>) -> Option<(u32, Offer)> {
     }
 }
 
-/// Whether a cookie has this hash.
+/// Returns whether a cookie has this hash.
 fn fits(hash: u64, isn: u32, tsecr: Option<u32>) -> bool {
     (isn ^ hash as u32) & MAC == 0 && tsecr.is_none_or(|tsval| tsval & TAG == tag(hash))
 }
 
-/// Keys of cookies, as the settings have them.
+/// The keys of cookies, as in the settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys<'a> {
     pub(super) keys: &'a [CookieKey; 2],
     pub(super) previous_until: Duration,
 }
 
-/// How long the previous key is accepted after a change: as long as a cookie lives, and a slot more, by which clocks may differ.
+/// How long the previous key is accepted after a change: the lifetime of a cookie, plus one slot
+/// for clocks that differ.
 const PREVIOUS: Duration = Duration::from_secs(3 * SLOT_SECONDS);
-/// How many slots back, in twos, we still recognise a cookie that is too old.
+/// How many slots back, in steps of two, an expired cookie is still recognised.
 const OLD: u32 = 8;
 
 impl Offer {
-    /// What of it a cookie keeps.
+    /// Returns what a cookie keeps of the offer.
     pub(super) fn kept(self) -> Self {
         let mss = if self.timestamps {
             self.mss.clamp(CLASSES[0], MSS_MAX)
@@ -141,7 +147,7 @@ impl Offer {
         Self { mss, ..self }
     }
 
-    /// A client that says nothing; its MSS is to be filled in.
+    /// The offer of a SYN without options. The MSS must be filled in.
     pub(super) const NOTHING: Self =
         Self { mss: 0, timestamps: false, wscale: NO_SCALE, sack: false };
 }
@@ -149,24 +155,24 @@ impl Offer {
 /// Classes of MSS, for clients without timestamps.
 const CLASSES: [u16; 16] =
     [88, 256, 536, 1200, 1220, 1240, 1300, 1360, 1400, 1412, 1420, 1440, 1452, 1460, 8940, 8960];
-/// The MSS that a timestamp can hold.
+/// The largest MSS that a timestamp can hold.
 const MSS_MAX: u16 = 0x3fff;
 /// The bits of a timestamp that hold its tag.
 const TAG: u32 = 0xfff;
 /// The bits of an ISN that hold its MAC.
 const MAC: u32 = 0x07ff_ffff;
-/// A slot's length.
+/// The length of a slot.
 const SLOT_SECONDS: u64 = 32;
 
-/// How long a cookie is right, at most.
+/// The longest life of a cookie.
 pub(super) const LIFE: Duration = Duration::from_secs(2 * SLOT_SECONDS);
 
-/// The slot at `wall`, the time since 1970.
+/// Returns the slot at `wall`, the time since 1970.
 fn slot(wall: Duration) -> u32 {
     (wall.as_secs() / SLOT_SECONDS) as u32
 }
 
-/// The largest class that is not above `mss`, the first where all are.
+/// Returns the largest class that is not above `mss`; the first one if all are.
 fn class(mss: u16) -> u32 {
     CLASSES.iter().rposition(|&class| class <= mss).unwrap_or(0) as u32
 }
@@ -179,12 +185,12 @@ fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32 & TAG
 }
 
-/// The timestamp of an offer, with tag 0.
+/// Returns the timestamp for an offer, with tag 0.
 fn untagged(offer: Offer) -> u32 {
     u32::from(offer.kept().mss) << 18 | u32::from(offer.wscale) << 14 | u32::from(offer.sack) << 13
 }
 
-/// The offer in a timestamp; `None` where we would not have made it.
+/// Returns the offer in a timestamp; `None` if we would not have made it.
 fn offer_of(tsval: u32) -> Option<Offer> {
     let offer = Offer {
         mss: (tsval >> 18) as u16,
@@ -208,14 +214,14 @@ fn hash(key: CookieKey, handshake: Handshake, slot: u32, last: u32) -> u64 {
     siphash(key, &message)
 }
 
-/// SipHash-2-4 of `message`.
+/// Returns SipHash-2-4 of `message`.
 pub(super) fn siphash(key: CookieKey, message: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(key.k0, key.k1);
     hasher.write(message);
     hasher.finish()
 }
 
-/// The address as 16 bytes, IPv4 as ::ffff:a.b.c.d.
+/// Returns the address as 16 bytes, IPv4 as ::ffff:a.b.c.d.
 pub(super) fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -249,7 +255,8 @@ mod tests {
         check(keys, handshake(), cookie.isn, timestamps.then_some(cookie.tsval), at)
     }
 
-    /// Aumasson and Bernstein, "SipHash: a fast short-input PRF", appendix A; the others from their reference code.
+    /// Aumasson and Bernstein, "SipHash: a fast short-input PRF", appendix A; the others are from
+    /// their reference code.
     #[test]
     fn the_authors_vectors() {
         let message: [u8; 64] = core::array::from_fn(|i| i as u8);
@@ -319,7 +326,7 @@ mod tests {
         assert!(!accepts(&[OTHER, KEY], 1000) && !accepts(&[OTHER, OTHER], 1001));
     }
 
-    /// By the key that made it, on either side of a change.
+    /// Recognised by the key that made it, on either side of a change.
     #[test]
     fn a_cookie_that_is_too_old_is_told_for_nine_minutes() {
         let changed = 3200;
@@ -337,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Every bit of the cookie, and every field that it covers.
+    /// Changes every bit of the cookie, and every field that it covers.
     #[test]
     fn anything_else_is_no_cookie() {
         for timestamps in [true, false] {

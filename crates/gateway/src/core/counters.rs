@@ -10,7 +10,7 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// All, in the order of `bpf/types.h`.
+            /// All counters, in the order of `bpf/types.h`.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The name that users see.
@@ -91,12 +91,12 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// How often this was counted.
+    /// Returns how often this was counted.
     pub fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
     }
 
-    /// Every counter and its count, in the order of [`Counter::ALL`].
+    /// Returns every counter and its count, in the order of [`Counter::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
     }
@@ -110,7 +110,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    /// `X(NAME, "text")` of the header, in its order.
+    /// Returns each `X(NAME, "text")` of the header, in its order.
     fn of_the_header() -> Vec<(String, String)> {
         let header = include_str!("../../bpf/types.h");
         let list = header.split("#define COUNTERS(X)").nth(1).expect("the list");

@@ -1,7 +1,8 @@
-//! DNS messages (RFC 1035, section 4), as far as the gateway looks at them: whether a segment is one whole
-//! query, its OPT record (RFC 6891, section 6.1), and what a truncated reply keeps.
+//! DNS messages (RFC 1035, section 4), as far as the gateway looks at them: whether a segment is
+//! one whole query, its OPT record (RFC 6891, section 6.1), and what a truncated reply keeps.
 //!
-//! Not `narrows_wire::dns`: that gives a message's meaning, here the bytes stay what they are.
+//! This does not use `narrows_wire::dns`, which reads a message's meaning. Here the bytes stay as
+//! they are.
 
 use super::cookie::siphash;
 use super::packet::u16_at;
@@ -21,7 +22,7 @@ const NAME_MAX: usize = 255;
 const TYPE_OPT: u16 = 41;
 /// RFC 7828, section 3.1.
 const OPTION_KEEPALIVE: u16 = 11;
-/// Options that are looked at.
+/// The most options that are looked at.
 const OPTIONS_MAX: usize = 32;
 const TYPE_IXFR: u16 = 251;
 const TYPE_AXFR: u16 = 252;
@@ -36,7 +37,8 @@ const QR: u16 = 0x8000;
 const OPCODE: u16 = 0x7800;
 const TC: u16 = 0x0200;
 const RCODE: u16 = 0x000f;
-/// The lower four bits of BADCOOKIE (RFC 7873, section 8); alone they are YXRRSET, which answers updates only.
+/// The lower four bits of BADCOOKIE (RFC 7873, section 8). Alone they mean YXRRSET, which answers
+/// only updates.
 const BADCOOKIE: u16 = 7;
 
 /// One whole query.
@@ -47,7 +49,7 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads a segment's payload. `None` where it is not what PROTOCOL.md calls a whole query.
+    /// Reads a segment's payload. Returns `None` if it is not what PROTOCOL.md calls a whole query.
     pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
         if !(QUERY_MIN..=QUERY_MAX).contains(&payload.len())
             || usize::from(u16_at(payload, 0)) != payload.len() - PREFIX
@@ -69,17 +71,17 @@ impl<'a> Query<'a> {
         Some(Self { message, question_end })
     }
 
-    /// Its ID.
+    /// Returns its ID.
     pub(super) fn id(&self) -> u16 {
         u16_at(self.message, 0)
     }
 
-    /// Whether it asks for a zone transfer.
+    /// Returns whether it asks for a zone transfer.
     pub(super) fn is_transfer(&self) -> bool {
         matches!(u16_at(self.message, self.question_end - 4), TYPE_AXFR | TYPE_IXFR)
     }
 
-    /// Whether it has the edns-tcp-keepalive option.
+    /// Returns whether it has the edns-tcp-keepalive option.
     pub(super) fn asks_for_keepalive(&self) -> bool {
         let mut options = self.message.get(self.question_end + OPT..).unwrap_or_default();
         for _ in 0..OPTIONS_MAX {
@@ -93,17 +95,18 @@ impl<'a> Query<'a> {
         false
     }
 
-    /// What stands for its name (in lower case), type and class in an entry and on the list of large replies.
+    /// Returns a hash of its name (in lower case), type and class. It stands for the question in an
+    /// entry and on the list of large replies.
     pub(super) fn hash(&self, key: CookieKey) -> u64 {
         hash(key, &self.message[HEADER..self.question_end])
     }
 
-    /// Whether it has an OPT record.
+    /// Returns whether it has an OPT record.
     pub(super) fn has_opt(&self) -> bool {
         self.question_end < self.message.len()
     }
 
-    /// The message as the server gets it: asking for payloads of at least `edns_size` bytes.
+    /// Returns the message for the server, which asks for payloads of at least `edns_size` bytes.
     pub(super) fn for_server(&self, edns_size: u16) -> Vec<u8> {
         let mut message = self.message.to_vec();
         if self.has_opt() {
@@ -125,22 +128,23 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Reads a datagram's payload. `None` where it is no reply.
+    /// Reads a datagram's payload. Returns `None` if it is not a reply.
     pub(super) fn read(message: &'a [u8]) -> Option<Self> {
         (message.len() >= HEADER && u16_at(message, FLAGS) & QR != 0).then_some(Self { message })
     }
 
-    /// Its ID.
+    /// Returns its ID.
     pub(super) fn id(&self) -> u16 {
         u16_at(self.message, 0)
     }
 
-    /// Whether it was cut short (TC).
+    /// Returns whether it was cut short (TC).
     pub(super) fn is_truncated(&self) -> bool {
         u16_at(self.message, FLAGS) & TC != 0
     }
 
-    /// Whether it answers the question with this hash by one of these keys: it may have none.
+    /// Returns whether it answers the question with this hash by one of these keys. A reply without
+    /// a question may answer any.
     pub(super) fn is_about(&self, question: u32, keys: &[CookieKey]) -> bool {
         match u16_at(self.message, QDCOUNT) {
             0 => true,
@@ -152,8 +156,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Whether it says only that the server does not answer this over UDP: truncated without a record, as rate limits
-    /// send it, BADCOOKIE, or without the question.
+    /// Returns whether it says only that the server will not answer over UDP: it is truncated and
+    /// has no record, as rate limits send it, its code is BADCOOKIE, or it lacks the question.
     pub(super) fn is_refusal(&self) -> bool {
         let bare = u16_at(self.message, ANCOUNT) == 0 && u16_at(self.message, ANCOUNT + 2) == 0;
         u16_at(self.message, QDCOUNT) == 0
@@ -161,13 +165,13 @@ impl<'a> Reply<'a> {
             || u16_at(self.message, FLAGS) & RCODE == BADCOOKIE
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.message.len()
     }
 
-    /// Header and rest of the message, with its OPT record or without it. `None` where that record is to go
-    /// but is not a bare one at the message's end.
+    /// Returns the header and the rest of the message, `without_opt` or with it. Returns `None` if
+    /// the OPT record has to go but is not a bare one at the message's end.
     pub(super) fn parts(&self, without_opt: bool) -> Option<([u8; HEADER], &'a [u8])> {
         let (&header, rest) = self.message.split_first_chunk()?;
         if !without_opt {
@@ -180,9 +184,10 @@ impl<'a> Reply<'a> {
         Some((header, &rest[..rest.len() - OPT]))
     }
 
-    /// Header, question and, if it has additional records, OPT, with TC set (S9). The OPT is the message's own if the
-    /// message is `whole` and that is its last record and bare, otherwise a new one with this payload size. `None`
-    /// where there is not one question that can be read.
+    /// Returns header, question and, if it has additional records, OPT, with TC set (S9). The OPT
+    /// is the message's own if the message is `whole` and its last record is a bare OPT; otherwise
+    /// it is a new one with this payload size. Returns `None` if there is not exactly one question,
+    /// or it cannot be read.
     pub(super) fn truncated(&self, whole: bool, size: u16) -> Option<Vec<u8>> {
         let end = (u16_at(self.message, QDCOUNT) == 1).then(|| question_end(self.message))??;
         let mut short = self.message[..end].to_vec();
@@ -200,23 +205,24 @@ impl<'a> Reply<'a> {
         Some(short)
     }
 
-    /// Whether the message's last 11 bytes, which are after `from`, are an OPT record without options.
+    /// Returns whether the message's last 11 bytes, which lie after `from`, are an OPT record
+    /// without options.
     fn ends_with_bare_opt(&self, from: usize) -> bool {
         let opt = self.message[from..].last_chunk::<OPT>();
         opt.is_some_and(|opt| opt[..3] == [0, 0, TYPE_OPT as u8] && opt[9..] == [0, 0])
     }
 }
 
-/// SipHash-2-4 of a question with its name in lower case.
+/// Returns SipHash-2-4 of a question, with its name in lower case.
 fn hash(key: CookieKey, question: &[u8]) -> u64 {
     let mut question = question.to_vec();
     let name = question.len() - 4;
-    // Octets of length are at most 63 and so no letters.
+    // Length octets are at most 63, so they are no letters.
     question[..name].make_ascii_lowercase();
     siphash(key, &question)
 }
 
-/// Whether this is one OPT record of version 0 and nothing else.
+/// Returns whether this is one OPT record of version 0 and nothing else.
 fn is_opt(record: &[u8]) -> bool {
     record.len() >= OPT
         && record[..3] == [0, 0, TYPE_OPT as u8]
@@ -224,13 +230,13 @@ fn is_opt(record: &[u8]) -> bool {
         && usize::from(u16_at(record, OPT - 2)) == record.len() - OPT
 }
 
-/// An OPT record of version 0 without options, with DO = 0 and this payload size.
+/// Returns an OPT record of version 0 without options, with DO = 0 and this payload size.
 fn bare_opt(size: u16) -> [u8; OPT] {
     let [high, low] = size.to_be_bytes();
     [0, 0, TYPE_OPT as u8, high, low, 0, 0, 0, 0, 0, 0]
 }
 
-/// Where a message's first question ends, if its name is whole and uncompressed.
+/// Returns where a message's first question ends, if its name is whole and uncompressed.
 fn question_end(message: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {

@@ -1,4 +1,5 @@
-//! Segments of connections that have an entry: PROTOCOL.md, "Data on an entry" and "Acknowledgements", row by row.
+//! Segments of connections that have an entry: PROTOCOL.md, "Data on an entry" and
+//! "Acknowledgements", row by row.
 
 use narrows_wire::tcp::Flags;
 
@@ -49,12 +50,12 @@ impl<'a> Client<'a> {
             }
         }
         match flow.state {
-            // Linux puts what it sends again and what comes behind it into one segment.
+            // Linux joins what it sends again with what follows it in one segment.
             State::Query if first && data && length != usize::from(flow.query_length) => {
                 self.leave_to_kernel(flow, Reason::Pipelined)
             }
             State::Query if data && first => self.on_query_again(flow),
-            // Nothing comes behind a FIN.
+            // Nothing follows a FIN.
             State::Query if flow.client_fin => self.strange(),
             State::Query if data && next && self.core.stored(&flow).is_some() => {
                 self.leave_to_kernel(flow, Reason::Pipelined)
@@ -80,7 +81,8 @@ impl<'a> Client<'a> {
             {
                 self.keep_ahead(flow)
             }
-            // Its FIN is acknowledged when the client has the reply: until then it is to ask again.
+            // Until the client has the reply, its FIN is not acknowledged, so that it goes on
+            // asking.
             State::Replied
                 if next && !data && flow.offset(segment.ack) < flow.reply_length.into() =>
             {
@@ -107,11 +109,13 @@ impl<'a> Client<'a> {
             }
             State::Replied | State::Idle if next && at_end => {
                 flow.state = State::Closing;
-                // A client that acknowledges our FIN has the acknowledgement that came with it.
+                // A client that acknowledges our FIN also has the acknowledgement that came with
+                // it.
                 flow.query_unacked = false;
                 self.on_fin(flow)
             }
-            // Before the end, its ACK would tell a client that misses some of the reply that it need not ask again.
+            // Before the end, an ACK of the FIN would tell a client that misses part of the reply
+            // that it need not ask again.
             State::Closing if !data && complete => {
                 let noted = u32::from(flow.client_fin);
                 match segment.seq == flow.client_next.wrapping_sub(noted) {
@@ -119,7 +123,7 @@ impl<'a> Client<'a> {
                     false => self.strange(),
                 }
             }
-            // If its query was acknowledged at once, its FIN is all that it can ask with.
+            // If its query was acknowledged at once, the client can only ask with its FIN.
             State::Closing
                 if !data
                     && flow.at_once
@@ -133,7 +137,7 @@ impl<'a> Client<'a> {
                 self.core.remove(&self.key);
                 self.reset(Counter::Closed)
             }
-            // The query again, or what comes behind it: the kernel may have its socket at any moment.
+            // The query again, or what follows it. The kernel may get its socket at any moment.
             State::Slow | State::Kernel
                 if segment.ack == flow.server_seq
                     && segment.seq.wrapping_sub(flow.query_seq) <= WINDOW.into() =>
@@ -144,7 +148,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A query again whose reply the client has: a late copy, or our acknowledgement was lost.
+    /// The client sends a query again whose reply it has: a late copy, or our acknowledgement was
+    /// lost.
     fn on_earlier(&mut self, flow: &Flow) -> Verdict {
         self.core.count(Counter::QueryEarlier);
         let fin = u32::from(flow.state == State::Closing);
@@ -156,8 +161,9 @@ impl<'a> Client<'a> {
         self.transmit(&header)
     }
 
-    /// Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and
-    /// only one of the server's brings it all: the server is asked again, unless it was already, in vain.
+    /// Returns whether the client misses part of a reply that the ring has. One packet of the
+    /// client can bring it only one segment, but one packet of the server can bring all of them. So
+    /// the server is asked again, unless that was already tried.
     fn misses_some(&self, flow: &Flow) -> bool {
         let missing = flow.end().wrapping_sub(self.segment.ack) as usize;
         matches!(flow.state, State::Replied | State::Closing)
@@ -166,14 +172,15 @@ impl<'a> Client<'a> {
             && self.core.ring.at(flow.stored, flow.reply_length.into()).is_some()
     }
 
-    /// The query of the entry, if that is what this segment has.
+    /// Returns the query of the entry, if this segment contains it.
     fn same_query(&self, flow: &Flow) -> Option<Query<'a>> {
         let payload = self.segment.payload;
         let same = payload.len() == usize::from(flow.query_length);
         Query::read(payload).filter(|query| same && query.id() == flow.dns_id)
     }
 
-    /// The kernel's TCP is to answer: the server did not in time, or there is more than the one query.
+    /// The kernel's TCP has to answer, because the server did not in time or because there is more
+    /// than one query.
     fn leave_to_kernel(&mut self, mut flow: Flow, why: Reason) -> Verdict {
         if self.segment.ack != flow.server_seq {
             return self.strange();
@@ -184,13 +191,13 @@ impl<'a> Client<'a> {
         self.hand_off(why)
     }
 
-    /// What the client sends behind its query when the reply has left but has not reached it.
+    /// Keeps what the client sends behind its query after the reply has left but before it arrived.
     fn keep_ahead(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         let payload = segment.payload;
         let mut before = usize::from(flow.ahead_length);
         if segment.seq == flow.client_next {
-            // The same again, or the first.
+            // The same data again, or the first.
             if before > payload.len() {
                 flow.note(segment);
                 self.core.keep(self.now, self.key, flow);
@@ -222,8 +229,8 @@ impl<'a> Client<'a> {
         if self.same_query(&flow).is_none() {
             return self.strange();
         }
-        // Over UDP a server may leave a query without an answer, as its rate limit does, or the datagram may be lost. Who
-        // has proven its address gets one: over TCP.
+        // A server may leave a query over UDP unanswered, as its rate limit does, or the datagram
+        // may be lost. A client that has proven its address gets an answer over TCP.
         if microseconds(self.now).wrapping_sub(flow.asked_us) >= self.core.settings.patience_us {
             return self.leave_to_kernel(flow, Reason::Silent);
         }
@@ -245,8 +252,8 @@ impl<'a> Client<'a> {
         self.transmit(&header)
     }
 
-    /// The query again, after the reply was sent: the client misses a part of it, our FIN, or our
-    /// acknowledgement.
+    /// The query comes again after the reply was sent: the client misses part of the reply, our
+    /// FIN, or our acknowledgement.
     fn on_reply_missed(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         let length = usize::from(flow.reply_length);
@@ -284,10 +291,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// An ACK of all that the client has sent, for a query that is in doubt.
+    /// Acknowledges everything that the client has sent, because it may not know that its query
+    /// arrived.
     fn acknowledge_query(&mut self, mut flow: Flow) -> Verdict {
         flow.note(self.segment);
-        // It acknowledges the client's FIN too. Nothing would say that this ACK is lost, so it is sent as often as it is missed.
+        // If this also acknowledges the client's FIN, nothing would show its loss. So it is sent as
+        // often as the client misses it.
         flow.query_unacked &= flow.state == State::Closing && flow.client_fin;
         self.core.keep(self.now, self.key, flow);
         let header =
@@ -295,7 +304,7 @@ impl<'a> Client<'a> {
         self.transmit(&header)
     }
 
-    /// The client's FIN, its first or the same again, in state CLOSING.
+    /// Handles the client's FIN, the first or a copy, in state CLOSING.
     fn on_fin(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         flow.note(segment);
@@ -330,7 +339,7 @@ impl<'a> Client<'a> {
             return self.strange();
         }
         let closing = flow.state == State::Closing;
-        // The client has the reply: the kernel's TCP is to have what was kept.
+        // The client has the reply: the kernel's TCP gets what was kept.
         let kept = flow.ahead_length > 0 && segment.seq == flow.behind_ahead();
         if replied && !closing && offset == length && kept {
             return self.hand_off(Reason::Pipelined);

@@ -7,18 +7,18 @@ use narrows_wire::tcp::Flags;
 use super::cookie::{NO_SCALE, Offer};
 use super::packet::Segment;
 
-/// Which connection: the client, and which of the server's addresses.
+/// A connection's key: the client, and which of the server's addresses it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// The client's address.
     pub client: IpAddr,
     /// The client's port.
     pub port: u16,
-    /// The server's address, by its place in `Settings::servers`.
+    /// The server's address, by its index in `Settings::servers`.
     pub server: u8,
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// SYN-cache mode: SYN seen.
@@ -31,16 +31,16 @@ pub enum State {
     Idle,
     /// We sent our FIN.
     Closing,
-    /// The kernel is to adopt the connection from its query on.
+    /// The kernel will adopt the connection from its query on.
     Slow,
-    /// It has; the entry keeps the server's late datagrams from the client.
+    /// The kernel has adopted it; the entry keeps the server's late datagrams from the client.
     Kernel,
 }
 
 /// A connection's entry. Sequence numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Milliseconds of the boot clock when a packet of it last came or went; modulo 2^32.
+    /// Milliseconds of the boot clock, modulo 2^32, when its last packet came or left.
     pub seen_ms: u32,
     /// The query's first byte. In state SYN: the client's initial sequence number plus one.
     pub query_seq: u32,
@@ -56,64 +56,66 @@ pub struct Flow {
     pub tsval: u32,
     /// The client's timestamp, to be echoed.
     pub client_tsval: u32,
-    /// Where its query, later its reply, is in the ring.
+    /// Where the ring has its query, later its reply.
     pub stored: u32,
-    /// With the two bytes of length.
+    /// The query's length, with the two bytes of length.
     pub query_length: u16,
-    /// With the two bytes of length; 0 before the reply.
+    /// The reply's length, with the two bytes of length; 0 before the reply.
     pub reply_length: u16,
-    /// The largest payload that the client takes.
+    /// The largest payload that the client accepts.
     pub mss: u16,
     /// The query's ID.
     pub dns_id: u16,
-    /// How far it is.
+    /// The state.
     pub state: State,
-    /// Timestamps were agreed.
+    /// Whether timestamps were agreed.
     pub timestamps: bool,
-    /// Selective acknowledgements were agreed.
+    /// Whether selective acknowledgements were agreed.
     pub sack: bool,
-    /// The query's datagram has an OPT record that the client did not send.
+    /// Whether the query's datagram has an OPT record that the client did not send.
     pub edns_added: bool,
-    /// The client's FIN has come.
+    /// Whether the client's FIN has come.
     pub client_fin: bool,
-    /// The reply has several segments, and the query is acknowledged after them.
+    /// Whether the reply has several segments, so that the query is acknowledged after them.
     pub query_unacked: bool,
-    /// The server's next reply brings what is missing of this one.
+    /// Whether the server's next reply brings the missing part of this one.
     pub again: bool,
-    /// The query is acknowledged before its reply.
+    /// Whether the query is acknowledged before its reply.
     pub at_once: bool,
-    /// That is still to be done, by [`super::Core::acknowledge`].
+    /// Whether [`super::Core::acknowledge`] still has to do that.
     pub ack_due: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
-    /// How often `acked` was repeated; 252 to 255 once a segment was sent again.
+    /// How often `acked` was repeated. From 252 to 255, it counts how often a segment was sent
+    /// again.
     pub repeats: u8,
-    /// Microseconds of the boot clock when the server was given the query; modulo 2^32.
+    /// Microseconds of the boot clock, modulo 2^32, when the server got the query.
     pub asked_us: u32,
     /// A keyed hash of its question.
     pub question: u32,
-    /// Where in the ring is what came behind the query before the client had the reply.
+    /// Where the ring has what came behind the query before the client had the reply.
     pub ahead: u32,
-    /// How long that is; 0: nothing did.
+    /// The length of that; 0: nothing came.
     pub ahead_length: u16,
-    /// How many bytes the client sent before the query; 65535: as many or more.
+    /// How many bytes the client sent before the query; 65535: that many or more.
     pub earlier: u16,
 }
 
-/// The most bytes kept of what came behind the query before the client had the reply.
+/// The most bytes kept of what comes behind the query before the client has the reply.
 pub(super) const AHEAD_MAX: usize = 4096;
 
-/// How far behind the reply's end a copy of an earlier query may acknowledge: its odds to be the first of a new connection
-/// are 2^-26.
+/// How far behind the reply's end the acknowledgement of an old query's copy may be. The odds that
+/// it is the first segment of a new connection are 2^-26.
 const EARLIER_REPLIES: u32 = 1 << 22;
 
-/// In `Flow::repeats`, from here on: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
+/// In `Flow::repeats`, from here on: each acknowledgement of a part sends the next segment again
+/// (RFC 6582, section 3.2, step 3).
 pub(super) const RECOVERING: u8 = 252;
-/// In `Flow::repeats`: the segment at `acked` is sent again for the fourth time, or more often.
+/// In `Flow::repeats`: the segment at `acked` was sent again four times or more.
 pub(super) const BLACK_HOLE: u8 = 255;
 
 impl Flow {
-    /// An entry as a client's first data, or its SYN, makes it.
+    /// Makes the entry for a client's first data, or for its SYN.
     pub(super) fn new(state: State, query_seq: u32, server_seq: u32, offer: Offer) -> Self {
         Self {
             seen_ms: 0,
@@ -148,18 +150,20 @@ impl Flow {
         }
     }
 
-    /// The sequence number after the reply's last byte.
+    /// Returns the sequence number after the reply's last byte.
     pub(super) fn end(&self) -> u32 {
         self.server_seq.wrapping_add(self.reply_length.into())
     }
 
-    /// How many bytes of the reply `ack` acknowledges; more than there are where it is outside of them.
+    /// Returns how many bytes of the reply `ack` acknowledges; more than there are if it lies
+    /// outside the reply.
     pub(super) fn offset(&self, ack: u32) -> usize {
         ack.wrapping_sub(self.server_seq) as usize
     }
 
-    /// What is acknowledged while the client may lack some of the reply: nothing of the query, that it goes on asking with
-    /// that; or, where it was acknowledged at once, all but the client's FIN, which is acknowledged with ours.
+    /// Returns what is acknowledged while the client may lack part of the reply: nothing of the
+    /// query, so that the client goes on asking with it. If the query was acknowledged at once,
+    /// everything but the client's FIN, which is acknowledged with ours.
     pub(crate) fn acknowledged(&self) -> u32 {
         if self.at_once {
             self.client_next.wrapping_sub(self.client_fin.into())
@@ -168,43 +172,43 @@ impl Flow {
         }
     }
 
-    /// Whether window scales were agreed.
+    /// Returns whether window scales were agreed.
     pub(super) fn scaled(&self) -> bool {
         self.client_wscale != NO_SCALE
     }
 
-    /// What the client sends next, behind what was kept of it.
+    /// Returns the client's next sequence number, after what was kept of its data.
     pub(super) fn behind_ahead(&self) -> u32 {
         self.client_next.wrapping_add(self.ahead_length.into())
     }
 
-    /// Whether the connection was left to the kernel from its query on.
+    /// Returns whether the connection was left to the kernel from its query on.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.state, State::Slow | State::Kernel)
     }
 
-    /// Whether `seq` is from the query's first byte up to what is expected next.
+    /// Returns whether `seq` lies between the query's first byte and the byte expected next.
     pub(super) fn is_current(&self, seq: u32) -> bool {
         let range = self.behind_ahead().wrapping_sub(self.query_seq);
         seq.wrapping_sub(self.query_seq) <= range
     }
 
-    /// What is sent before a query that begins at `seq`.
+    /// Returns how many bytes the client sent before a query that begins at `seq`.
     pub(super) fn before(&self, seq: u32) -> u16 {
         let bytes = seq.wrapping_sub(self.query_seq).saturating_add(self.earlier.into());
         bytes.min(u16::MAX.into()) as u16
     }
 
-    /// Whether data at `seq` belongs to a query before this one, so that it is a copy.
+    /// Returns whether data at `seq` belongs to a query before this one, so that it is a copy.
     pub(super) fn is_earlier(&self, seq: u32, ack: u32) -> bool {
         let behind = self.query_seq.wrapping_sub(seq);
         let last = self.end().wrapping_add(1);
         (1..=u32::from(self.earlier)).contains(&behind) && last.wrapping_sub(ack) <= EARLIER_REPLIES
     }
 
-    /// How many bytes of a segment's front were received before, in a segment that also has something new. RFC 9293,
-    /// section 3.10.7.4, cuts them off. What is new begins at `client_next` if the client has the whole reply, else at
-    /// `query_seq`.
+    /// Returns how many bytes at a segment's front were received before, if the segment also has
+    /// something new. RFC 9293, section 3.10.7.4, cuts them off. The new part begins at
+    /// `client_next` if the client has the whole reply, otherwise at `query_seq`.
     pub(super) fn received(&self, segment: &Segment<'_>) -> usize {
         let (offset, reply) = (self.offset(segment.ack), usize::from(self.reply_length));
         let length = segment.payload.len() as u32;
@@ -240,7 +244,7 @@ impl Flow {
         }
     }
 
-    /// The client's FIN, which takes a sequence number.
+    /// Notes the client's FIN, which takes a sequence number.
     pub(super) fn note_fin(&mut self) {
         if !self.client_fin {
             self.client_fin = true;

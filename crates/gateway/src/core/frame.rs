@@ -1,10 +1,12 @@
-//! Ethernet frames around the core, with up to two VLAN tags (IEEE 802.1Q, 802.1ad), as XDP sees them.
+//! Ethernet frames around the core, with up to two VLAN tags (IEEE 802.1Q, 802.1ad), as XDP sees
+//! them.
 
 use super::{Beside, Connection, Core, Counter, Now, Verdict};
 
 impl Core {
-    /// As [`Core::on_client_beside`] for an Ethernet frame: what is put out has its link header with the addresses
-    /// swapped ([`Verdict::Transmit`]) or as they were ([`Verdict::Query`]).
+    /// Does the same as [`Core::on_client_beside`] for an Ethernet frame. A frame that it puts out
+    /// has the link header of the one that came in: with its addresses swapped for
+    /// [`Verdict::Transmit`], and unchanged for [`Verdict::Query`].
     pub fn on_client_frame(
         &mut self,
         now: Now,
@@ -18,7 +20,7 @@ impl Core {
             }
             return Verdict::Pass;
         };
-        // What went to a group is nobody's connection (RFC 1122 section 4.2.3.10).
+        // A frame to a group address belongs to no connection (RFC 1122 section 4.2.3.10).
         if frame[0] & 1 == 1 {
             return Verdict::Pass;
         }
@@ -47,7 +49,7 @@ impl Core {
     }
 }
 
-/// The link header's length, with its tags; `None` where it is cut short.
+/// Returns the length of the link header with its tags; `None` if it is cut short.
 fn link_header(frame: &[u8]) -> Option<usize> {
     let mut bytes = 14;
     for _ in 0..2 {

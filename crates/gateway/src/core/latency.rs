@@ -1,9 +1,10 @@
-//! How long the server takes: from giving it a query to having its reply.
+//! How long the server takes, from getting a query to having sent its reply.
 //!
-//! A histogram of quarter octaves, so a percentile is right to a quarter, in fixed room: below 4 µs each microsecond
-//! has a bucket, then each power of two has four, up to 16 s. `bpf/egress.h` counts in the same buckets.
+//! A histogram in quarter octaves, so a quantile is accurate to a quarter in a fixed amount of
+//! memory. Below 4 µs each microsecond has a bucket. From there on each power of two has four
+//! buckets, up to 16 s. `bpf/egress.h` counts in the same buckets.
 
-/// Buckets.
+/// The number of buckets.
 pub const BUCKETS: usize = 92;
 
 /// How many replies took how long.
@@ -20,34 +21,35 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// From the counts of buckets, the last of which is followed by the sum in microseconds.
+    /// Reads the counts of the buckets, which are followed by the sum in microseconds. Returns
+    /// `None` if there are too few.
     pub fn of(words: &[u64]) -> Option<Self> {
         let (counts, sum) = words.split_first_chunk()?;
         Some(Self { counts: *counts, sum_us: *sum.first()? })
     }
 
-    /// The words of [`Latencies::of`].
+    /// Returns the words that [`Latencies::of`] reads.
     pub fn words(&self) -> Vec<u64> {
         [&self.counts[..], &[self.sum_us]].concat()
     }
 
-    /// One more.
+    /// Adds one.
     pub(super) fn add(&mut self, us: u32) {
         self.counts[bucket(us)] += 1;
         self.sum_us = self.sum_us.saturating_add(us.into());
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All together, in seconds.
+    /// Returns their sum in seconds.
     pub fn sum_s(&self) -> f64 {
         self.sum_us as f64 / 1e6
     }
 
-    /// Those that came since an earlier count.
+    /// Returns those that came after an earlier count.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut fresh = self.clone();
         for (count, before) in fresh.counts.iter_mut().zip(earlier.counts) {
@@ -57,7 +59,8 @@ impl Latencies {
         fresh
     }
 
-    /// Below how many microseconds this share (0 to 1) of them is; `None` where there are none. Above 16 s it is 16 s.
+    /// Returns how many microseconds this share (0 to 1) of them stayed below; `None` if there are
+    /// none. Anything above 16 s counts as 16 s.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let all = self.count();
         let wanted = ((all as f64 * share).ceil() as u64).max(1);
@@ -70,8 +73,8 @@ impl Latencies {
         Some(end_us(at))
     }
 
-    /// How many took less than each power of two of microseconds and at least the one before, with that in seconds; the last is
-    /// of all that took longer.
+    /// Returns, for each power of two of microseconds, this time in seconds and how many took less
+    /// than it but not less than the one before. The last pair counts all that took longer.
     pub fn octaves(&self) -> Vec<(f64, u64)> {
         let (first, rest) = self.counts.split_at(4);
         let rest = rest.chunks(4).enumerate();
@@ -84,7 +87,7 @@ impl Latencies {
     }
 }
 
-/// The bucket of so many microseconds.
+/// Returns the bucket for this many microseconds.
 fn bucket(us: u32) -> usize {
     if us < 4 {
         return us as usize;
@@ -94,7 +97,7 @@ fn bucket(us: u32) -> usize {
     ((octave - 1) * 4 + quarter).min(BUCKETS as u32 - 1) as usize
 }
 
-/// Where a bucket ends, in microseconds.
+/// Returns where a bucket ends, in microseconds.
 fn end_us(bucket: usize) -> u64 {
     match bucket as u64 {
         at @ 0..4 => at + 1,

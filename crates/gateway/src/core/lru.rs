@@ -1,7 +1,7 @@
-//! A map of bounded size: when it is full, what is longest unused makes room.
+//! A map of bounded size. When it is full, the least recently used entry makes room.
 //!
-//! The kernel's LRU hash maps only come near that order; this one keeps it, so that runs repeat. The
-//! crate lru allocates memory for each entry; here an entry is a place in a list.
+//! The kernel's LRU hash maps only approximate that order; this one keeps it exactly, so that runs
+//! repeat. The crate lru allocates memory for each entry; here an entry is a place in a list.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use std::hash::Hash;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A map that forgets what is longest unused.
+/// A map that forgets the least recently used entry.
 #[derive(Clone, Debug)]
 pub(super) struct LruMap<K, V> {
     index: HashMap<K, u32>,
@@ -29,7 +29,7 @@ struct Slot<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
-    /// An empty map of at most `capacity` entries, and at least one.
+    /// Creates an empty map for at most `capacity` entries, and at least one.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, NONE as usize);
         Self {
@@ -42,17 +42,18 @@ impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
         }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// The value of `key`, which stays as old as it was.
+    /// Returns the value of `key`. This does not count as a use.
     pub(super) fn get(&self, key: &K) -> Option<V> {
         self.index.get(key).map(|&at| self.slots[at as usize].value)
     }
 
-    /// Sets the value of `key`, which is now the newest. Gives what had to make room for it.
+    /// Sets the value of `key`, which is now the most recently used. Returns the entry that had to
+    /// make room for it.
     pub(super) fn put(&mut self, key: K, value: V) -> Option<(K, V)> {
         if let Some(&at) = self.index.get(&key) {
             self.unlink(at);
@@ -77,7 +78,7 @@ impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
         gone
     }
 
-    /// Removes `key` and gives its value.
+    /// Removes `key` and returns its value.
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.index.remove(key)?;
         self.unlink(at);
@@ -85,7 +86,7 @@ impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
         Some(self.slots[at as usize].value)
     }
 
-    /// All entries, longest unused first.
+    /// Returns all entries, the least recently used first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         let mut at = self.oldest;
         core::iter::from_fn(move || {

@@ -1,11 +1,14 @@
-//! The protocol of PROTOCOL.md without I/O: packets and the time in, verdicts and packets out.
+//! The protocol of PROTOCOL.md without I/O: packets and the time go in, verdicts and packets come
+//! out.
 //!
-//! [`Core`] is what the user-space data path runs, and what the eBPF programs are held against. Its three
-//! entries are theirs: [`Core::on_client`] is XDP, [`Core::on_reply`] tc egress, [`Core::adopt`] tc ingress.
-//! It asks for no clock, file or socket, and no packet makes it panic.
+//! The user-space data path runs [`Core`], and the tests hold the eBPF programs against it. Its
+//! three entry points are those of the programs: [`Core::on_client`] is XDP, [`Core::on_reply`] is
+//! tc egress, [`Core::adopt`] is tc ingress. It uses no clock, file or socket, and no packet makes
+//! it panic.
 //!
-//! Differences from `bpf/`: a map that is full forgets exactly what is longest unused (the kernel's come near it),
-//! and entries whose time is over go when [`Core::poll`] is called (there, when the sweeper runs).
+//! Differences from `bpf/`: a full map forgets exactly the least recently used entry (the kernel
+//! only approximates that), and entries whose time is over go when [`Core::poll`] is called (there,
+//! when the sweeper runs).
 //!
 //! ```
 //! use narrows_gateway::core::{Core, Now, Settings, Verdict};
@@ -14,7 +17,7 @@
 //! let mut core = Core::new(Settings { servers: vec![[192, 0, 2, 53].into()], ..Settings::default() });
 //! let now = Now { boot: Duration::from_secs(1), wall: Duration::from_secs(1_700_000_000) };
 //! let mut out = Vec::new();
-//! // Not for the server: nothing of ours.
+//! // Not for the server, so not ours.
 //! assert_eq!(core.on_client(now, b"\x45", &mut out), Verdict::Pass);
 //! assert!(out.is_empty());
 //! ```
@@ -58,24 +61,25 @@ use ring::Ring;
 /// The time, by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Since the machine started, also while it slept; never goes back.
+    /// Time since the machine started, including when it slept; never goes back.
     pub boot: Duration,
-    /// Since 1970; the same on machines that share a secret, within a few seconds.
+    /// Time since 1970. Machines that share a secret agree on it to within a few seconds.
     pub wall: Duration,
 }
 
-/// What becomes of a client's packet.
+/// What happens to a client's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not ours: the packet goes on as it came.
     Pass,
-    /// Nothing more is done.
+    /// The packet is dropped, and nothing is sent.
     Drop,
-    /// The IP packet that was put out is for the client.
+    /// The IP packet that was put out goes to the client.
     Transmit,
-    /// The IP packet that was put out, a UDP datagram, is for the server.
+    /// The IP packet that was put out, a UDP datagram, goes to the server.
     Query,
-    /// The packet is for the machine's own TCP, which is to take the connection over: see [`Core::adopt`].
+    /// The packet is for the machine's own TCP, which has to take the connection over: see
+    /// [`Core::adopt`].
     HandOff(Reason),
 }
 
@@ -84,53 +88,55 @@ pub enum Verdict {
 pub enum Reason {
     /// A zone transfer.
     Transfer,
-    /// It asks how long the server keeps connections (RFC 7828), which the server says over TCP alone.
+    /// It asks how long the server keeps connections (RFC 7828), which the server says only over
+    /// TCP.
     Keepalive,
     /// The first data is not one whole query.
     Unusual,
-    /// A query after the first that is not served here.
+    /// A query after the first, which is not served here.
     Second,
     /// A second query before the reply to the first.
     Pipelined,
-    /// The connection was left to it before.
+    /// The connection was left to the machine's own TCP before.
     Left,
     /// The name had a large reply.
     Large,
-    /// The reply was truncated, or too long for segments of ours.
+    /// The reply was truncated, or too long for our segments.
     Reply,
     /// The server did not answer in time over UDP.
     Silent,
-    /// The server is gone since the handshake.
+    /// The server went away after the handshake.
     Down,
 }
 
-/// What becomes of a server's datagram.
+/// What happens to a server's datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyVerdict {
-    /// The IP packets that were put out are for the client.
+    /// The IP packets that were put out go to the client.
     Sent,
-    /// The IP packet that was put out, a shorter datagram, goes to the client in its place.
+    /// The IP packet that was put out, a shorter datagram, goes to the client instead.
     Truncated,
     /// Not ours: the datagram goes on as it came.
     Pass,
-    /// Nothing more is done.
+    /// The datagram is dropped, and nothing is sent.
     Drop,
-    /// The connection is for the machine's own TCP: the IP packet that was put out, the client's query, is to
-    /// come in again from the client.
+    /// The connection is for the machine's own TCP. The IP packet that was put out, the client's
+    /// query, has to come in again as if from the client.
     HandOff,
 }
 
-/// What the machine's own sockets say of a connection, and of its server.
+/// What the machine's own sockets say about a connection and its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beside {
-    /// No socket of the connection; the server is there.
+    /// The connection has no socket; the server is there.
     #[default]
     Server,
-    /// Neither is there: nobody reads datagrams, or the listener takes over nothing (MPTCP).
+    /// Neither is there: nobody reads datagrams, or the listener cannot take connections over
+    /// (MPTCP).
     NoServer,
     /// The machine's own TCP has the connection.
     Connection,
-    /// It had it less than a minute ago.
+    /// It had the connection less than a minute ago.
     TimeWait,
 }
 
@@ -153,7 +159,7 @@ pub struct Core {
     large: LruMap<u64, u64>,
     paths: LruMap<IpAddr, pmtu::Path>,
     ring: Ring,
-    /// SYN-cache mode: entries in each bucket, and in all.
+    /// SYN-cache mode: the number of entries in each bucket, and in all of them.
     buckets: Vec<u32>,
     in_buckets: u32,
     counters: Counters,
@@ -162,7 +168,8 @@ pub struct Core {
 }
 
 impl Core {
-    /// A gateway without connections. Of the servers' addresses the first [`SERVERS_MAX`] are taken.
+    /// Creates a gateway without connections. Takes the first [`SERVERS_MAX`] of the servers'
+    /// addresses.
     pub fn new(mut settings: Settings) -> Self {
         settings.servers.truncate(SERVERS_MAX);
         settings.hashsize = settings.hashsize.max(1);
@@ -181,12 +188,12 @@ impl Core {
         }
     }
 
-    /// Sets new keys; they are known for as long as two slots (64 s) after they stop being the first.
+    /// Sets the keys. [`Settings::previous_until`] says until when the second one is accepted.
     pub fn set_keys(&mut self, keys: [CookieKey; 2]) {
         self.settings.keys = keys;
     }
 
-    /// Takes new settings, but for the servers' addresses and the sizes, which stay.
+    /// Applies new settings, except the servers' addresses and the sizes, which stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);
         self.settings.servers = old.servers;
@@ -197,8 +204,8 @@ impl Core {
         self.settings.hashsize = old.hashsize;
     }
 
-    /// Removes the entries whose time is over, and closes idle connections, for whose clients the IP packets are
-    /// that are put out. Once a second is often enough.
+    /// Removes the entries whose time is over, and closes idle connections: the IP packets for
+    /// their clients are appended to `out`. Calling it once a second is often enough.
     pub fn poll(&mut self, now: Now, out: &mut Vec<Vec<u8>>) {
         let over = |flow: &Flow| {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
@@ -229,35 +236,35 @@ impl Core {
         }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What was counted since the start.
+    /// Returns the counts since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How long the server took for first replies.
+    /// Returns how long the server took for first replies.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
-    /// The entry of a connection.
+    /// Returns the entry of a connection.
     pub fn flow(&self, key: &FlowKey) -> Option<Flow> {
         self.flows.get(key)
     }
 
-    /// What an entry has in the ring: its query, or its reply once there is one, with the two bytes of length. `None` where
-    /// newer ones took its room.
+    /// Returns what the ring has for an entry, with the two bytes of length: its query, or its
+    /// reply once there is one. Returns `None` if newer data has taken its room.
     pub fn stored(&self, flow: &Flow) -> Option<&[u8]> {
         let replied = flow.reply_length > 0;
         let length = if replied { flow.reply_length } else { flow.query_length };
         self.ring.at(flow.stored, length.into())
     }
 
-    /// All entries, longest unused first.
+    /// Returns all entries, the least recently used first.
     pub fn flows(&self) -> impl Iterator<Item = (FlowKey, Flow)> + '_ {
         self.flows.iter()
     }
@@ -266,12 +273,12 @@ impl Core {
         self.counters.add(counter, 1);
     }
 
-    /// Which of the server's addresses this is.
+    /// Returns the index of this server address.
     fn server(&self, address: IpAddr) -> Option<u8> {
         self.settings.servers.iter().position(|&server| server == address).map(|at| at as u8)
     }
 
-    /// Keeps an entry, as seen now.
+    /// Stores an entry as seen now.
     fn keep(&mut self, now: Now, key: FlowKey, mut flow: Flow) {
         flow.seen_ms = milliseconds(now);
         let before = self.flows.get(&key).filter(|before| before.state == State::Syn);
@@ -296,17 +303,17 @@ impl Core {
     }
 }
 
-/// Milliseconds of the boot clock, modulo 2^32.
+/// Returns the boot clock in milliseconds, modulo 2^32.
 fn milliseconds(now: Now) -> u32 {
     now.boot.as_millis() as u32
 }
 
-/// Microseconds of the boot clock, modulo 2^32.
+/// Returns the boot clock in microseconds, modulo 2^32.
 fn microseconds(now: Now) -> u32 {
     now.boot.as_micros() as u32
 }
 
-/// Nanoseconds of the boot clock; they last for 584 years.
+/// Returns the boot clock in nanoseconds; 64 bits last for 584 years.
 fn nanoseconds(now: Now) -> u64 {
     now.boot.as_nanos() as u64
 }

@@ -1,7 +1,9 @@
-//! Foreign bytes to values: IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP (RFC 9293).
+//! Foreign bytes to values: IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP (RFC
+//! 9293).
 //!
-//! `narrows-wire` reads whole frames for captures and holds them to more than a host may ask of the
-//! network; here is what PROTOCOL.md says of every packet that may come, and no more. Nothing panics.
+//! `narrows-wire` reads whole frames for captures, and requires more of them than a host may
+//! require of the network. This module requires exactly what PROTOCOL.md says about every packet
+//! that may come. Nothing here panics.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -22,27 +24,27 @@ pub(crate) const UDP: u8 = 17;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// An IP packet that is no fragment.
+/// An IP packet, or a fragment of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ip<'a> {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Of the payload: what comes after extension headers.
+    /// The protocol of the payload, which follows the extension headers.
     pub(crate) protocol: u8,
     /// The fixed part of the header.
     pub(crate) header: &'a [u8],
-    /// Without what follows the packet's own length.
+    /// The payload, without what follows the packet's own end.
     pub(crate) payload: &'a [u8],
-    /// What part of a datagram it is; `None` for a whole one.
+    /// Which part of a datagram it is; `None` for a whole one.
     pub(crate) fragment: Option<Fragment>,
-    /// The checksum of an IPv4 header, with its options, is right.
+    /// Whether the checksum of an IPv4 header with its options is right; always true for IPv6.
     pub(crate) holds: bool,
 }
 
 /// Which part of a datagram an IPv4 or IPv6 packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The identification of all parts.
+    /// The identification that all parts share.
     pub(crate) id: u32,
     /// Where the part belongs, in bytes.
     pub(crate) offset: usize,
@@ -51,7 +53,8 @@ pub(crate) struct Fragment {
 }
 
 impl<'a> Ip<'a> {
-    /// Reads an IP packet. `None` is another version of IP, or more extension headers than anybody sends.
+    /// Reads an IP packet. Returns `None` for another version of IP, or for more extension headers
+    /// than anybody sends.
     pub(crate) fn read(packet: &'a [u8]) -> Result<Option<Self>, Malformed> {
         match packet.first().ok_or(Malformed)? >> 4 {
             4 => Self::read_v4(packet).map(Some),
@@ -118,7 +121,7 @@ impl<'a> Ip<'a> {
         Ok(Some(Self { source, destination, protocol, header, payload, fragment, holds: true }))
     }
 
-    /// The sum over the pseudo-header of a payload of `length` bytes.
+    /// Returns the sum over the pseudo-header of a payload of `length` bytes.
     pub(crate) fn pseudo_header(&self, length: usize) -> u64 {
         checksum::pseudo_header(self.source, self.destination, self.protocol, length)
     }
@@ -133,14 +136,14 @@ pub(crate) struct Segment<'a> {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) flags: Flags,
-    /// Unscaled.
+    /// The window field, unscaled.
     pub(crate) window: u16,
     pub(crate) options: Options,
     pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// The ports of the segment that `ip` carries: source and destination.
+    /// Returns the source port and the destination port of the segment that `ip` carries.
     pub(crate) fn ports(ip: &Ip<'a>) -> Result<(u16, u16), Malformed> {
         let header = ip.payload.get(..TCP_BYTES).ok_or(Malformed)?;
         Ok((u16_at(header, 0), u16_at(header, 2)))
@@ -164,27 +167,27 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Who sent it.
+    /// Returns its sender.
     pub(crate) fn client(&self) -> SocketAddr {
         SocketAddr::new(self.ip.source, self.source_port)
     }
 
-    /// Whom it is for.
+    /// Returns its receiver.
     pub(crate) fn server(&self) -> SocketAddr {
         SocketAddr::new(self.ip.destination, self.destination_port)
     }
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub(crate) fn has(&self, flags: u8) -> bool {
         self.flags.has(flags)
     }
 
-    /// The segment without the first bytes of its payload.
+    /// Returns the segment without the first bytes of its payload.
     pub(crate) fn trimmed(self, bytes: usize) -> Self {
         Self { seq: self.seq.wrapping_add(bytes as u32), payload: &self.payload[bytes..], ..self }
     }
 
-    /// Whether the checksum is right, or is left for an offload to finish.
+    /// Returns whether the checksum is right, or is left for an offload to finish.
     pub(crate) fn checksum_holds(&self) -> bool {
         let bytes = self.ip.payload;
         let pseudo_header = self.ip.pseudo_header(bytes.len());
@@ -210,7 +213,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// The two bytes at `at`, which are there.
+/// Returns the two bytes at `at`, which must be there.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
@@ -236,5 +239,5 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
-/// Extension headers that are skipped.
+/// The most extension headers that are skipped.
 const EXTENSIONS_MAX: usize = 6;

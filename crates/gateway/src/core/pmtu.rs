@@ -1,7 +1,7 @@
 //! Path MTU discovery (RFC 1191, RFC 8201): PROTOCOL.md, "Too long for the path".
 //!
-//! A message counts if it quotes a sequence number that is on its way (RFC 5927, section 7), so that nobody who cannot see
-//! a connection shortens its segments.
+//! A message counts only if it quotes a sequence number that is in flight (RFC 5927, section 7), so
+//! that nobody can shorten the segments of a connection without seeing it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,23 +15,24 @@ use super::{Connection, Core, Counter, Now, Verdict, nanoseconds};
 /// What the path to a client was found to carry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    /// Nanoseconds of the boot clock; then it may carry more again.
+    /// Until when this is believed, in nanoseconds of the boot clock. After that the path may carry
+    /// more again.
     until: u64,
     /// The largest payload of our segments, without TCP options.
     mss: u16,
 }
 
-/// Paths that are remembered at once.
+/// The most paths that are remembered at once.
 pub(super) const PATHS: usize = 8192;
-/// For how many nanoseconds a path is remembered; Linux's `net.ipv4.route.mtu_expires`.
+/// How many nanoseconds a path is remembered; Linux's `net.ipv4.route.mtu_expires`.
 const REMEMBERED: u64 = 600_000_000_000;
-/// The least MTU of an IPv4 path that is believed; Linux's `net.ipv4.route.min_pmtu`.
+/// The smallest MTU of an IPv4 path that is believed; Linux's `net.ipv4.route.min_pmtu`.
 const LEAST_V4: u16 = 552;
-/// The least MTU of an IPv6 path (RFC 8200, section 5).
+/// The smallest MTU of an IPv6 path (RFC 8200, section 5).
 const LEAST_V6: u32 = 1280;
-/// RFC 1191, section 7.1; those below `LEAST_V4` are left out.
+/// The plateaus of RFC 1191, section 7.1, without those below `LEAST_V4`.
 const PLATEAUS: [u16; 7] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006];
-/// What an ICMP message has before the packet that it quotes.
+/// The bytes of an ICMP message before the packet that it quotes.
 const ICMP_BYTES: usize = 8;
 
 /// A segment that was too long, as a router quotes it.
@@ -39,12 +40,12 @@ const ICMP_BYTES: usize = 8;
 pub(crate) struct TooBig {
     pub(crate) ends: Connection,
     pub(crate) seq: u32,
-    /// What the next link takes, less our headers without TCP options.
+    /// The MTU of the next link, minus our headers without TCP options.
     pub(crate) mss: u16,
 }
 
 impl TooBig {
-    /// Reads an IP packet; `None` is another message, or one that says nothing that can be right.
+    /// Reads an IP packet. Returns `None` for another message, or for one that cannot be right.
     pub(crate) fn read(ip: &Ip<'_>) -> Option<Self> {
         let message = ip.payload;
         if ip.fragment.is_some() {
@@ -54,7 +55,7 @@ impl TooBig {
             (IpAddr::V4(_), ICMP) => {
                 let quoted = message.get(ICMP_BYTES..ICMP_BYTES + V4_BYTES + 8)?;
                 let fragment = u16_at(quoted, 6) & 0x3fff != 0;
-                // Ours have neither options nor fragments.
+                // Our packets have neither options nor fragments.
                 if message[..2] != [3, 4] || quoted[0] != 0x45 || quoted[9] != TCP || fragment {
                     return None;
                 }
@@ -77,7 +78,7 @@ impl TooBig {
             }
             _ => return None,
         };
-        // RFC 5927, section 7.1: smaller than what it was too small for.
+        // RFC 5927, section 7.1: the MTU must be smaller than the packet that did not fit.
         if mtu >= was || checksum::fold(pseudo_header + checksum::sum(message)) != 0xffff {
             return None;
         }
@@ -100,14 +101,14 @@ impl TooBig {
                 server: SocketAddr::new(source, u16_at(tcp, 0)),
             },
             seq: u32_at(tcp, 4),
-            // Below the length of a packet, which is at most 65575, less 40 or 60.
+            // Smaller than a packet of at most 65575 bytes, minus 40 or 60.
             mss: (mtu as usize - headers) as u16,
         })
     }
 }
 
 impl Core {
-    /// Takes a packet that is no segment.
+    /// Handles a packet that is not a segment for a server.
     pub(super) fn on_icmp(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Verdict {
         let Ok(Some(ip)) = Ip::read(packet) else { return Verdict::Pass };
         let Some(too_big) = TooBig::read(&ip) else { return Verdict::Pass };
@@ -121,7 +122,8 @@ impl Core {
         }
     }
 
-    /// Shortens the segments of the entry that the message is about. Gives the first one that is missing, again.
+    /// Shortens the segments of the entry that the message is about. Returns the first missing
+    /// segment, to be sent again.
     fn on_too_big(&mut self, now: Now, message: &TooBig) -> Option<Vec<u8>> {
         let ends = message.ends;
         let server = self.server(ends.server.ip())?;
@@ -141,15 +143,17 @@ impl Core {
         self.reply_segment(ends, &flow, flow.offset(flow.acked))
     }
 
-    /// Remembers what the path to a client carries, after a message that made a connection's segments shorter.
+    /// Remembers what the path to a client carries, after a message has shortened a connection's
+    /// segments.
     pub(crate) fn learn_path(&mut self, now: Now, message: &TooBig) {
         self.count(Counter::PathMtu);
         let until = nanoseconds(now).saturating_add(REMEMBERED);
         self.paths.put(message.ends.client.ip(), Path { until, mss: message.mss });
     }
 
-    /// The entry with shorter segments; `None` where they are not longer than that. A reply that then needs several is
-    /// acknowledged as one that always did, or nothing would make its client go on asking.
+    /// Returns the entry with shorter segments; `None` if they are already as short. If a reply now
+    /// needs several segments, its query counts as not acknowledged from the start; otherwise the
+    /// client would stop asking.
     fn shortened(&self, ends: Connection, flow: &Flow, mss: u16) -> Option<Flow> {
         let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
         if mss >= flow.mss.min(ours) {
@@ -161,7 +165,7 @@ impl Core {
         Some(flow)
     }
 
-    /// The entry whose client misses its reply from `place` on, which is to be sent again.
+    /// Returns the entry whose client misses its reply from `place` on and gets that part again.
     pub(super) fn missed(&mut self, ends: Connection, mut flow: Flow, place: u32) -> Flow {
         flow.repeats = match flow.acked == place {
             true if flow.repeats >= RECOVERING => flow.repeats.saturating_add(1),
@@ -171,7 +175,7 @@ impl Core {
         // RFC 4821, section 7.2, as in Linux (`tcp_base_mss`); RFC 8200, section 5.
         let least = if ends.client.is_ipv4() { 1024 } else { 1220 };
         let left = flow.end().wrapping_sub(place);
-        // It may be too long for the path, and no router says so (RFC 2923, section 2.1).
+        // It may be too long for the path without any router saying so (RFC 2923, section 2.1).
         if flow.repeats == BLACK_HOLE && left > least.into() {
             if let Some(shorter) = self.shortened(ends, &flow, least) {
                 self.count(Counter::BlackHole);
@@ -181,7 +185,7 @@ impl Core {
         flow
     }
 
-    /// The MSS that the path to a client is known for.
+    /// Returns the MSS that the path to a client is known to carry.
     pub(crate) fn path_mss(&self, now: Now, client: IpAddr) -> Option<u16> {
         let path = self.paths.get(&client)?;
         (nanoseconds(now) < path.until).then_some(path.mss)

@@ -1,11 +1,13 @@
-//! Rates of sources by GCRA, the token bucket in one number (ITU-T I.371, annex A: virtual scheduling).
+//! Rates of sources by GCRA, a token bucket stored as one number (ITU-T I.371, annex A: virtual
+//! scheduling).
 //!
-//! A source is an IPv4 address or the first 64 bits of an IPv6 address, the smallest network that one
-//! subscriber is given (RFC 6177), so that nobody has more than one bucket for each.
+//! A source is an IPv4 address or the first 64 bits of an IPv6 address. That is the smallest
+//! network that one subscriber gets (RFC 6177), so nobody has more than one bucket for each
+//! network.
 
 use std::net::IpAddr;
 
-/// When the buckets of a source would be full again, in nanoseconds of the boot clock.
+/// When the buckets of a source will be full again, in nanoseconds of the boot clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// For SYNs.
@@ -14,9 +16,9 @@ pub struct Source {
     pub query_at: u64,
 }
 
-/// Whether one more packet conforms, at `now`; then `at` moves on by `interval`.
+/// Returns whether one more packet conforms at `now`. If so, `at` advances by `interval`.
 ///
-/// `burst` is how far `at` may be ahead of now, `interval` 0 means that there is no limit.
+/// `burst` is how far `at` may be ahead of `now`. An `interval` of 0 means that there is no limit.
 pub(super) fn conforms(at: &mut u64, now: u64, interval: u64, burst: u64) -> bool {
     if interval == 0 {
         return true;
@@ -28,17 +30,18 @@ pub(super) fn conforms(at: &mut u64, now: u64, interval: u64, burst: u64) -> boo
     true
 }
 
-/// The time between two at so many a second, in nanoseconds; 0: no limit.
+/// Returns the time between two packets at this rate per second, in nanoseconds; 0: no limit.
 pub fn interval_ns(rate: u32) -> u64 {
     if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) }
 }
 
-/// How far ahead of now a source may be for a burst of so many. The first of a burst finds it not ahead at all.
+/// Returns how far ahead of now a source may be for a burst of this many packets, in nanoseconds.
+/// The first of a burst finds the source not ahead at all.
 pub fn burst_ns(rate: u32, burst: u32) -> u64 {
     interval_ns(rate) * u64::from(burst.saturating_sub(1))
 }
 
-/// What stands for a source: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// Returns the number of a source: an IPv4 address, or the first 64 bits of an IPv6 address.
 pub(super) fn source(client: IpAddr) -> u64 {
     match client {
         IpAddr::V4(address) => u64::from(address.to_bits()),
@@ -50,7 +53,8 @@ pub(super) fn source(client: IpAddr) -> u64 {
 mod tests {
     use super::*;
 
-    /// Of a million packets, one each microsecond, a rate of 1000/s with a burst of 50 lets 1000 and the burst pass.
+    /// Of a million packets, one each microsecond, a rate of 1000/s with a burst of 50 lets 1000
+    /// and the burst pass.
     #[test]
     fn over_a_second_the_rate_and_the_burst_pass() {
         let (interval, burst) = (1_000_000, 50_000_000);

@@ -10,25 +10,26 @@ use super::packet::{Datagram, Fragment, Ip, UDP, UDP_BYTES, u16_at};
 use super::segment::{self, Outgoing};
 use super::{Connection, Core, Counter, Now, ReplyVerdict, microseconds, nanoseconds};
 
-/// A fragmented datagram of a server, of which more is to come.
+/// A fragmented datagram of a server whose last fragment has not come yet.
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     source: IpAddr,
     destination: IpAddr,
     id: u32,
-    /// What has come, from the UDP header on.
+    /// The fragments so far, from the UDP header on.
     bytes: Vec<u8>,
-    /// Its reply is wanted; otherwise the rest is dropped as its start was.
+    /// Whether its reply is wanted. Otherwise the rest is dropped as its start was.
     wanted: bool,
 }
 
 impl Core {
-    /// Takes an IP packet that is about to go out. Puts out the packets of [`ReplyVerdict::Sent`],
-    /// [`ReplyVerdict::Truncated`] and [`ReplyVerdict::HandOff`].
+    /// Takes an IP packet that is about to go out. Appends the packets of [`ReplyVerdict::Sent`],
+    /// [`ReplyVerdict::Truncated`] and [`ReplyVerdict::HandOff`] to `out`.
     ///
-    /// Fragments of a reply are dropped one by one, and the last gives the verdict on the whole, but that the first one
-    /// tells whether it was truncated or is too long. They are expected in
-    /// order and without other fragments between them, as Linux sends them.
+    /// Fragments of a reply are dropped one by one, and the last one gives the verdict on the
+    /// whole. Only a reply that was truncated or is too long gets its verdict with the first
+    /// fragment. Fragments are expected in order and without other fragments between them, as Linux
+    /// sends them.
     pub fn on_reply(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> ReplyVerdict {
         if !self.settings.active {
             return ReplyVerdict::Pass;
@@ -50,8 +51,9 @@ impl Core {
         }
     }
 
-    /// Takes a DNS message of a server to a client, for data paths that have it without headers. As
-    /// [`Core::on_reply`], but for S9: [`ReplyVerdict::Pass`] says that it is for some UDP client.
+    /// Takes a DNS message of a server to a client, for data paths that have messages without
+    /// headers. Does the same as [`Core::on_reply`] but does not truncate (S9):
+    /// [`ReplyVerdict::Pass`] means that the message is for some UDP client.
     pub fn on_message(
         &mut self,
         now: Now,
@@ -84,7 +86,7 @@ impl Core {
         }
     }
 
-    /// S9: a reply to anyone else, of `length` bytes.
+    /// S9: handles a reply of `length` bytes to any other client.
     fn truncate(
         &mut self,
         ip: &Ip<'_>,
@@ -190,7 +192,7 @@ impl Core {
         ReplyVerdict::Drop
     }
 
-    /// The entry that a reply belongs to, by its client, its ID and its question.
+    /// Returns the entry that a reply belongs to, by its client, its ID and its question.
     fn entry_of(&self, key: &FlowKey, message: &[u8]) -> Option<Flow> {
         let reply = Reply::read(message)?;
         let flow = self.flows.get(key)?;
@@ -200,7 +202,7 @@ impl Core {
         ours.then_some(flow)
     }
 
-    /// A reply to a query of ours; `None` where it is not one.
+    /// Handles a reply to a query of ours. Returns `None` if it is not one.
     fn on_answer(
         &mut self,
         now: Now,
@@ -220,7 +222,7 @@ impl Core {
         })
     }
 
-    /// The entry with its reply stored in the ring; `None` where the reply is not for us to send.
+    /// Returns the entry with its reply stored in the ring; `None` if we cannot send the reply.
     fn prepare(&mut self, ends: Connection, flow: &Flow, message: &[u8]) -> Option<Flow> {
         if self.is_for_kernel(ends, flow, message, message.len()) {
             return None;
@@ -238,7 +240,8 @@ impl Core {
         Some(flow)
     }
 
-    /// Whether a reply of `length` bytes, of which `start` is there, was truncated, or is longer than what we send.
+    /// Returns whether a reply of `length` bytes, which begins with `start`, was truncated or is
+    /// longer than what we send.
     fn is_for_kernel(&self, ends: Connection, flow: &Flow, start: &[u8], length: usize) -> bool {
         let length = PREFIX + length - if flow.edns_added { OPT.min(length) } else { 0 };
         let segments = length.div_ceil(self.payload_max(ends, flow));
@@ -270,7 +273,7 @@ impl Core {
         ReplyVerdict::Sent
     }
 
-    /// The reply's segments from the one at byte `offset` on; none where the ring does not have it any more.
+    /// Returns the reply's segments from byte `offset` on; none if the ring no longer has it.
     fn segments_from(
         &self,
         offset: usize,
@@ -281,9 +284,10 @@ impl Core {
         offsets.filter_map(move |offset| self.reply_segment(ends, flow, offset))
     }
 
-    /// A reply to a query that has one. If the server was asked again because the client misses a part of that one, it
-    /// goes out from the ring, whatever the new one says. A segment alone goes twice: the next time-out would take twice
-    /// as long.
+    /// Handles a reply to a query that already has one. If the server was asked again because the
+    /// client misses part of the first reply, that part is sent from the ring, whatever the new
+    /// reply says. A single segment is sent twice, because the client's next time-out would take
+    /// twice as long.
     fn again(
         &mut self,
         now: Now,
@@ -317,7 +321,8 @@ impl Core {
         }
     }
 
-    /// State SLOW: the query is put in again as the client's segment, for [`Core::adopt`]. `start` is how the reply begins.
+    /// Enters state SLOW: puts out the query as the client's segment again, for [`Core::adopt`].
+    /// `start` is the beginning of the reply.
     fn leave_to_kernel(
         &mut self,
         now: Now,
@@ -346,7 +351,7 @@ impl Core {
             options: Options { timestamps, ..Options::default() },
         };
         out.push(header.packet(query));
-        // A rate limit, or a cookie that is missing, says nothing about the name.
+        // A rate limit or a missing cookie says nothing about the name.
         if let Some(query) = Query::read(query).filter(|_| !refused) {
             let until = nanoseconds(now).saturating_add(self.settings.large_ns);
             self.large.put(query.hash(self.settings.keys[0]), until);

@@ -1,16 +1,17 @@
 //! The store of queries and replies: bytes that stay until newer ones need the room.
 //!
-//! As in `bpf/ring.h`: it is filled in units of 64 bytes, has room at its end, so that no item is split, and an item
-//! at position `p` (in units, ever growing) is there while `head - p < size - slack`. The slack is
-//! the programs', whose writers may be interrupted; here it only makes both forget alike.
+//! As in `bpf/ring.h`, the ring is filled in units of 64 bytes and has room at its end, so that no
+//! item is split. An item at position `p` (in units, ever growing) is there while
+//! `head - p < size - slack`. The programs need the slack because their writers may be interrupted.
+//! Here it only makes both forget alike.
 
 /// The unit of room in bytes.
 const UNIT: usize = 64;
 /// The longest item in bytes: two bytes of length and a message.
 const LONGEST: usize = 65_536;
-/// How far before it is overwritten an item counts as gone, in units (`RING_SLACK_UNITS`).
+/// How far before its bytes are overwritten an item counts as gone, in units (`RING_SLACK_UNITS`).
 const SLACK: u32 = 2048;
-/// The smallest ring in bytes: one that holds an item when another is stored.
+/// The smallest ring in bytes: it still holds an item when another one is stored.
 const SMALLEST: usize = SLACK as usize * UNIT + 4 * LONGEST;
 
 /// Queries and replies, as bytes.
@@ -24,13 +25,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring of at least `bytes`, and large enough to be of use.
+    /// Creates a ring of at least `bytes`, and large enough to be useful.
     pub(super) fn new(bytes: usize) -> Self {
         let bytes = bytes.clamp(SMALLEST, 1 << 30).next_power_of_two();
         Self { bytes: vec![0; bytes + LONGEST], units: (bytes / UNIT) as u32, head: 0 }
     }
 
-    /// Stores the concatenation of `parts`, at most 65536 bytes, and gives its position.
+    /// Stores the concatenation of `parts`, at most 65536 bytes, and returns its position.
     pub(super) fn store(&mut self, parts: &[&[u8]]) -> u32 {
         let position = self.head;
         let mut at = self.start(position);
@@ -44,7 +45,7 @@ impl Ring {
         position
     }
 
-    /// The `length` bytes stored at `position`; `None` where newer ones took their room.
+    /// Returns the `length` bytes stored at `position`; `None` if newer ones have taken their room.
     pub(super) fn at(&self, position: u32, length: usize) -> Option<&[u8]> {
         if self.head.wrapping_sub(position) >= self.units - SLACK {
             return None;
@@ -69,7 +70,8 @@ mod tests {
         let second = ring.store(&[&[7; 65]]);
         assert_eq!((first, second), (0, 1));
         assert_eq!(ring.at(first, 5), Some(&b"first"[..]));
-        // The first and the second took three units; all but one of the rest that there are before the slack.
+        // The first and the second item took three units. This fills the rest before the slack,
+        // except one unit.
         for _ in 3..ring.units - SLACK - 1 {
             ring.store(&[&[1; UNIT]]);
         }

@@ -25,7 +25,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The IP packet with this payload, which fits in one.
+    /// Returns the IP packet with this payload, which must fit into one.
     pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
         let header = TCP_BYTES + self.options.bytes();
         let mut packet = ip_header(self.from.ip(), self.to.ip(), header + payload.len());
@@ -47,7 +47,8 @@ impl Outgoing {
     }
 }
 
-/// The IP packet with a datagram between these ports that has the addresses, and what else fits, of `ip`.
+/// Returns the IP packet of a datagram between these ports. Its addresses, and whatever else fits,
+/// are those of `ip`.
 pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u8> {
     let length = UDP_BYTES + message.len();
     let mut packet = ip.header.to_vec();
@@ -55,7 +56,7 @@ pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u
     match ip.source {
         IpAddr::V4(_) => {
             packet[0] = 0x45;
-            // Whole, also where it stands for a fragment.
+            // It is whole, even if it replaces a fragment.
             packet[6] &= 0x40;
             packet[7] = 0;
             packet[9] = UDP;
@@ -71,7 +72,7 @@ pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u
     packet.extend(message);
     let sum = checksum::pseudo_header(ip.source, ip.destination, UDP, length)
         + checksum::sum(&packet[at..]);
-    // RFC 768: zero would mean that there is none.
+    // RFC 768: zero would mean that there is no checksum.
     let sum = match !checksum::fold(sum) {
         0 => 0xffff,
         sum => sum,
@@ -80,7 +81,7 @@ pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u
     packet
 }
 
-/// The header of a TCP packet of ours with a payload of `length` bytes.
+/// Returns the IP header of one of our segments, of which `length` bytes follow.
 fn ip_header(from: IpAddr, to: IpAddr, length: usize) -> Vec<u8> {
     let mut header = Vec::with_capacity(V6_BYTES + length);
     match (from, to) {
@@ -106,7 +107,7 @@ fn ip_header(from: IpAddr, to: IpAddr, length: usize) -> Vec<u8> {
     header
 }
 
-/// Sets the length in an IP header without options, of which `payload` bytes follow.
+/// Sets the length in an IP header without options that `payload` bytes follow.
 fn set_length(header: &mut [u8], payload: usize) {
     let (at, length) =
         if header.len() == V4_BYTES { (2, V4_BYTES + payload) } else { (4, payload) };
@@ -119,5 +120,5 @@ fn set_v4_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Hops that our packets may take.
+/// The hop limit of our packets.
 const HOPS: u8 = 64;

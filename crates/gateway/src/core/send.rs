@@ -1,4 +1,4 @@
-//! The segments of an entry: what its state says of each, and the parts of its reply.
+//! The segments of an entry: what its state requires of each, and the parts of its reply.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,8 @@ use super::segment::{Outgoing, WINDOW, WSCALE};
 use super::{Connection, Core};
 
 impl Core {
-    /// The part of a connection's reply from `offset` on that fits one segment; `None` where it is no longer there.
+    /// Returns the part of a connection's reply from `offset` on that fits one segment; `None` if
+    /// the ring no longer has it.
     pub(super) fn reply_segment(
         &self,
         ends: Connection,
@@ -25,7 +26,8 @@ impl Core {
             flags |= if offset < length { Flags::PSH } else { 0 };
             flags |= if flow.state == State::Closing { Flags::FIN } else { 0 };
         }
-        // The client's FIN is acknowledged with ours: it must not be left waiting for that.
+        // The client's FIN is only acknowledged together with ours, so that the client does not
+        // wait for that in vain.
         let fin = u32::from(flow.client_fin && flags & Flags::FIN == 0);
         let next = flow.client_next.wrapping_sub(fin);
         let header = Outgoing {
@@ -37,8 +39,8 @@ impl Core {
         Some(header.packet(&reply[offset..end]))
     }
 
-    /// Takes a query's datagram, which [`Core::on_client`] put out, on its way to the server. Gives the ACK that the client is
-    /// to have before the reply, where that is due.
+    /// Takes a query's datagram, which [`Core::on_client`] put out, on its way to the server.
+    /// Returns the ACK that the client must get before the reply, if one is due.
     pub fn acknowledge(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let ip = Ip::read(packet).ok()??;
         let server = self.server(ip.destination)?;
@@ -64,7 +66,7 @@ impl Core {
         Some(header.packet(&[]))
     }
 
-    /// The largest payload of a segment to the client.
+    /// Returns the largest payload of a segment to the client.
     pub(super) fn payload_max(&self, ends: Connection, flow: &Flow) -> usize {
         let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
         let options = answer(ends, flow).options.bytes();
@@ -72,7 +74,7 @@ impl Core {
     }
 }
 
-/// The headers that all our segments on an entry share.
+/// Returns the headers that all our segments on an entry share.
 pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
     let timestamps = flow.timestamps.then_some((flow.tsval, flow.client_tsval));
     Outgoing {
@@ -86,7 +88,8 @@ pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
     }
 }
 
-/// Our FIN alone, behind the reply; a client that may lack some of that is to ask again.
+/// Returns our FIN alone, behind the reply. It lets a client that may lack part of the reply go on
+/// asking.
 pub(super) fn fin(ends: Connection, flow: &Flow) -> Vec<u8> {
     let header = Outgoing {
         seq: flow.end(),

@@ -1,10 +1,11 @@
-//! What the core is told: the fields of `struct settings` (`bpf/types.h`) under the same names, then what
-//! the in-kernel path keeps elsewhere (map sizes, the map of server addresses, the sweeper's time-out).
+//! The core's settings: the fields of `struct settings` (`bpf/types.h`) under the same names,
+//! followed by what the in-kernel path keeps elsewhere (map sizes, the map of server addresses, the
+//! sweeper's time-outs).
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How many server addresses there may be (`SERVERS_MAX`).
+/// The most server addresses (`SERVERS_MAX`).
 pub const SERVERS_MAX: usize = 16;
 
 /// A SipHash key, as the two words of its authors' reference code.
@@ -12,84 +13,88 @@ pub const SERVERS_MAX: usize = 16;
 pub struct CookieKey {
     /// The key's first eight bytes, little-endian.
     pub k0: u64,
-    /// The other eight.
+    /// The key's other eight bytes, little-endian.
     pub k1: u64,
 }
 
 impl CookieKey {
-    /// The key of these 16 bytes.
+    /// Creates the key from these 16 bytes.
     pub fn new(bytes: [u8; 16]) -> Self {
         let whole = u128::from_le_bytes(bytes);
         Self { k0: whole as u64, k1: (whole >> 64) as u64 }
     }
 }
 
-/// The core's settings. [`Settings::default`] holds what PROTOCOL.md and the paper (section V.B) give,
-/// but for the servers' addresses and the keys, which have no default that would be right.
+/// The core's settings. [`Settings::default`] has the values of PROTOCOL.md and of the paper
+/// (section V.B). The servers' addresses and the keys have no sensible default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The first makes cookies; the second did before.
+    /// The first key makes cookies; the second one did so before.
     pub keys: [CookieKey; 2],
-    /// Until when, since 1970, the second is accepted.
+    /// Until when the second key is accepted, as time since 1970.
     pub previous_until: Duration,
     /// Nanoseconds between two SYNs of one source, on average; 0: no limit.
     pub syn_interval_ns: u64,
-    /// Nanoseconds of credit that a quiet source gathers for SYNs.
+    /// Nanoseconds of credit that a quiet source collects for SYNs.
     pub syn_burst_ns: u64,
     /// The same as `syn_interval_ns` for queries on new connections.
     pub query_interval_ns: u64,
     /// The same as `syn_burst_ns` for queries on new connections.
     pub query_burst_ns: u64,
-    /// For how many nanoseconds a name with a large reply is remembered.
+    /// How many nanoseconds a name with a large reply is remembered.
     pub large_ns: u64,
-    /// How many microseconds the server has to answer before a query that comes again is the kernel's.
+    /// How many microseconds the server may take. A query that comes again after that goes to the
+    /// kernel.
     pub patience_us: u32,
-    /// Clients whose hash is below are served; `u32::MAX`: all.
+    /// Clients whose hash is below this are served; `u32::MAX`: all.
     pub share: u32,
     /// The servers' port.
     pub port: u16,
-    /// The largest payload that we take in an IPv4 segment: the interface's MTU less 40.
+    /// The largest payload of an IPv4 segment in either direction: the interface's MTU minus 40.
     pub mss4: u16,
-    /// The same for IPv6: the MTU less 60.
+    /// The same for IPv6: the MTU minus 60.
     pub mss6: u16,
     /// The EDNS payload size asked of the server for queries that came over TCP.
     pub edns_size: u16,
-    /// Segments of one reply; longer ones are the kernel's.
+    /// The most segments of one reply; the kernel sends longer ones.
     pub max_segments: u16,
     /// UDP replies of more bytes than this are truncated; 0: none.
     pub truncate_over: u16,
-    /// Entries made by SYNs at once (the paper's cache limit).
+    /// The most entries in state SYN at once (the paper's cache limit).
     pub syncache_limit: u32,
-    /// Of them in one bucket (the paper's bucket limit).
+    /// The most of them in one bucket (the paper's bucket limit).
     pub syncache_bucket_limit: u32,
-    /// Otherwise everything passes.
+    /// Whether anything is served. Otherwise everything passes.
     pub active: bool,
-    /// FIN on the last segment of a reply, as in the paper; otherwise connections are kept.
+    /// Whether the last segment of a reply has FIN, as in the paper. Otherwise connections are
+    /// kept.
     pub close_fin: bool,
-    /// A query is acknowledged before its reply, as in the paper; otherwise by the reply.
+    /// Whether a query is acknowledged before its reply, as in the paper. Otherwise its reply
+    /// acknowledges it.
     pub at_once: bool,
-    /// An entry for each SYN, as in the paper; otherwise cookies alone.
+    /// Whether each SYN makes an entry, as in the paper. Otherwise there are only cookies.
     pub syncache: bool,
-    /// Zone transfers are left to the kernel's TCP.
+    /// Whether zone transfers are left to the kernel's TCP.
     pub axfr_detect: bool,
-    /// Queries after the first of a connection are served, one at a time; otherwise the kernel's TCP has them.
+    /// Whether later queries of a connection are served, one at a time. Otherwise the kernel's TCP
+    /// gets them.
     pub later_queries: bool,
 
     /// The servers' addresses, at most [`SERVERS_MAX`].
     pub servers: Vec<IpAddr>,
     /// How long an entry waits for the query, the server, or the machine's own TCP.
     pub timeout: Duration,
-    /// How long a connection is kept when its reply was acknowledged.
+    /// How long a connection is kept after its reply was acknowledged.
     pub idle: Duration,
-    /// Connections at once; when there are more, the one that is longest unused goes.
+    /// The most connections at once. If there are more, the least recently used one is removed.
     pub flows: usize,
-    /// Sources whose rates are known at once.
+    /// The most sources whose rates are known at once.
     pub sources: usize,
-    /// Names with large replies that are remembered at once.
+    /// The most names with large replies that are remembered at once.
     pub large: usize,
-    /// Bytes of the ring of queries and replies; rounded up to a power of two.
+    /// The bytes of the ring of queries and replies; rounded up to a power of two.
     pub ring: usize,
-    /// Buckets of the SYN cache (the paper's hash size).
+    /// The buckets of the SYN cache (the paper's hash size).
     pub hashsize: u32,
 }
 

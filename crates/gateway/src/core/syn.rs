@@ -1,4 +1,5 @@
-//! SYNs: their answers, and the SYN cache of the paper (section V), which keeps an entry for each.
+//! SYNs: their answers, and the SYN cache of the paper (section V), which keeps an entry for each
+//! SYN.
 
 use std::net::IpAddr;
 
@@ -20,8 +21,9 @@ impl Client<'_> {
         if !segment.checksum_holds() {
             return self.drop(Counter::BadChecksum);
         }
-        // A client that was switched off, or a port of its router that is used again: the machine's own TCP knows how to end
-        // what it has. Where nobody would answer, it refuses, and it serves those whose connections nobody else can begin.
+        // The client was switched off, or its router uses a port again: the machine's own TCP knows
+        // how to end its old connection. If there is no server, it refuses the connection. It also
+        // serves listeners whose connections only it can begin.
         match self.beside() {
             Beside::Server => {}
             Beside::Connection | Beside::TimeWait => {
@@ -84,7 +86,7 @@ impl Client<'_> {
         self.transmit(&header)
     }
 
-    /// SYN-cache mode: an entry SYN, where there is room.
+    /// SYN-cache mode: makes an entry SYN if there is room.
     fn cache_syn(&mut self, entry: Option<Flow>, cookie: cookie::Cookie, offer: Offer) {
         let core = &*self.core;
         let bucket = core.buckets[core.bucket(&self.key)];
@@ -104,8 +106,8 @@ impl Client<'_> {
     }
 }
 
-/// Whether a client is of the share that is served, by a hash of its address: FNV-1a (IPv4 as
-/// ::ffff:a.b.c.d), finalized by `fmix32`. A share of `u32::MAX` is all clients.
+/// Returns whether a client belongs to the share that is served, by a hash of its address: FNV-1a
+/// (IPv4 as ::ffff:a.b.c.d), finalized by `fmix32`. A share of `u32::MAX` means all clients.
 pub fn in_share(client: IpAddr, share: u32) -> bool {
     share == u32::MAX || fmix32(fnv1a(cookie::mapped(client))) < share
 }
@@ -115,14 +117,15 @@ impl Core {
         in_share(client, self.settings.share)
     }
 
-    /// The entry SYN of this connection is no longer there.
+    /// Notes that the entry SYN of this connection is gone.
     pub(super) fn leave_bucket(&mut self, key: &FlowKey) {
         let bucket = self.bucket(key);
         self.buckets[bucket] -= 1;
         self.in_buckets -= 1;
     }
 
-    /// The connection's bucket of the SYN cache, by FNV-1a over the key's bytes as `struct flow_key` has them.
+    /// Returns the connection's bucket of the SYN cache, by FNV-1a over the key's bytes as in
+    /// `struct flow_key`.
     pub(super) fn bucket(&self, key: &FlowKey) -> usize {
         let client = cookie::mapped(key.client).into_iter();
         let bytes = client.chain(key.port.to_be_bytes()).chain([key.server, 0]);
@@ -137,7 +140,7 @@ fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u32 {
 }
 
 /// MurmurHash3's finalizer (Appleby 2011, smhasher, `MurmurHash3.cpp`). The last bytes that FNV-1a
-/// takes hardly reach its high bits; behind this, each bit depends on all of them.
+/// takes hardly reach its high bits; after this, each bit depends on all of them.
 fn fmix32(hash: u32) -> u32 {
     let hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
     let hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);

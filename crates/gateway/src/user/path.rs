@@ -37,7 +37,8 @@ const LINGER: Duration = Duration::from_secs(64);
 /// The settings of the user-space path beyond the core's [`Settings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathSettings {
-    /// Where the server answers, over UDP and TCP: one for each of the core's server addresses, or one for all.
+    /// Where the server answers, over UDP and TCP: one for each of the core's server addresses, or
+    /// one for all.
     pub upstream: Vec<SocketAddr>,
     /// The most queries with the server at once. Further ones are dropped, and come again from
     /// their clients.

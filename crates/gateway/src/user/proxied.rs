@@ -6,7 +6,8 @@
 //! accepts only DGRAM, and no header on connections.
 //!
 //! ```text
-//! signature (12) | version 2, PROXY | family, transport | length (2) | client, server | client's port, server's port
+//! signature (12) | version 2, PROXY | family, transport | length (2)
+//!     | client, server | client's port, server's port
 //! ```
 
 use std::net::{IpAddr, SocketAddr};
@@ -63,7 +64,8 @@ mod tests {
 
     #[test]
     fn a_header_has_the_specifications_bytes() {
-        // Section 2.2: the signature, 0x21, AF_INET and STREAM, 12 bytes of addresses and ports in network order.
+        // Section 2.2: the signature, 0x21, AF_INET and STREAM, 12 bytes of addresses and ports in
+        // network order.
         let signature = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a];
         let four = header(Stream, socket("192.0.2.7:4660"), socket("198.51.100.53:53"));
         let mut expected = signature.to_vec();

@@ -5,9 +5,10 @@
 //! continues here with ordinary TCP: retransmission, flow control, orderly close in both
 //! directions. The handshake is over already; [`Start`] says where both sides are.
 //!
-//! Sources: RFC 9293 (section 3.10.7 for arriving segments), RFC 5681 and 6582 (congestion control and
-//! NewReno recovery), RFC 6298 (the retransmission timer), RFC 6928 (initial window), RFC 7323
-//! (timestamps, window scale), RFC 5961 (resets and SYNs inside the window), RFC 1191 and 8201 (path MTU).
+//! Sources: RFC 9293 (section 3.10.7 for arriving segments), RFC 5681 and 6582 (congestion control
+//! and NewReno recovery), RFC 6298 (the retransmission timer), RFC 6928 (initial window), RFC 7323
+//! (timestamps, window scale), RFC 5961 (resets and SYNs inside the window), RFC 1191 and 8201
+//! (path MTU).
 //!
 //! Differences from the sources:
 //! - Of segments that arrive out of order, at most [`AHEAD`] are kept (RFC 9293, 3.10.7.4 allows

@@ -205,7 +205,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// PROTOCOL.md, "The reply": IPv4 DF, ID 0, TTL 64, TOS 0; IPv6 class and flow label 0, hop limit 64.
+/// PROTOCOL.md, "The reply": IPv4 DF, ID 0, TTL 64, TOS 0; IPv6 class and flow label 0, hop limit
+/// 64.
 fn fixed_fields(packet: &[u8]) {
     if packet[0] >> 4 == 4 {
         assert_eq!((packet[0], packet[1]), (0x45, 0));

@@ -1,4 +1,5 @@
-//! What the tests of the core share: packets by another hand, and a client to have conversations with.
+//! What the tests of the core share: packets that another library writes and reads, and a client to
+//! have conversations with.
 
 #![allow(
     dead_code,

@@ -271,7 +271,7 @@ impl Drop for Run {
     }
 }
 
-/// Asks on a connection; returns the reply's name and whether the reply came over UDP.
+/// Asks on a connection and returns the reply, after checking that it answers this name.
 pub(crate) fn ask(stream: &mut TcpStream, name: &str) -> std::io::Result<Vec<u8>> {
     let message = query(name);
     let mut bytes = (message.len() as u16).to_be_bytes().to_vec();

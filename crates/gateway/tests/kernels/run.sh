@@ -1,8 +1,8 @@
 #!/bin/sh
 # What works on each kernel? Boots kernels as guests of QEMU with this machine's files (read-only; a
-# guest's writes stay in its memory). There it runs the crate's tests with eBPF programs and sockets,
-# and smoke.sh with NSD and dig. QEMU emulates each instruction, which is slow; with KVM=1 it uses
-# /dev/kvm. TESTS="smoke xdp_several" runs only these.
+# guest's writes stay in its memory). There it runs the crate's tests with eBPF programs and
+# sockets, and smoke.sh with NSD and dig. QEMU emulates each instruction, which is slow; with KVM=1
+# it uses /dev/kvm. TESTS="smoke xdp_several" runs only these.
 #
 #   crates/gateway/tests/kernels/run.sh [KERNEL...]       # default: 6.1 6.12
 #
@@ -110,7 +110,8 @@ guest() { # guest PACKAGES: boots it, and prints what it did
 	install -m 755 "$here/first.sh" "$first/init"
 	(cd "$first" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/first.gz"
 
-	# no_timer_check: on a busy machine the guest misses the timer ticks that it waits for at its start.
+	# no_timer_check: on a busy machine the guest misses the timer ticks that it waits for at its
+	# start.
 	way=tcg,thread=multi
 	[ -z "${KVM:-}" ] || way=kvm
 	timeout 3000 qemu-system-x86_64 -accel $way -cpu max -smp 2 -m 2G -nographic -no-reboot -nic none \

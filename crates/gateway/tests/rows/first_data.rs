@@ -98,7 +98,7 @@ fn with_options(options: &[u8]) -> Vec<u8> {
     prefixed(&message)
 }
 
-/// RFC 7828, sections 3.1 and 3.3: an empty option of code 11; a cookie (code 10) may stand before it.
+/// RFC 7828, sections 3.1 and 3.3: an empty option of code 11; a cookie (code 10) may precede it.
 #[test]
 fn the_servers_idle_time_is_left_to_the_kernel() {
     let keepalive = [0, 11, 0, 0];

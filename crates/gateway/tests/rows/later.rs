@@ -387,7 +387,7 @@ fn acknowledged_at_once_where_that_is_set() {
     assert_eq!((ack.seq, ack.ack), (data.ack, data.next()));
 }
 
-/// A resolver with many queries on one connection: the count stops there.
+/// A resolver asks many queries on one connection: the count stops there.
 #[test]
 fn bytes_before_a_query_are_counted_up_to_64_kilobytes() {
     let mut client = asked_again(settings(), 100);

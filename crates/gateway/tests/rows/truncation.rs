@@ -25,8 +25,9 @@ fn leaves_header_question_and_opt() {
     }
 }
 
-/// RFC 6891, section 6.1.1: a reply to a query with OPT has one. Where the reply's own is not found,
-/// it is a new one of `size` bytes (section 6.1.2: root, 41, size; no extended RCODE, version or DO).
+/// RFC 6891, section 6.1.1: a reply to a query with OPT has an OPT. If the reply's own is not
+/// found, it gets a new one of `size` bytes (section 6.1.2: root, 41, size; no extended RCODE,
+/// version or DO).
 fn new_opt(size: u16) -> Vec<u8> {
     let [high, low] = size.to_be_bytes();
     vec![0, 0, 41, high, low, 0, 0, 0, 0, 0, 0]

@@ -1,11 +1,11 @@
 //! What the probes' words mean: transports, errors, numbers.
 //!
-//! Source: `evtdig.c` of the probes' firmware, 4460 to 5080, for the keys of `error`. The outcomes
-//! that they become are those of docs/measurements.md.
+//! Source: `evtdig.c` of the probes' firmware, 4460 to 5080, for the keys of `error`. They become
+//! the outcomes of docs/measurements.md.
 
 use super::record::{Failure, Number, Record, Text, shortened};
 
-/// The transport's name; `None` where it is none that carries DNS.
+/// Returns the transport's name; `None` if it does not carry DNS.
 pub(super) fn transport<S>(record: &Record<'_, S>, port: Option<u64>) -> Option<&'static str> {
     let proto = text(&record.proto)?;
     if proto.eq_ignore_ascii_case("UDP") {
@@ -22,7 +22,7 @@ pub(super) fn transport<S>(record: &Record<'_, S>, port: Option<u64>) -> Option<
     })
 }
 
-/// 4 or 6; NaN where nothing says.
+/// Returns 4 or 6; NaN if nothing says which.
 pub(super) fn family<S>(record: &Record<'_, S>, address: Option<&str>) -> f64 {
     match (whole(record.af), address) {
         (Some(4), _) => 4.0,
@@ -33,7 +33,7 @@ pub(super) fn family<S>(record: &Record<'_, S>, address: Option<&str>) -> f64 {
     }
 }
 
-/// Outcome, stage and the probe's own words of a failure.
+/// Returns the outcome, the stage and the probe's own words of a failure.
 pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, String) {
     let mut detail = String::new();
     for (key, value) in failure.0.iter().take(3) {
@@ -55,7 +55,7 @@ pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, Str
             "TUCONNECT" if value.contains("timed out") => ("timeout", "connect"),
             "TUCONNECT" if value.contains("reset") => ("refused", "connect"),
             "TUCONNECT" => ("unreachable", "connect"),
-            // The probe calls it the same whether the connection was reset or closed.
+            // The probe uses the same word for a reset and for a close.
             "TU_READ_ERR" => ("closed", "query"),
             "TCPREADSIZE" | "TCPREAD" => ("malformed", "reply"),
             "idmismatch" => ("mismatched", "reply"),
@@ -63,7 +63,7 @@ pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, Str
             | "getaddrinfo" | "senderror" | "nameserver" => ("not-asked", ""),
             _ => continue,
         };
-        // A refusal by the probe itself says more than what stands beside it.
+        // A refusal by the probe itself says more than the keys beside it.
         if told.0 == "not-asked" {
             break;
         }
@@ -71,12 +71,12 @@ pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, Str
     (told.0, told.1, detail)
 }
 
-/// A text that is there and not empty.
+/// Returns a text that is present and not empty.
 pub(super) fn text<'a>(field: &'a Option<Text<'_>>) -> Option<&'a str> {
     field.as_ref().map(|Text(text)| text.as_ref()).filter(|text| !text.is_empty())
 }
 
-/// A number that is whole, not negative and exact as a float.
+/// Returns a number that is whole, not negative and exact as a float.
 pub(super) fn whole(field: Option<Number>) -> Option<u64> {
     let Number(value) = field?;
     ((0.0..=MOST_EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)

@@ -1,4 +1,4 @@
-//! A result as JSON has it: every key is optional, and types are taken as loosely as probes give
+//! A result as it is in JSON: every key is optional, and types are taken as loosely as probes give
 //! them (`fw` is a number or a text, depending on the firmware).
 
 use core::fmt;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A result, with a `resultset` of the type `S`; an element of one has none itself.
+/// A result, with a `resultset` of the type `S`. An element of a `resultset` has none itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "S: Default + Deserialize<'de>, 'de: 'a"))]
 pub(super) struct Record<'a, S> {
@@ -41,7 +41,7 @@ pub(super) struct Record<'a, S> {
     pub(super) qbuf: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) result: Option<Object<Answer<'a>>>,
-    /// Early results have the reply's parts beside each other.
+    /// Early results have the parts of the reply beside each other.
     #[serde(rename = "result-rt")]
     pub(super) result_rt: Option<Number>,
     #[serde(borrow)]
@@ -53,8 +53,8 @@ pub(super) struct Record<'a, S> {
 #[derive(Debug, Default)]
 pub(super) struct Elements<'a>(pub(super) Vec<Object<Record<'a, IgnoredAny>>>);
 
-/// More resolvers than any probe has; what says otherwise is refused, because a short text could
-/// fill the memory with empty elements.
+/// More resolvers than any probe has. A longer list is refused, because a short text could fill the
+/// memory with empty elements.
 const MAX_ELEMENTS: usize = 64;
 
 impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
@@ -81,7 +81,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
     }
 }
 
-/// What came back.
+/// What came back: a reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer<'a> {
@@ -97,7 +97,7 @@ pub(super) struct Answer<'a> {
     pub(super) answers: Option<First<'a>>,
 }
 
-/// The first of the records that some probes decode themselves; its data as the first text.
+/// The first of the records that some probes decode themselves. Its data is its first text.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct First<'a> {
     pub(super) name: Cow<'a, str>,
@@ -138,7 +138,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
     }
 }
 
-/// What is an object in JSON, and no list: serde would take a list's values for the keys in order.
+/// An object in JSON, not a list: serde would take a list's values for the keys in order.
 #[derive(Debug, Default)]
 pub(super) struct Object<T>(pub(super) T);
 
@@ -159,7 +159,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A number that may have been written as a text; `None` is a text that is none.
+/// A number that may have been written as a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number(pub(super) f64);
 
@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A text, or a number that stands where a text should.
+/// A text, or a number in the place of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -223,7 +223,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// An `error` object: its keys, and their values as texts. A text alone is a key without a value.
+/// An `error` object: its keys, and their values as texts. A text instead of an object is a key
+/// without a value.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Failure<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
@@ -243,7 +244,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Failure<'a> {
                 let mut found = Vec::new();
                 while let Some(Text(key)) = map.next_key()? {
                     let Loose(value) = map.next_value()?;
-                    // An error has one key or two; the rest of a hostile one is read and left.
+                    // An error has one or two keys. The rest of a hostile one is read and dropped.
                     if found.len() < 8 {
                         found.push((key, value));
                     }
@@ -255,7 +256,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Failure<'a> {
     }
 }
 
-/// Any value as a text: an array's is its first element's, an object has none.
+/// Any value as a text: an array gives its first element, an object gives nothing.
 struct Loose<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
@@ -310,7 +311,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Option<Text<'a>>,
 }
 
-/// At most 40 bytes of a text, for messages.
+/// Returns at most 40 bytes of a text, for messages.
 pub(super) fn shortened(text: &str) -> &str {
     let mut end = text.len().min(40);
     while !text.is_char_boundary(end) {

@@ -54,7 +54,7 @@ pub struct AtlasChunk {
 }
 
 impl<R: Read> AtlasReader<R> {
-    /// A reader at the start of a file, which is decompressed already.
+    /// Creates a reader at the start of a file that is already decompressed.
     pub fn new(file: R) -> Self {
         Self {
             objects: Objects::new(file),
@@ -65,10 +65,10 @@ impl<R: Read> AtlasReader<R> {
         }
     }
 
-    /// The next rows: about `most`, or fewer where texts are long or few records are usable; `None`
-    /// after the last.
+    /// Returns the next rows: about `most`, or fewer if texts are long or few records are usable.
+    /// Returns `None` after the last.
     ///
-    /// A file that cannot be read on ends there, and counts as damaged.
+    /// If the file cannot be read further, it ends there and counts as damaged.
     pub fn next_chunk(&mut self, most: usize) -> Option<AtlasChunk> {
         let mut chunk = AtlasChunk::default();
         let mut scratch = Scratch::default();
@@ -108,29 +108,29 @@ impl<R: Read> AtlasReader<R> {
         (!self.ended || !chunk.is_empty()).then_some(chunk)
     }
 
-    /// Objects that were found so far, usable or not.
+    /// Returns the number of objects found so far, usable or not.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// What was skipped so far.
+    /// Returns what was skipped so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// What was odd in rows that were kept.
+    /// Returns what was odd in rows that were kept.
     pub fn remarks(&self) -> &Skipped {
         &self.remarks
     }
 }
 
 impl AtlasChunk {
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.started_s.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -142,8 +142,8 @@ impl AtlasChunk {
             .sum()
     }
 
-    /// The columns by their names in `exchanges`; empty texts and NaN are nulls. `element` is the
-    /// number of the row in its `resultset`.
+    /// Returns the columns under their names in `exchanges`. Empty texts and NaN are nulls.
+    /// `element` is the number of the row in its `resultset`.
     pub fn into_columns(self) -> Columns {
         vec![
             ("vantage", Column::Names(self.vantage)),
@@ -175,7 +175,7 @@ impl AtlasChunk {
     }
 }
 
-/// Buffers that are used again.
+/// Buffers that are reused.
 #[derive(Default)]
 struct Scratch {
     octets: Vec<u8>,
@@ -183,7 +183,7 @@ struct Scratch {
     code: String,
 }
 
-/// One record's way into the rows or into the counts of what was skipped.
+/// Turns one record into rows, or counts it as skipped.
 struct Notes<'a> {
     number: u64,
     skipped: &'a mut Skipped,
@@ -191,7 +191,7 @@ struct Notes<'a> {
     scratch: &'a mut Scratch,
 }
 
-/// What an element of a `resultset` has from the result around it.
+/// What an element of a `resultset` takes from the result around it.
 struct Around<'a> {
     vantage: &'a str,
     measurement: f64,
@@ -235,7 +235,7 @@ impl Notes<'_> {
         }
     }
 
-    /// What an object is that is no DNS result.
+    /// Counts an object that is not a DNS result.
     fn unread(&mut self, bytes: &[u8], error: &serde_json::Error) {
         if !error.is_data() {
             return self.skip(NO_JSON, || error.to_string());
@@ -322,7 +322,7 @@ impl Notes<'_> {
         self.messages(record, answer, rows);
     }
 
-    /// What the messages say, where they are there.
+    /// Adds what the messages say, if they are there.
     fn messages<S>(
         &mut self,
         record: &Record<'_, S>,
@@ -359,7 +359,7 @@ impl Notes<'_> {
                 }
             }
         }
-        // Without the messages, what the probe has decoded tells as much.
+        // Without the messages, the records that the probe has decoded tell as much.
         let decoded = answer.and_then(|answer| answer.answers.as_ref());
         let decoded = decoded.filter(|first| question.is_none() && !first.name.is_empty());
         if let Some(first) = decoded {
@@ -384,7 +384,7 @@ impl Notes<'_> {
         rows.site.push(site.as_deref().unwrap_or(""));
     }
 
-    /// Decodes base64 into the scratch buffer.
+    /// Decodes base64 into the scratch buffer. Returns whether it could.
     fn decode(&mut self, base64: &str, what: &'static str) -> bool {
         self.scratch.octets.clear();
         let done = BASE64.decode_vec(base64.trim_end(), &mut self.scratch.octets);
@@ -403,7 +403,7 @@ impl Notes<'_> {
     }
 }
 
-/// `rt` and `qt` in milliseconds; NaN for a `qt` that is not there.
+/// Returns `rt` and `qt` in milliseconds; NaN for a missing `qt`.
 fn times(answer: &Answer<'_>) -> Result<(f64, f64), (Times, String)> {
     let Some(Number(total)) = answer.rt else {
         return Err((Times::None, "its result has no rt".to_owned()));
@@ -413,7 +413,7 @@ fn times(answer: &Answer<'_>) -> Result<(f64, f64), (Times, String)> {
         return Err((Times::NotPositive, format!("its rt is {total} ms")));
     }
     let query = answer.qt.map_or(f64::NAN, |Number(query)| query);
-    // A part that is longer than the whole is none.
+    // A part that is longer than the whole counts as missing.
     Ok((total, if query > 0.0 && query <= total { query } else { f64::NAN }))
 }
 
@@ -448,20 +448,20 @@ const SITE_NAMES: [&str; 4] = ["hostname.bind.", "id.server.", "version.bind.", 
 /// The year 2500: no clock of a probe is there.
 const LATEST: f64 = 16_725_225_600.0;
 
-/// Probes set their clock at least every few hours.
+/// Probes set their clocks at least every few hours. After a day without that, a clock is odd.
 const SYNCHRONISED_S: f64 = 86_400.0;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
-    // Early firmware leaves the padding out, or bits in the last digit.
+    // Early firmware leaves out the padding, or leaves bits in the last digit.
     GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Records between two looks of the caller.
+/// The records read before the caller gets a turn.
 const RECORDS: usize = 1_000_000;
-/// Texts of a chunk; those of a usual one take a twentieth.
+/// The bytes of texts in a chunk. A usual chunk has a twentieth of this.
 const TEXT_BYTES: usize = 32 << 20;
 /// The rest of a file that cannot be read or decompressed.
 const DAMAGED: &str = "the file is damaged from there on";

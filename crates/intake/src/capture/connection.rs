@@ -24,11 +24,11 @@ pub(super) struct Connection {
     end: Option<(Side, bool)>,
     /// Whether client and server have sent a FIN.
     fins: [bool; 2],
-    /// When it ended: with a reset, or the second FIN.
+    /// When it ended: at a reset, or at the second FIN.
     over_ns: Option<i64>,
     refused: bool,
     queries: VecDeque<Query>,
-    /// Bytes of the names in them.
+    /// The bytes of the names in them.
     names: usize,
     asked: u32,
 }
@@ -47,12 +47,12 @@ struct Query {
     name: String,
     kind: Option<u16>,
     number: u32,
-    /// Retransmissions of client and server before it.
+    /// The retransmissions of client and server before the query.
     before: [u32; 2],
 }
 
 impl Connection {
-    /// A connection whose first packet comes now.
+    /// Creates a connection whose first packet arrives now.
     pub(super) fn new(
         number: u32,
         client: (IpAddr, u16),
@@ -83,21 +83,21 @@ impl Connection {
         }
     }
 
-    /// Whether a SYN with this number opens another connection between the same ports.
+    /// Returns whether a SYN with this number opens another connection between the same ports.
     pub(super) fn is_other(&self, seq: u32) -> bool {
         match self.syn {
             Some((known, _)) => known != seq,
-            // Without a SYN before: it was already under way.
+            // No SYN was seen: the connection was already under way.
             None => true,
         }
     }
 
-    /// When it ended at both sides, if it did.
+    /// Returns when it ended at both sides, if it did.
     pub(super) fn over_ns(&self) -> Option<i64> {
         self.over_ns
     }
 
-    /// Bytes that it holds in memory.
+    /// Returns the bytes that it holds in memory.
     pub(super) fn held(&self) -> usize {
         let queries = self.queries.len() * size_of::<Query>() + self.names;
         size_of::<Self>() + self.client.held() + self.server.held() + queries
@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Queries are noted, replies make rows.
+    /// Notes queries, and makes rows of replies.
     fn messages(
         &mut self,
         whole: &mut Vec<Message>,
@@ -190,7 +190,7 @@ impl Connection {
                 remarks.add(kind, u64::from(number), told);
                 continue;
             };
-            // Without its flags, its direction says what it is.
+            // If its flags were not captured, only its direction tells whether it is a reply.
             if known > FLAGS && brief.reply() == from_client {
                 remarks.add(Remark::NoDns, u64::from(number), told);
                 continue;
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// A reply; the first `known` bytes of its header were captured.
+    /// Makes a row of a reply. The first `known` bytes of its header were captured.
     fn reply(
         &mut self,
         message: &Message,
@@ -252,7 +252,8 @@ impl Connection {
                 }
             }
             None => {
-                // Transfers of zones have many messages to a query; they are left at one row.
+                // Zone transfers have many messages for one query. Each of the others gets a row of
+                // its own.
                 let (qname, qtype) = question(brief);
                 let started_ns = message.first_ns;
                 Exchange { qname, qtype, started_ns, ..self.exchange("no-query-seen") }
@@ -272,7 +273,7 @@ impl Connection {
         rows.exchange(row);
     }
 
-    /// What all rows of this connection have in common.
+    /// Returns what all rows of this connection have in common.
     fn exchange(&self, outcome: &'static str) -> Exchange {
         Exchange {
             client: self.row.client,
@@ -284,11 +285,11 @@ impl Connection {
         }
     }
 
-    /// A row for a query, as far as the query itself goes.
+    /// Returns a row for a query, with all that the query alone determines.
     fn asked(&mut self, query: Query) -> Exchange {
         self.names -= query.name.len();
         let first = query.number == 0;
-        // Whether others came before is unknown where the beginning was not seen.
+        // If the beginning was not seen, it is unknown whether other queries came before.
         let reused = if first { self.syn.map(|_| false) } else { Some(true) };
         let fresh = reused == Some(false);
         let fast = self.row.fast_open == Some(true);
@@ -315,7 +316,7 @@ impl Connection {
         Exchange { outcome, stage, query_retransmissions: repeated, ..row }
     }
 
-    /// The end of the connection, or of what was seen of it.
+    /// Ends the connection, or what was seen of it.
     pub(super) fn finish(mut self, rows: &mut CaptureChunk, remarks: &mut Skipped<Remark>) {
         let mut whole = Vec::new();
         self.client.let_go(false, &mut whole);
@@ -323,7 +324,7 @@ impl Connection {
         self.server.let_go(true, &mut whole);
         self.messages(&mut whole, false, rows, remarks);
         let stage = if self.server.unfinished().begun() { "reply" } else { "query" };
-        // A reply may have been there, but not told apart, where the capture lacks bytes.
+        // If the capture lacks bytes, there may have been a reply that was not recognised.
         let known = self.server.framed() || self.server.bytes == 0;
         let outcome = match self.end {
             Some((Side::Server, true)) if known => "reset",
@@ -362,24 +363,24 @@ impl Connection {
     }
 }
 
-/// Whether the capture cut a message before the end of its question, where the first `known` bytes
-/// of its header were captured.
+/// Returns whether the capture cut a message before the end of its question. The first `known`
+/// bytes of its header were captured.
 pub(super) fn is_cut(brief: Brief<'_>, known: usize) -> bool {
     known <= QUESTIONS || (brief.questions() > 0 && brief.question(&mut String::new()).is_none())
 }
 
-/// Name and type of a message's question; empty where there is none.
+/// Returns the name and type of a message's question; empty if it has none.
 pub(super) fn question(brief: Brief<'_>) -> (String, Option<u16>) {
     let mut name = String::with_capacity(USUAL_NAME);
     let kind = brief.question(&mut name).map(|(kind, _)| kind);
     (name, kind)
 }
 
-/// Queries of one connection that may wait for replies at a time.
+/// The most queries of one connection that wait for replies at a time.
 const MAX_QUERIES: usize = 4_096;
-/// Most names fit into so many bytes.
+/// Most names fit into this many bytes.
 const USUAL_NAME: usize = 32;
-/// Where the last byte of each field stands in a header (RFC 1035, section 4.1.1).
+/// The last byte of each field in a header (RFC 1035, section 4.1.1).
 const FLAGS: usize = 2;
 const RCODE: usize = 3;
 const QUESTIONS: usize = 5;

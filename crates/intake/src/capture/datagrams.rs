@@ -17,9 +17,9 @@ type Key = (End, End, u16);
 #[derive(Debug, Default)]
 pub(super) struct PendingQueries {
     queries: HashMap<Key, Query, RandomState>,
-    /// Keys in the order of their queries; a query asked again stands here again.
+    /// Keys in the order of their queries. A query that was asked again is listed again.
     order: VecDeque<(i64, Key)>,
-    /// Bytes of the names of queries that wait.
+    /// The bytes of the names of queries that wait.
     text_bytes: usize,
 }
 
@@ -28,14 +28,14 @@ struct Query {
     last_ns: i64,
     attempts: u32,
     bytes: usize,
-    /// Empty once it has been answered.
+    /// Empty after the reply.
     name: String,
     kind: Option<u16>,
     answered: bool,
 }
 
 impl PendingQueries {
-    /// A message from a client.
+    /// Takes a message from a client.
     pub(super) fn query(
         &mut self,
         client: End,
@@ -53,7 +53,7 @@ impl PendingQueries {
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
                 if !known.answered && known.name == query.name {
-                    // The same question from the same port: asked again.
+                    // The same question from the same port was asked again.
                     known.attempts += 1;
                     known.last_ns = now_ns;
                 } else {
@@ -73,7 +73,7 @@ impl PendingQueries {
         self.order.push_back((now_ns, key));
     }
 
-    /// A message from a server of `bytes` bytes.
+    /// Takes a message of `bytes` bytes from a server.
     pub(super) fn reply(
         &mut self,
         client: End,
@@ -85,7 +85,7 @@ impl PendingQueries {
     ) {
         let key = (client, server, brief.id());
         let mut found = match self.queries.get_mut(&key) {
-            // A reply that comes twice, or was seen twice.
+            // A reply that came twice, or was captured twice.
             Some(query) if query.answered => return,
             Some(query) => {
                 query.answered = true;
@@ -122,7 +122,7 @@ impl PendingQueries {
         rows.exchange(found);
     }
 
-    /// The end of the capture.
+    /// Ends the capture.
     pub(super) fn finish(&mut self, rows: &mut CaptureChunk) {
         while let Some((_, key)) = self.order.pop_front() {
             if let Some(query) = self.queries.remove(&key) {
@@ -140,7 +140,7 @@ impl PendingQueries {
             }
             self.order.pop_front();
             if let Entry::Occupied(entry) = self.queries.entry(key) {
-                // Asked again since: its later entry counts.
+                // If it was asked again since, its later entry counts.
                 if full || entry.get().last_ns <= at {
                     let query = entry.remove();
                     self.give_up(&key, query, rows);
@@ -175,7 +175,8 @@ fn row(key: &Key, query: Query, outcome: &'static str) -> Exchange {
 
 /// No client waits longer for a reply.
 const PATIENCE_NS: i64 = 60_000_000_000;
-/// Queries that are remembered at a time, some 200 bytes each.
+/// The most queries that are remembered at a time, some 200 bytes each.
 const MAX_WAITING: usize = 400_000;
-/// A name has up to a thousand characters where its octets are odd ones; most have twenty.
+/// The bytes of their names. A name has up to a thousand characters if its octets are odd ones;
+/// most have twenty.
 const MAX_TEXT: usize = 64 << 20;

@@ -1,9 +1,9 @@
-//! dnstap: what DNS software says of its own messages.
+//! dnstap: what DNS software says about its own messages.
 //!
 //! Sources: dnstap.pb (dnstap.info, 2023), the Frame Streams format (fstrm's control.h), and the
-//! wire format of Protocol Buffers. There are no segments and no handshake in it, and often one of
-//! the two times is missing. Over TCP the time of a query is after the handshake, so `total_ms`
-//! stays empty there.
+//! wire format of Protocol Buffers. dnstap has no segments and no handshake, and often one of the
+//! two times is missing. Over TCP, the time of a query is after the handshake, so `total_ms` stays
+//! empty.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Read;
@@ -28,7 +28,7 @@ pub struct DnstapReader<R> {
 
 type Key = (Option<(IpAddr, u16)>, Option<(IpAddr, u16)>, &'static str, u8, u16);
 
-/// A dnstap message as far as it matters here.
+/// A dnstap message, as far as it matters here.
 #[derive(Debug, Default)]
 struct Tapped<'a> {
     kind: u64,
@@ -41,7 +41,7 @@ struct Tapped<'a> {
 }
 
 impl<R: Read> DnstapReader<R> {
-    /// A reader at the start of a file that is decompressed already.
+    /// Creates a reader at the start of a file that is already decompressed.
     pub fn new(file: R) -> Result<Self, FileError> {
         let mut bytes = Buffered::new(file);
         if bytes.peek(8)?.is_none_or(|start| start[..4] != [0; 4]) {
@@ -57,15 +57,15 @@ impl<R: Read> DnstapReader<R> {
         })
     }
 
-    /// Rows of the next frames, about `most`; `None` after the last.
+    /// Returns the rows of the next frames, about `most`; `None` after the last.
     pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
         let mut rows = CaptureChunk::default();
         self.fill(&mut rows, most).then_some(rows)
     }
 
-    /// The same into `rows`, which are empty; whether there are more.
+    /// Does the same into `rows`, which must be empty. Returns whether there may be more.
     pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
-        // Also a file without rows gives way now and then.
+        // A file without rows also has to give the caller a turn now and then.
         let mut left = FRAMES;
         while !self.ended && rows.len() < most && left > 0 {
             left -= 1;
@@ -82,12 +82,12 @@ impl<R: Read> DnstapReader<R> {
         !self.ended || !rows.is_empty()
     }
 
-    /// Frames of data so far.
+    /// Returns the number of data frames so far.
     pub fn frames(&self) -> u64 {
         self.count
     }
 
-    /// What was skipped so far.
+    /// Returns what was skipped so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
@@ -95,7 +95,7 @@ impl<R: Read> DnstapReader<R> {
     fn next_frame(&mut self, rows: &mut CaptureChunk) -> Result<bool, FileError> {
         let Some(length) = self.word()? else { return Ok(false) };
         if length == 0 {
-            // A control frame: its length, and within that its type.
+            // A control frame: its length, and in it its type.
             let length = self.word()?.ok_or(FileError::Cut)?;
             if length < 4 {
                 return Err(FileError::Damaged("a control frame has no type"));
@@ -141,8 +141,8 @@ impl<R: Read> DnstapReader<R> {
     }
 }
 
-/// A query waits for its response; a response takes its query's time, where it has none itself.
-/// `at_ns` is the message's own time, which a response may lack.
+/// Keeps a query until its response arrives. A response without a time of its query takes the
+/// query's. `at_ns` is the message's own time, which a response may lack.
 fn take(
     waiting: &mut HashMap<Key, (i64, Exchange)>,
     order: &mut VecDeque<(i64, Key)>,
@@ -231,7 +231,7 @@ fn row(tapped: &Tapped<'_>) -> Result<(Key, Option<i64>, Exchange), &'static str
         row.truncated = Some(brief.truncated());
         row.answers = Some(brief.answers());
     }
-    // A query's type is odd, its response's the next number.
+    // A query's type is an odd number, and its response's type is the next one.
     let pair = (tapped.kind as u8).div_ceil(2);
     Ok(((ends[0], ends[1], transport, pair, brief.id()), at_ns, row))
 }
@@ -272,7 +272,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The fields of a Protocol Buffers message; `None` once, where it is no such message.
+/// The fields of a Protocol Buffers message. Gives `None` once if it is not such a message.
 struct Fields<'a>(&'a [u8]);
 
 enum Value<'a> {
@@ -336,7 +336,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Frames that are read at a time.
+/// The frames read before the caller gets a turn.
 const FRAMES: usize = 100_000;
 const MAX_CONTROL: usize = 512;
 const MAX_FRAME: usize = 1 << 20;

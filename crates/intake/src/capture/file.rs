@@ -1,16 +1,16 @@
 //! Capture files: packets with their times, from pcap and pcapng.
 //!
-//! Sources: draft-ietf-opsawg-pcap-05 and draft-ietf-opsawg-pcapng-02. Read are both byte orders,
-//! microseconds and nanoseconds, Kuznetsov's variant of pcap, several sections and interfaces, and
-//! pcapng's enhanced and obsolete packet blocks. Simple packet blocks have no time and are counted.
-//! The formats are a loop over lengths, so this is one too; times stay integers.
+//! Sources: draft-ietf-opsawg-pcap-05 and draft-ietf-opsawg-pcapng-02. The reader takes both byte
+//! orders, microseconds and nanoseconds, Kuznetsov's variant of pcap, several sections and
+//! interfaces, and pcapng's enhanced and obsolete packet blocks. Simple packet blocks have no time;
+//! they are only counted. Times stay integers.
 
 use std::io::{self, Read};
 
 /// A packet as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Captured<'a> {
-    /// Nanoseconds since 1970; `None` where the block has no time.
+    /// Nanoseconds since 1970; `None` if the block has no time.
     pub(super) time_ns: Option<i64>,
     /// The link type's number (tcpdump.org).
     pub(super) link: u16,
@@ -18,16 +18,16 @@ pub(super) struct Captured<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Why a file cannot be read on.
+/// Why a file cannot be read further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileError {
-    /// Its first bytes are no capture's.
+    /// Its first bytes are not those of a capture.
     NoCapture,
     /// It ends within a packet.
     Cut,
-    /// A length or a number in it makes no sense.
+    /// A length or a number in it makes no sense. Carries what.
     Damaged(&'static str),
-    /// The system, or the decompressor, says why.
+    /// The system or the decompressor failed. Carries its reason.
     System(String),
 }
 
@@ -60,13 +60,13 @@ enum Form {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u16,
-    /// Units a second.
+    /// Units per second.
     resolution: u64,
     offset_s: i64,
 }
 
 impl<R: Read> Packets<R> {
-    /// A reader at the start of a file that is decompressed already.
+    /// Creates a reader at the start of a file that is already decompressed.
     pub(super) fn new(file: R) -> Result<Self, FileError> {
         let mut bytes = Buffered::new(file);
         let Some(magic) = bytes.peek(4)? else { return Err(FileError::NoCapture) };
@@ -86,7 +86,7 @@ impl<R: Read> Packets<R> {
             _ => return Err(FileError::NoCapture),
         };
         let header = bytes.take(24)?.ok_or(FileError::Cut)?;
-        // The upper bits say how long a frame check sequence is.
+        // The upper bits give the length of a frame check sequence.
         let link = word(&header[20..24], is_big) as u16;
         Ok(Self {
             bytes,
@@ -94,7 +94,7 @@ impl<R: Read> Packets<R> {
         })
     }
 
-    /// The next packet; `None` at the end of the file.
+    /// Returns the next packet; `None` at the end of the file.
     pub(super) fn next_packet(&mut self) -> Result<Option<Captured<'_>>, FileError> {
         match &mut self.form {
             &mut Form::Pcap { big, nanoseconds_per_unit, link, header_bytes } => {
@@ -166,7 +166,7 @@ fn interface(body: &[u8], big: bool) -> Result<Interface, FileError> {
         let Some(value) = rest.get(..length) else { break };
         match (code, value) {
             (0, _) => break,
-            // if_tsresol: a power of ten, or of two where the highest bit is set.
+            // if_tsresol: a power of ten, or of two if the highest bit is set.
             (9, [power, ..]) => {
                 let base: u64 = if power & 0x80 == 0 { 10 } else { 2 };
                 found.resolution = base
@@ -206,7 +206,7 @@ fn packet<'a>(
     let Some(data) = body.get(20..).and_then(|rest| rest.get(..length)) else {
         return Err(FileError::Damaged("a packet is longer than its block"));
     };
-    // 2^64 units of a second at most, times 10^9: below 2^94.
+    // At most 2^64 units, times 10^9: below 2^94.
     let since = units * 1_000_000_000 / u128::from(from.resolution);
     let time_ns = i64::try_from(since)
         .ok()
@@ -224,7 +224,7 @@ fn half(bytes: &[u8], big: bool) -> u16 {
     if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
 }
 
-/// Bytes of a file, so many at a time.
+/// The bytes of a file, as many at a time as are asked for.
 #[derive(Debug)]
 pub(super) struct Buffered<R> {
     file: R,
@@ -238,7 +238,7 @@ impl<R: Read> Buffered<R> {
         Self { file, buffer: vec![0; BUFFER], from: 0, to: 0 }
     }
 
-    /// The next `count` bytes; `None` where the file ends before them, and nothing is taken.
+    /// Returns the next `count` bytes without taking them; `None` if the file ends before.
     pub(super) fn peek(&mut self, count: usize) -> Result<Option<&[u8]>, FileError> {
         while self.to - self.from < count {
             if self.buffer.len() - self.from < count {
@@ -261,7 +261,7 @@ impl<R: Read> Buffered<R> {
         Ok(Some(&self.buffer[self.from..self.from + count]))
     }
 
-    /// The same, and goes on behind them. At the end of the file, fewer bytes are
+    /// Takes the next `count` bytes; `None` at the end of the file. Fewer bytes are
     /// [`FileError::Cut`].
     pub(super) fn take(&mut self, count: usize) -> Result<Option<&[u8]>, FileError> {
         if self.peek(count)?.is_none() {
@@ -271,7 +271,7 @@ impl<R: Read> Buffered<R> {
         Ok(Some(&self.buffer[self.from - count..self.from]))
     }
 
-    /// Whether all bytes have been taken.
+    /// Returns whether all bytes have been taken.
     pub(super) fn at_end(&mut self) -> Result<bool, FileError> {
         Ok(self.peek(1)?.is_none())
     }
@@ -283,7 +283,7 @@ const PACKET: u32 = 2;
 const SIMPLE: u32 = 3;
 const ENHANCED: u32 = 6;
 
-/// Far more than any link carries (Wireshark's limit is 256 kB for most).
+/// Far more than any link carries. (Wireshark's limit is 256 kB for most links.)
 const MAX_PACKET: usize = 16 << 20;
 const MAX_INTERFACES: usize = 65_536;
 const BUFFER: usize = 1 << 18;

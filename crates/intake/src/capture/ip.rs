@@ -1,21 +1,21 @@
-//! IP packets (RFC 791, RFC 8200): addresses, protocol, payload; fragments put together again.
+//! IP packets (RFC 791, RFC 8200): addresses, protocol, payload. Fragments are put together again.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an IP packet carries, whole.
+/// The content of an IP packet or of a reassembled datagram.
 #[derive(Clone, Debug)]
 pub(super) struct Datagram<'a> {
-    /// From whom.
+    /// The sender's address.
     pub(super) source: IpAddr,
-    /// To whom.
+    /// The receiver's address.
     pub(super) destination: IpAddr,
     /// 6 for TCP, 17 for UDP.
     pub(super) protocol: u8,
     /// As much of the payload as was captured.
     pub(super) payload: Cow<'a, [u8]>,
-    /// How long the payload was on the wire.
+    /// The payload's length on the wire.
     pub(super) length: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum NoDatagram {
     Fragment,
 }
 
-/// Datagrams of which not all fragments have come.
+/// Datagrams of which some fragments are still missing.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     open: HashMap<Key, Pieces>,
@@ -43,33 +43,34 @@ type Key = (IpAddr, IpAddr, u32, u8);
 
 #[derive(Debug, Default)]
 struct Pieces {
-    /// In the order of arrival.
+    /// In order of arrival.
     parts: Vec<Piece>,
-    /// Known once the last fragment has come.
+    /// The length of the whole payload, known once the last fragment has arrived.
     whole: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Piece {
     offset: usize,
-    /// How long it was on the wire.
+    /// Its length on the wire.
     length: usize,
     /// As much of it as was captured.
     bytes: Vec<u8>,
 }
 
 impl Fragments {
-    /// Datagrams that were given up because too many were open or their fragments made no sense.
+    /// Returns how many datagrams were given up because too many were open or their fragments made
+    /// no sense.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Datagrams that are still open.
+    /// Returns how many datagrams are still open.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Reads a packet; fragments give their datagram with the last that comes.
+    /// Reads a packet. The last fragment to arrive gives the whole datagram.
     pub(super) fn read<'a>(&mut self, packet: &'a [u8]) -> Result<Datagram<'a>, NoDatagram> {
         match packet.first().map(|first| first >> 4) {
             Some(4) => self.read_v4(packet),
@@ -83,7 +84,7 @@ impl Fragments {
         let header: &[u8; 20] = packet.first_chunk().ok_or(NoDatagram::Short)?;
         let header_bytes = usize::from(header[0] & 0xf) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        // Network cards that segment for the sender leave the length 0 in captures.
+        // Network cards that segment for the sender leave this length 0 in captures.
         let total = if total == 0 { packet.len() } else { total };
         if header_bytes < 20 || total < header_bytes {
             return Err(NoDatagram::Malformed);
@@ -225,5 +226,5 @@ const MAX_DATAGRAM: usize = 65_535;
 const MAX_OPEN: usize = 4_096;
 const MAX_PIECES: usize = 64;
 const MAX_BYTES: usize = 32 << 20;
-/// What a piece takes besides its bytes.
+/// The memory that a piece takes besides its bytes.
 const PIECE_BYTES: usize = 64;

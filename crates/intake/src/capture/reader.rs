@@ -24,12 +24,12 @@ pub struct CaptureReader<R> {
     ports: Vec<u16>,
     fragments: Fragments,
     connections: Connections,
-    /// Connections that ended, and when.
+    /// The connections that have ended, and when.
     over: VecDeque<(i64, Key)>,
     opened: u32,
     held: usize,
     waiting: PendingQueries,
-    /// How many packets each other port had, for the hint where nothing was DNS.
+    /// How many packets each other port had, for the hint if nothing was DNS.
     other_ports: BTreeMap<u16, u64>,
     count: u64,
     now_ns: i64,
@@ -40,11 +40,11 @@ pub struct CaptureReader<R> {
 
 type End = (IpAddr, u16);
 type Key = (End, End);
-/// Keys come from the network: the hash is seeded at random, and its work is bounded.
+/// Keys come from the network, so the hash is seeded at random to bound its work.
 type Connections = HashMap<Key, Connection, RandomState>;
 
 impl<R: Read> CaptureReader<R> {
-    /// A reader of a file that is decompressed already; DNS servers listen on `ports`.
+    /// Creates a reader of a file that is already decompressed. DNS servers listen on `ports`.
     pub fn new(file: R, ports: &[u16]) -> Result<Self, FileError> {
         Ok(Self {
             packets: Packets::new(file)?,
@@ -64,17 +64,17 @@ impl<R: Read> CaptureReader<R> {
         })
     }
 
-    /// Rows of the next packets, about `most`; `None` after the last.
+    /// Returns the rows of the next packets, about `most`; `None` after the last.
     ///
-    /// A file that cannot be read on ends there, and counts as damaged.
+    /// If the file cannot be read further, it ends there and counts as damaged.
     pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
         let mut rows = CaptureChunk::default();
         self.fill(&mut rows, most).then_some(rows)
     }
 
-    /// The same into `rows`, which are empty; whether there are more.
+    /// Does the same into `rows`, which must be empty. Returns whether there may be more.
     pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
-        // Also a capture without rows gives way now and then.
+        // A capture without rows also has to give the caller a turn now and then.
         let mut left = PACKETS;
         while !self.ended && rows.len() < most && left > 0 {
             left -= 1;
@@ -135,22 +135,22 @@ impl<R: Read> CaptureReader<R> {
         !self.ended || !rows.is_empty()
     }
 
-    /// Packets so far.
+    /// Returns the number of packets so far.
     pub fn packets(&self) -> u64 {
         self.count
     }
 
-    /// What was skipped so far.
+    /// Returns what was skipped so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// What was odd so far, although rows came of it.
+    /// Returns what was odd so far in data that still gave rows.
     pub fn remarks(&self) -> &Skipped<Remark> {
         &self.remarks
     }
 
-    /// The ports that most of the other packets had, the busiest first.
+    /// Returns the ports of most of the other packets, the busiest first; at most three.
     pub fn busiest_other_ports(&self) -> Vec<u16> {
         let mut ports: Vec<(u64, u16)> =
             self.other_ports.iter().map(|(port, count)| (*count, *port)).collect();
@@ -160,7 +160,7 @@ impl<R: Read> CaptureReader<R> {
 
     fn finish(&mut self, rows: &mut CaptureChunk) {
         self.ended = true;
-        // In the order in which they were opened: the same file gives the same rows.
+        // In a fixed order, so that the same file gives the same rows.
         let mut left: Vec<(Key, Connection)> = self.connections.drain().collect();
         left.sort_by_key(|(key, connection)| (connection.last_ns, *key));
         for (_, connection) in left {
@@ -191,7 +191,7 @@ impl<R: Read> CaptureReader<R> {
     }
 }
 
-/// What a packet may change.
+/// Everything that a packet may change.
 struct Parts<'a> {
     ports: &'a [u16],
     connections: &'a mut Connections,
@@ -212,7 +212,7 @@ impl Parts<'_> {
     }
 
     fn other(&mut self, source: u16, destination: u16) {
-        // The server's port is most likely the lower one.
+        // The lower port is most likely the server's.
         *self.other_ports.entry(source.min(destination)).or_insert(0) += 1;
         self.skip(OTHER_PORT, "");
     }
@@ -238,7 +238,7 @@ impl Parts<'_> {
         }
         let (source, destination) = ((source, udp.source), (destination, udp.destination));
         let (waiting, rows) = (&mut *self.waiting, &mut *self.rows);
-        // Some resolvers ask from port 53: the message itself says which way it goes.
+        // Some resolvers ask from port 53, so only the message itself says its direction.
         if brief.reply() {
             if from_server {
                 waiting.reply(destination, source, brief, udp.length, now_ns, rows);
@@ -261,7 +261,7 @@ impl Parts<'_> {
         let (source, destination) = ((source, tcp.source), (destination, tcp.destination));
         let forward = (source, destination);
         let backward = (destination, source);
-        // Between two such ports the first packet's direction holds for the connection.
+        // If both ports are servers' ports, the connection's first packet gives its direction.
         let from_client = match (to_server, from_server) {
             (true, false) => true,
             (false, true) => false,
@@ -270,7 +270,7 @@ impl Parts<'_> {
         let key = if from_client { forward } else { backward };
         let opens = from_client && tcp.flags & SYN != 0;
         self.close_ended(now_ns);
-        // How much larger the connection gets, and when it ended, if it does with this packet.
+        // By how much the connection grows, and when it ended if this packet ends it.
         let take = |connection: &mut Connection, rows: &mut _, remarks: &mut _| {
             let (before, known) = (connection.held(), connection.over_ns());
             connection.segment(tcp, from_client, now_ns, rows, remarks);
@@ -278,7 +278,7 @@ impl Parts<'_> {
             (connection.held().wrapping_sub(before), over)
         };
         let (grown, over) = match self.connections.get_mut(&key) {
-            // Nearly every packet: one look-up.
+            // Nearly every packet needs just this one look-up.
             Some(known) if !(opens && known.is_other(tcp.seq)) => {
                 take(known, self.rows, self.remarks)
             }
@@ -305,7 +305,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Ends connections of which nothing will be sent again.
+    /// Ends connections on which nothing will be sent again.
     fn close_ended(&mut self, now_ns: i64) {
         while let Some(&(at, key)) = self.over.front() {
             let full = self.over.len() > MAX_CONNECTIONS;
@@ -313,7 +313,7 @@ impl Parts<'_> {
                 break;
             }
             self.over.pop_front();
-            // Another connection may have its ports by now.
+            // Another connection may use its ports by now.
             if self.connections.get(&key).is_some_and(|known| known.over_ns() == Some(at)) {
                 self.close(&key);
             }
@@ -345,10 +345,10 @@ impl Parts<'_> {
     }
 }
 
-/// Packets between two looks of the caller.
+/// The packets read before the caller gets a turn.
 const PACKETS: usize = 1_000_000;
 const MAX_CONNECTIONS: usize = 100_000;
-/// Bytes of unfinished messages and connections.
+/// The bytes of unfinished messages and connections.
 const MAX_HELD: usize = 256 << 20;
 const QUIET_NS: i64 = 60_000_000_000;
 

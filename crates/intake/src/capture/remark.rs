@@ -3,7 +3,7 @@
 /// A kind of remark about a capture. Programs know it by its name; its text is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remark {
-    /// TCP bytes around which no message could be found.
+    /// TCP bytes that belong to no recognisable message.
     Unframed,
     /// The capture kept the header of a message, but not its whole question.
     NoQuestion,
@@ -11,7 +11,7 @@ pub enum Remark {
     NoDns,
     /// The capture kept too little of a message to read its header.
     Headless,
-    /// Connections were given up to make room for others.
+    /// Busy connections were given up to make room for others.
     TooMany,
 }
 
@@ -20,7 +20,7 @@ impl Remark {
     pub const ALL: [Self; 5] =
         [Self::Unframed, Self::NoQuestion, Self::NoDns, Self::Headless, Self::TooMany];
 
-    /// The name, which does not change with the text.
+    /// Returns the name, which stays the same if the text changes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unframed => "unframed",
@@ -31,7 +31,7 @@ impl Remark {
         }
     }
 
-    /// What is odd, in a few words.
+    /// Returns what is odd, in a few words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Unframed => "TCP bytes that belong to no message",
@@ -42,7 +42,7 @@ impl Remark {
         }
     }
 
-    /// Whether the capture cut a message off before the end of its question.
+    /// Returns whether the capture cut off a message before the end of its question.
     pub const fn is_cut_off(self) -> bool {
         matches!(self, Self::NoQuestion | Self::Headless)
     }

@@ -6,20 +6,21 @@ use std::ops::Deref;
 use super::tables::CaptureTables;
 use crate::Columns;
 
-/// A DNS query and what became of it, as a watcher knows it. Times are in nanoseconds.
+/// A DNS query and its result, as seen in a capture. Times are in nanoseconds; the starts and ends
+/// are since 1970.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
-    /// Who asked, and its port.
+    /// The client's address and port.
     pub client: Option<(IpAddr, u16)>,
-    /// Who was asked.
+    /// The server's address and port.
     pub server: Option<(IpAddr, u16)>,
-    /// `udp`, `tcp`, `tls` or `https`.
+    /// `udp`, `tcp`, `tls`, `https` or `quic`.
     pub transport: &'static str,
     /// The connection's number.
     pub connection: Option<u32>,
     /// Whether the connection had carried a query before.
     pub reused: Option<bool>,
-    /// When it began: the SYN, or the query.
+    /// When it began: at the SYN if the connection was opened for it, otherwise at the query.
     pub started_ns: i64,
     /// How long the handshake took.
     pub connect_ns: Option<i64>,
@@ -31,11 +32,11 @@ pub struct Exchange {
     pub total_ns: Option<i64>,
     /// One of the names of docs/measurements.md.
     pub outcome: &'static str,
-    /// How far it came.
+    /// How far it got; empty if unknown or answered.
     pub stage: &'static str,
     /// How often it was asked.
     pub attempts: Option<u32>,
-    /// The name asked for, empty for none.
+    /// The name asked for; empty if there is none.
     pub qname: String,
     /// The number of the type asked for.
     pub qtype: Option<u16>,
@@ -51,36 +52,37 @@ pub struct Exchange {
     pub reply_bytes: Option<u32>,
     /// Segments that brought the reply.
     pub segments: Option<u32>,
-    /// Payloads of the first of them.
+    /// The payloads of the first eight of them, in bytes.
     pub sizes: Sizes,
     /// How the reply's length was cut.
     pub prefix: &'static str,
-    /// Segments of the query that were sent again.
+    /// The segments of the query that were retransmitted.
     pub query_retransmissions: Option<u32>,
-    /// Segments of the reply that were sent again.
+    /// The segments of the reply that were retransmitted.
     pub reply_retransmissions: Option<u32>,
     /// Which machine answered.
     pub site: String,
 }
 
-/// A connection as a watcher knows it.
+/// A connection as seen in a capture. Times are in nanoseconds; the starts and ends are since 1970.
+/// Pairs are of the client and the server.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionRow {
     /// Its number.
     pub number: u32,
-    /// Who opened it.
+    /// The address and port of its client.
     pub client: Option<(IpAddr, u16)>,
-    /// To whom.
+    /// The address and port of its server.
     pub server: Option<(IpAddr, u16)>,
     /// When its first packet was seen.
     pub started_ns: i64,
-    /// When its first FIN or RST was.
+    /// When its first FIN or RST was seen.
     pub ended_ns: Option<i64>,
     /// From the first SYN to the SYN/ACK.
     pub syn_ns: Option<i64>,
     /// From the SYN/ACK to the ACK.
     pub ack_ns: Option<i64>,
-    /// SYNs sent again.
+    /// The SYNs that were retransmitted.
     pub syn_retransmissions: Option<u32>,
     /// Whether the SYN carried data.
     pub fast_open: Option<bool>,
@@ -90,13 +92,13 @@ pub struct ConnectionRow {
     pub ending: &'static str,
     /// Who ended it.
     pub closed_by: &'static str,
-    /// Bytes, data segments and retransmissions of client and server.
+    /// Payload bytes, each counted once.
     pub bytes: [u64; 2],
-    /// Data segments.
+    /// Data segments that brought new bytes.
     pub segments: [u32; 2],
-    /// Segments sent again.
+    /// Data segments that were retransmitted.
     pub retransmissions: [u32; 2],
-    /// What the client's SYN allows the server to send at once.
+    /// The largest segment, in bytes, that the client's SYN allows the server to send.
     pub mss: Option<u16>,
 }
 
@@ -108,22 +110,22 @@ pub struct CaptureChunk {
 }
 
 impl CaptureChunk {
-    /// How many rows there are.
+    /// Returns the number of rows in both tables.
     pub fn len(&self) -> usize {
         self.exchanges.len() + self.connections.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The exchanges.
+    /// Returns the exchanges.
     pub fn exchanges(&self) -> &[Exchange] {
         &self.exchanges
     }
 
-    /// The connections.
+    /// Returns the connections.
     pub fn connections(&self) -> &[ConnectionRow] {
         &self.connections
     }
@@ -136,7 +138,7 @@ impl CaptureChunk {
         self.connections.push(row);
     }
 
-    /// The rows as columns; see [`CaptureTables`].
+    /// Returns the rows as columns; see [`CaptureTables`].
     pub fn into_columns(self) -> (Columns, Columns) {
         let mut tables = CaptureTables::default();
         tables.add(&self);
@@ -157,7 +159,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Notes a number, unless there are eight.
+    /// Notes a number, unless there are eight already.
     pub fn push(&mut self, value: u32) {
         if let Some(place) = self.values.get_mut(usize::from(self.count)) {
             *place = value;

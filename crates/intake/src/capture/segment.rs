@@ -1,4 +1,4 @@
-//! TCP and UDP headers, from payloads that may have been cut by the capture.
+//! TCP and UDP headers, from payloads that the capture may have cut.
 
 /// A TCP segment.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 
 impl<'a> Tcp<'a> {
-    /// Reads a segment of `length` bytes on the wire (RFC 9293, section 3.1); `None` where it makes
-    /// no sense or ends before its options. A capture may have cut those.
+    /// Reads a segment of `length` bytes on the wire (RFC 9293, section 3.1); `None` if it makes no
+    /// sense or ends before its options. The capture may have cut the options.
     pub(super) fn read(bytes: &'a [u8], length: usize) -> Option<Self> {
         let header: &[u8; 20] = bytes.first_chunk()?;
         let header_bytes = usize::from(header[12] >> 4) * 4;
@@ -71,7 +71,7 @@ impl<'a> Udp<'a> {
     pub(super) fn read(bytes: &'a [u8], length: usize) -> Option<Self> {
         let header: &[u8; 8] = bytes.first_chunk()?;
         let said = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        // Zero is a jumbogram's, or a card's that fills it in later.
+        // Zero comes from a jumbogram, or from a card that fills in the length later.
         let said = if said == 0 { length } else { said };
         let length = said.min(length).checked_sub(8)?;
         let rest = &bytes[8..];

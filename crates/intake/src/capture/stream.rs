@@ -1,12 +1,13 @@
 //! One direction of a TCP connection: from segments in any order to DNS messages.
 //!
-//! A message has two bytes of length before it (RFC 1035, section 4.2.2). How these were cut into
-//! segments is what this file is about: `joined`, `alone` or `split`.
+//! Two bytes of length precede a message (RFC 1035, section 4.2.2). This file finds out how
+//! segments cut them: `joined`, `alone` or `split`.
 //!
-//! Captures miss segments, begin in the middle and hold junk. Where the other side acknowledges
-//! bytes that the capture does not have, they count as there and unknown: within a message the
-//! framing goes on, elsewhere it is lost until a segment begins with what looks like a message. The
-//! same holds for bytes that a snap length cut off. What is known of a message ends at the first
+//! Captures miss segments, begin in the middle and hold junk. If the other side acknowledges bytes
+//! that the capture lacks, they count as arrived but unknown. Within a message, the framing goes
+//! on; elsewhere, it is lost until a segment begins with what looks like a message. The same holds
+//! for bytes that a snap length cut off. The known part of a message ends at its first unknown
+//! byte.
 //! unknown byte.
 
 use std::borrow::Cow;
@@ -22,24 +23,24 @@ pub(super) struct Segment<'a> {
     pub(super) seq: u32,
     /// As much of the payload as was captured.
     pub(super) payload: &'a [u8],
-    /// How long it was on the wire.
+    /// The payload's length on the wire.
     pub(super) length: usize,
 }
 
-/// A message and how it came.
+/// A message and how it arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) first_ns: i64,
     pub(super) last_ns: i64,
-    /// Its first bytes, up to [`KEPT`] and to the first unknown one.
+    /// Its first bytes, up to [`KEPT`] or to the first unknown one.
     pub(super) head: Vec<u8>,
     /// Its length, without the two bytes before it.
     pub(super) length: usize,
-    /// Segments that brought its bytes or its length's.
+    /// The segments that brought bytes of it or of its length field.
     pub(super) segments: u32,
-    /// Payloads of the first eight of them.
+    /// The payloads of the first eight of them.
     pub(super) sizes: Sizes,
-    /// The segment in which each byte of the length came, and the first of the message itself.
+    /// The segments that brought each byte of the length field, and the first byte of the message.
     places: [u64; 3],
     /// Whether the capture lacks a packet with some of its bytes.
     pub(super) gaps: bool,
@@ -51,7 +52,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// How the two bytes of length came; the empty text where the capture lacks bytes.
+    /// Returns how the two bytes of length arrived; the empty text if the capture lacks bytes.
     pub(super) fn cut(&self) -> &'static str {
         let [first, second, body] = self.places;
         match (self.gaps, first == second, second == body) {
@@ -62,8 +63,8 @@ impl Message {
         }
     }
 
-    /// The message as far as it is known, with zeros for what is unknown of its header, and how many
-    /// of the header's bytes are known; `None` where not even its number is.
+    /// Returns the header, with zeros for its unknown bytes, and how many of its bytes are known.
+    /// Returns `None` if not even the message's number is known.
     pub(super) fn header(&self) -> (Option<Cow<'_, [u8]>>, usize) {
         let known = self.head.len().min(HEADER_BYTES);
         let header = match known {
@@ -78,7 +79,7 @@ impl Message {
         (header, known)
     }
 
-    /// Whether any byte has come.
+    /// Returns whether any byte has arrived.
     pub(super) fn begun(&self) -> bool {
         self.got > 0
     }
@@ -94,9 +95,9 @@ pub(super) struct Stream {
     /// The sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
     waiting: Vec<OutOfOrder>,
-    /// Bytes that the waiting segments take.
+    /// The memory that the waiting segments take, in bytes.
     waiting_bytes: usize,
-    /// The end of what has been seen, and when that was.
+    /// The end of what has been seen, and when it was seen.
     highest: Option<(u32, i64)>,
     message: Message,
     lost: bool,
@@ -104,7 +105,7 @@ pub(super) struct Stream {
     pub(super) segments: u32,
     pub(super) retransmissions: u32,
     pub(super) bytes: u64,
-    /// Bytes that belong to no message that could be told.
+    /// The bytes that belong to no recognisable message.
     pub(super) unframed: u64,
 }
 
@@ -117,35 +118,35 @@ struct OutOfOrder {
 }
 
 impl Stream {
-    /// The direction's first byte has this sequence number: its SYN was seen.
+    /// Sets the sequence number of the direction's first byte: its SYN was seen.
     pub(super) fn starts_at(&mut self, seq: u32) {
         if self.next.is_none() {
             self.next = Some(seq);
         }
     }
 
-    /// Whether messages can be told apart just now.
+    /// Returns whether messages can be told apart at this point.
     pub(super) fn framed(&self) -> bool {
         !self.lost && self.next.is_some()
     }
 
-    /// The message of which some bytes have come.
+    /// Returns the message of which some bytes have arrived.
     pub(super) fn unfinished(&self) -> &Message {
         &self.message
     }
 
-    /// Bytes that this holds in memory.
+    /// Returns the bytes that this holds in memory.
     pub(super) fn held(&self) -> usize {
         self.message.head.capacity() + self.waiting_bytes
     }
 
-    /// Takes a segment; `whole` gets each message that is complete.
+    /// Takes a segment. Each message that it completes goes to `whole`.
     pub(super) fn push(&mut self, segment: Segment<'_>, reply: bool, whole: &mut Vec<Message>) {
         if segment.length == 0 {
             return;
         }
         let Some(next) = self.next else {
-            // The capture begins within the connection.
+            // The capture begins in the middle of the connection.
             self.lost = true;
             self.next = Some(segment.seq);
             return self.push(segment, reply, whole);
@@ -160,7 +161,7 @@ impl Stream {
             return;
         }
         if let Some((highest, at)) = self.highest {
-            // It fills a gap, and comes too late to have been overtaken only.
+            // It fills a gap, and so late that it cannot just have been overtaken.
             let late = segment.time_ns.saturating_sub(at) > OVERTAKING_NS;
             if distance(highest, segment.seq) < 0 && late {
                 self.retransmissions += 1;
@@ -188,7 +189,7 @@ impl Stream {
         self.take_waiting(reply, whole);
     }
 
-    /// The other side has everything before `ack`.
+    /// Notes that the other side has everything before `ack`.
     pub(super) fn acknowledged(&mut self, ack: u32, reply: bool, whole: &mut Vec<Message>) {
         while let (Some(next), Some(first)) = (self.next, self.first_waiting()) {
             let gap = distance(next, first);
@@ -201,7 +202,7 @@ impl Stream {
         }
     }
 
-    /// Gives up what waits for missing bytes.
+    /// Gives up waiting for missing bytes.
     pub(super) fn let_go(&mut self, reply: bool, whole: &mut Vec<Message>) {
         while let (Some(next), Some(first)) = (self.next, self.first_waiting()) {
             self.skip(distance(next, first).max(0) as usize);
@@ -227,7 +228,7 @@ impl Stream {
         }
     }
 
-    /// Takes a segment that begins at or before the next byte and ends behind it.
+    /// Takes a segment that begins at or before the next byte and ends after it.
     fn take(&mut self, segment: Segment<'_>, reply: bool, whole: &mut Vec<Message>) {
         let next = self.next.unwrap_or(segment.seq);
         let known = distance(segment.seq, next).max(0) as usize;
@@ -247,7 +248,7 @@ impl Stream {
         }
         while length > 0 {
             if self.message.got < 2 && payload.is_empty() {
-                // The capture cut the length off, so nothing says where the message ends.
+                // The capture cut off the length, so nothing says where the message ends.
                 self.unframed += (self.message.got + length) as u64;
                 self.lost = true;
                 self.message = Message::default();
@@ -258,7 +259,7 @@ impl Stream {
             length -= taken;
             let message = &self.message;
             if message.got >= 2 && message.declared() < 12 {
-                // Shorter than a DNS header: no message begins here.
+                // Too short for a DNS header: no message begins here.
                 self.unframed += (2 + length) as u64;
                 self.lost = true;
                 self.message = Message::default();
@@ -272,7 +273,7 @@ impl Stream {
         }
     }
 
-    /// Gives the message as many bytes as it still needs; how many that were.
+    /// Gives the message as many bytes as it still needs. Returns how many those were.
     fn feed(&mut self, payload: &[u8], length: usize, time_ns: i64, size: usize) -> usize {
         let serial = self.serial;
         let message = &mut self.message;
@@ -305,14 +306,15 @@ impl Stream {
         taken
     }
 
-    /// So many bytes are missing from the capture.
+    /// Passes over `gap` bytes that the capture lacks.
     fn skip(&mut self, gap: usize) {
         let message = &mut self.message;
         if message.got >= 2 && gap <= 2 + message.declared() - message.got {
             message.got += gap;
             message.gaps = true;
             if message.got == 2 + message.declared() {
-                // Its end is not known; the next one begins in order.
+                // The time of its end is unknown, so it is dropped; the next message begins in
+                // order.
                 self.message = Message::default();
             }
         } else {
@@ -322,7 +324,7 @@ impl Stream {
     }
 }
 
-/// Whether these bytes begin with a length and a DNS header of this direction.
+/// Returns whether these bytes begin with a length and a DNS header of this direction.
 fn looks_like_a_message(payload: &[u8], reply: bool) -> bool {
     let Some(&[high, low, _, _, flags, codes, questions_high, questions]) = payload.first_chunk()
     else {
@@ -338,18 +340,18 @@ fn looks_like_a_message(payload: &[u8], reply: bool) -> bool {
         && questions <= 1
 }
 
-/// How far `to` is behind `from`, in sequence numbers.
+/// Returns how far `to` is after `from`, in sequence numbers; negative if it is before.
 fn distance(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from) as i32)
 }
 
-/// As much of a message as is looked at.
+/// The bytes of a message that are looked at.
 const KEPT: usize = 4096;
-/// Segments that wait for missing ones.
+/// The most segments that wait for missing ones.
 const MAX_WAITING: usize = 256;
-/// What a waiting segment takes besides its bytes.
+/// The memory that a waiting segment takes besides its bytes.
 const WAITING_BYTES: usize = 64;
-/// Packets that overtake each other are this close; Wireshark takes 3 ms too.
+/// Packets that overtake each other are at most this far apart. Wireshark uses 3 ms too.
 const OVERTAKING_NS: i64 = 3_000_000;
 
 #[cfg(test)]
@@ -358,7 +360,7 @@ mod tests {
 
     const QUERY: [u8; 19] = [0, 17, 0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1];
 
-    /// The messages of segments given as sequence number and bytes, a millisecond apart.
+    /// The messages of segments, given as sequence number and bytes, a millisecond apart.
     fn messages(segments: &[(u32, &[u8])]) -> (Vec<Message>, Stream) {
         let mut stream = Stream::default();
         stream.starts_at(1000);
@@ -412,7 +414,8 @@ mod tests {
         assert!(whole.is_empty());
         stream.acknowledged(1019, false, &mut whole);
         assert_eq!((whole.len(), whole[0].cut(), whole[0].gaps), (1, "", true));
-        // Between messages nothing says how long the gap's are: the next that looks like one.
+        // Between messages, nothing gives the length of the missing ones. The next begins at bytes
+        // that look like one.
         let (mut whole, mut stream) = messages(&[(1000, &QUERY), (1100, &QUERY)]);
         stream.acknowledged(1119, false, &mut whole);
         assert_eq!(whole.len(), 2);
@@ -436,7 +439,7 @@ mod tests {
             assert_eq!((whole[0].length, whole[0].cut(), whole[0].snapped), (17, "joined", true));
             assert_eq!((whole[1].head.as_slice(), whole[1].snapped), (&QUERY[2..], false));
         }
-        // Without its length, a message has no end: the next segment begins one.
+        // Without its length, a message has no end. The next segment begins a new one.
         for kept in 0..2 {
             let (whole, unframed) = cut(kept);
             assert_eq!((whole.len(), unframed), (1, 19), "{kept}");

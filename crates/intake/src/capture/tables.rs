@@ -22,7 +22,7 @@ pub struct CaptureTables {
     rows: usize,
 }
 
-/// A column under way, and what of a row is in it.
+/// A column under construction, and what it takes from a row.
 enum Building<T> {
     Number(fn(&T) -> Option<f64>, Vec<f64>),
     Text(fn(&T) -> &str, Names),
@@ -31,7 +31,7 @@ enum Building<T> {
     Named(fn(&T) -> Option<u16>, fn(u16) -> String, Written<u16>),
 }
 
-/// Names of values, each written once.
+/// Names of values, each stored once.
 struct Written<K> {
     names: Names,
     known: HashMap<K, u32, RandomState>,
@@ -65,24 +65,24 @@ impl CaptureTables {
         }
     }
 
-    /// Rows of both tables.
+    /// Returns the number of rows in both tables.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Bytes of the texts, which are as long as the packets make them.
+    /// Returns the bytes of the texts, which are as long as the packets make them.
     pub fn text_bytes(&self) -> usize {
         self.exchanges.iter().map(|(_, column)| column.text_bytes()).sum()
     }
 
-    /// Columns of `exchanges` and of `connections` by name. Empty texts and NaN are nulls.
-    /// `sizes` holds the segments' payloads of all rows one after the other, `sizes_end` where each
-    /// row's end.
+    /// Returns the columns of `exchanges` and of `connections` by name. Empty texts and NaN are
+    /// nulls. `sizes` holds the segments' payloads of all rows, one after the other; `sizes_end`
+    /// holds where those of each row end.
     pub fn into_columns(self) -> (Columns, Columns) {
         let mut exchanges: Columns =
             self.exchanges.into_iter().map(|(name, column)| (name, column.done())).collect();

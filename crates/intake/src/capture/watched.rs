@@ -1,4 +1,4 @@
-//! A capture or a dnstap file, told by its first bytes.
+//! A capture or a dnstap file, distinguished by its first bytes.
 
 use std::io::{Chain, Cursor, Read};
 
@@ -10,7 +10,7 @@ use super::rows::CaptureChunk;
 use super::tables::CaptureTables;
 use crate::{Columns, Skipped};
 
-/// A reader of whatever the file is.
+/// A reader of a file of either kind.
 pub enum Watched<R> {
     /// pcap or pcapng.
     Packets(Box<CaptureReader<Head<R>>>),
@@ -18,11 +18,11 @@ pub enum Watched<R> {
     Dnstap(Box<DnstapReader<Head<R>>>),
 }
 
-/// A file behind the bytes of it that have been looked at.
+/// A file after those of its bytes that have already been looked at.
 pub type Head<R> = Chain<Cursor<Vec<u8>>, R>;
 
 impl<R: Read> Watched<R> {
-    /// Looks at the first bytes of a file that is decompressed already.
+    /// Looks at the first bytes of a file that is already decompressed.
     pub fn open(mut file: R, ports: &[u16]) -> Result<Self, FileError> {
         let mut magic = Vec::with_capacity(4);
         let read = file.by_ref().take(4).read_to_end(&mut magic);
@@ -35,7 +35,7 @@ impl<R: Read> Watched<R> {
         CaptureReader::new(whole, ports).map(Box::new).map(Self::Packets)
     }
 
-    /// The next rows, about `most`; `None` after the last.
+    /// Returns the next rows, about `most`; `None` after the last.
     pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
         match self {
             Self::Packets(reader) => reader.next_chunk(most),
@@ -43,8 +43,8 @@ impl<R: Read> Watched<R> {
         }
     }
 
-    /// The next rows as columns of `exchanges` and of `connections`, about `most`; `None` after the
-    /// last. Long texts make them fewer. There may be none for a while.
+    /// Returns the next rows, about `most`, as columns of `exchanges` and of `connections`; `None`
+    /// after the last. Long texts make the rows fewer. A result may be empty although more follow.
     pub fn next_tables(&mut self, most: usize) -> Option<(Columns, Columns)> {
         let mut tables = CaptureTables::default();
         let mut rows = CaptureChunk::default();
@@ -57,14 +57,14 @@ impl<R: Read> Watched<R> {
             };
             tables.add(&rows);
             if rows.len() < BATCH {
-                // Many packets and few rows: the caller shows how far it is.
+                // Many packets gave few rows: let the caller show its progress.
                 break;
             }
         }
         (more || !tables.is_empty()).then(|| tables.into_columns())
     }
 
-    /// Packets or frames so far.
+    /// Returns the number of packets or frames so far.
     pub fn records(&self) -> u64 {
         match self {
             Self::Packets(reader) => reader.packets(),
@@ -72,7 +72,7 @@ impl<R: Read> Watched<R> {
         }
     }
 
-    /// What was skipped so far.
+    /// Returns what was skipped so far.
     pub fn skipped(&self) -> &Skipped {
         match self {
             Self::Packets(reader) => reader.skipped(),
@@ -80,7 +80,7 @@ impl<R: Read> Watched<R> {
         }
     }
 
-    /// What was odd, although rows came of it; a dnstap file has nothing of the kind.
+    /// Returns what was odd in data that still gave rows; `None` for a dnstap file.
     pub fn remarks(&self) -> Option<&Skipped<Remark>> {
         match self {
             Self::Packets(reader) => Some(reader.remarks()),
@@ -88,7 +88,7 @@ impl<R: Read> Watched<R> {
         }
     }
 
-    /// The busiest ports of packets that were not looked at.
+    /// Returns the busiest ports of the packets that were ignored.
     pub fn busiest_other_ports(&self) -> Vec<u16> {
         match self {
             Self::Packets(reader) => reader.busiest_other_ports(),

@@ -129,7 +129,8 @@ fn in_any_interval_a_class_sends_at_most_its_burst_and_its_rate_s_share() {
             let mut bytes = 0;
             for &(at, length) in &sent[first..] {
                 bytes += length;
-                // In bits and picoseconds, without rounding: 8 bytes 10^12 <= 8 burst 10^12 + rate t.
+                // In bits and picoseconds, without rounding:
+                // 8 bytes 10^12 <= 8 burst 10^12 + rate t.
                 let span = u128::from(at.since(sent[first].0).as_ps());
                 let allowed = 8 * u128::from(burst) * 1_000_000_000_000 + u128::from(bps) * span;
                 let took = 8 * u128::from(bytes) * 1_000_000_000_000;

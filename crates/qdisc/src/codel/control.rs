@@ -1,7 +1,7 @@
 //! CoDel's control of one queue, without the queue: what `codel_dequeue` does.
 //!
-//! Source: Linux 6.1.192, `include/net/codel.h` and `include/net/codel_impl.h`; RFC 8289, section 5.
-//! The differences are listed at [`super`].
+//! Source: RFC 8289, section 5; Linux 6.1.192, `include/net/codel.h` and
+//! `include/net/codel_impl.h`. The differences are listed at [`super`].
 
 use crate::settings::words;
 use narrows_units::{Span, Time};

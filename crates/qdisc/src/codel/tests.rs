@@ -14,7 +14,7 @@ fn at_ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// A queue into which `packets` of 1000 bytes came at time zero.
+/// A queue that received `packets` packets of 1000 bytes at time zero.
 fn standing(config: &Config, packets: u32, ecn: Ecn) -> Codel<TestPacket> {
     let mut queue = Codel::new(&Config { limit: 10_000_000, ..config.clone() });
     for number in 0..u64::from(packets) {
@@ -24,7 +24,7 @@ fn standing(config: &Config, packets: u32, ecn: Ecn) -> Codel<TestPacket> {
     queue
 }
 
-/// Asks each 10 us from `from_us` to `to_us`, and puts in what comes out; when packets were dropped.
+/// Dequeues every 10 us from `from_us` to `to_us`. Returns when packets were dropped.
 fn drops(queue: &mut Codel<TestPacket>, from_us: u64, to_us: u64) -> Vec<Time> {
     let mut times = Vec::new();
     for us in (from_us..to_us).step_by(10) {
@@ -84,7 +84,8 @@ fn nothing_is_dropped_below_the_target_however_long_the_queue() {
 #[test]
 fn the_first_drop_comes_an_interval_after_the_sojourn_time_passed_the_target() {
     let mut queue = standing(&Config::default(), 30_000, Ecn::NotEct);
-    // It looks first at 5 ms: just at the target counts as above. Strictly after an interval.
+    // CoDel first looks at 5 ms; a sojourn time equal to the target counts as above it. The drop
+    // comes strictly after an interval.
     let times = drops(&mut queue, 5_000, 105_010);
     assert!(times.is_empty());
     assert_eq!(drops(&mut queue, 105_010, 105_020), [at_us(105_010)]);
@@ -141,7 +142,7 @@ fn drops_come_an_interval_over_the_root_of_their_count_apart() {
     let mut due = 0.11001;
     for (n, time) in times.iter().enumerate() {
         let late = time.as_secs_f64() - due;
-        // Asked each 10 us; and sixteen bits of each interval so far.
+        // The 10 us between two calls, and sixteen bits of each interval so far.
         let tolerance = 11e-6 + (n as f64 + 1.0) * interval * 4.0 / 65_536.0;
         assert!(late.abs() < tolerance, "drop {n} at {time}, due {due}");
         due += interval * x;
@@ -182,7 +183,8 @@ fn a_sojourn_time_below_the_target_ends_the_dropping() {
         queue.enqueue(at_ms(219), TestPacket::default(), &mut dropped);
     }
     assert!(queue.dequeue(at_ms(220), &mut dropped).is_some());
-    // The third drop was due at 261 ms; now it takes an interval again from the target on.
+    // The third drop was due at 261 ms. Now the sojourn time must stay above the target for an
+    // interval again.
     for _ in 0..100_000 {
         queue.enqueue(at_ms(220), TestPacket::default(), &mut dropped);
     }

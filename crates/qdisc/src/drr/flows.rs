@@ -44,7 +44,7 @@ pub(crate) struct Flow {
     packets: u32,
 }
 
-/// The next and the last flow in the round. For a flow that is not active: its own index, or
+/// The next and the previous flow in the round. For a flow that is not active: its own index, or
 /// anything.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
@@ -52,7 +52,7 @@ struct Neighbours {
     before: u32,
 }
 
-/// The number of packets that are foreseen at once.
+/// The number of packets for which memory is read ahead at once.
 const FORESEEN: usize = 16;
 
 impl Flow {

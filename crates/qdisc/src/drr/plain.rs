@@ -20,14 +20,14 @@ settings! {
     pub struct Config {
         /// Packets that may wait, of all flows together.
         limit: u32 = 1000, whole(1, MOST_PACKETS);
-        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        /// Bytes that a flow may send in its turn. The paper wants it no smaller than a packet.
         quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
-        /// Queues that all flows share by a hash; by default each flow has its own.
+        /// Number of queues that the flows share by a hash; by default each flow has its own.
         buckets: Option<u32> = None, whole(1, 1_000_000);
         /// What the length of a flow's queue is counted in (ns-2: bytes; Linux's SFQ: packets).
         longest_by: By = By::Bytes, any();
-        /// Which of several longest queues loses a packet: the one that has been so long for the
-        /// longest time, or the one that became so long last.
+        /// Which of several longest queues loses a packet: the one that reached this length first,
+        /// or the one that reached it last.
         ties: Ties = Ties::Oldest, any();
         /// Which end of the queue loses packets.
         drop_from: End = End::Front, any();

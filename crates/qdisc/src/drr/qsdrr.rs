@@ -19,24 +19,26 @@ use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, settings, size, w
 use crate::{Discipline, Levels, Packet};
 
 settings! {
-    /// Queue state DRR (Kantawala and Turner 2002).
+    /// Queue state DRR (Kantawala and Turner 2002): keeps dropping from the queue that was the
+    /// longest.
     ///
-    /// It goes on dropping from the queue that was the longest until that is the shortest, or empty.
+    /// It goes on dropping from the queue that was the longest until that is the shortest, or
+    /// empty.
     pub struct Config {
         /// Packets that may wait, of all flows together.
         limit: u32 = 1000, whole(1, MOST_PACKETS);
-        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        /// Bytes that a flow may send in its turn. The paper wants it no smaller than a packet.
         quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
-        /// Queues that all flows share by a hash; by default each flow has its own.
+        /// Number of queues that the flows share by a hash; by default each flow has its own.
         buckets: Option<u32> = None, whole(1, 1_000_000);
         /// What the length of a flow's queue is counted in (ns-2: bytes; Linux's SFQ: packets).
         longest_by: By = By::Bytes, any();
-        /// Which of several longest queues loses a packet: the one that has been so long for the
-        /// longest time, or the one that became so long last.
+        /// Which of several longest queues loses a packet: the one that reached this length first,
+        /// or the one that reached it last.
         ties: Ties = Ties::Oldest, any();
         /// Which end of the queue loses packets.
         drop_from: End = End::Front, any();
-        /// What becomes of that queue when it is empty: it is forgotten, or it stays.
+        /// Whether that queue is forgotten when it is empty, or keeps its role.
         when_empty: WhenEmpty = WhenEmpty::Undefine, any();
     }
 }
@@ -46,8 +48,8 @@ words! {
     pub enum WhenEmpty {
         /// Q becomes undefined: the next drop is from the longest queue then.
         Undefine = "undefine",
-        /// Q stays: if its flow has packets again when the next is to be dropped, it is that flow's,
-        /// unless its queue is shorter than all others.
+        /// Q stays: if its flow has packets again when the next is to be dropped, it is that
+        /// flow's, unless its queue is shorter than all others.
         Keep = "keep",
     }
 }

@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A value as large as the simulator's packet with its time of arrival, and without a niche.
+    /// As large as a packet of 32 bytes with its time of arrival, and without a niche.
     type Forty = [u64; 5];
 
     #[test]

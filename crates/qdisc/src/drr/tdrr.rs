@@ -28,22 +28,23 @@ use crate::settings::{
 use crate::{ConfigError, Discipline, Levels, Packet};
 
 settings! {
-    /// Throughput DRR (Kantawala and Turner 2002): drops from the queue of highest throughput.
+    /// Throughput DRR (Kantawala and Turner 2002): drops from the queue with the highest
+    /// throughput.
     pub struct Config {
         /// Packets that may wait, of all flows together.
         limit: u32 = 1000, whole(1, MOST_PACKETS);
-        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        /// Bytes that a flow may send in its turn. The paper wants it no smaller than a packet.
         quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
-        /// Queues that all flows share by a hash; by default each flow has its own.
+        /// Number of queues that the flows share by a hash; by default each flow has its own.
         buckets: Option<u32> = None, whole(1, 1_000_000);
         /// Which end of the queue loses packets.
         drop_from: End = End::Front, any();
         /// Weight of a new sample in a flow's average throughput.
         weight: f64 = 0.03125, fraction();
-        /// What a sample is: the throughput over an interval of this length, or with `"packet"` the
-        /// bytes of each packet that leaves by the time since the one before.
+        /// What a sample is: the throughput over an interval of this length, or with `"packet"`,
+        /// the bytes of each departing packet divided by the time since the one before.
         sample: Sample = Sample::Interval(Span::from_ms(100)), positive();
-        /// Flows without packets whose throughput is remembered.
+        /// Number of flows without packets whose throughput is remembered.
         remember: u32 = 65_536, whole(0, 10_000_000);
     }
 }
@@ -59,8 +60,8 @@ settings! {
 pub enum Sample {
     /// What the queue sent in an interval of this length, above zero; one sample an interval, zero
     /// where it sent nothing. The average forgets while the queue is idle: with a weight w it is
-    /// at (1-w)^n after n intervals. By default half of what is remembered is from the last 2.2 s, a
-    /// burst and a pause of the paper's sources.
+    /// at (1-w)^n after n intervals. By default half of what is remembered is from the last 2.2 s,
+    /// a burst and a pause of the paper's sources.
     Interval(Span),
     /// With each packet that leaves: its bytes by the time since the one before left. The average
     /// stays while the queue is idle, and the first sample after that is a small one.

@@ -17,7 +17,8 @@ fn packet(flow: u8, number: u64, bytes: u32) -> TestPacket {
     TestPacket { flow, number, bytes, ..TestPacket::default() }
 }
 
-/// Hands in packets of these flows, numbered from zero, of 1000 bytes; the numbers dropped.
+/// Enqueues packets of 1000 bytes of these flows, numbered from zero. Returns the numbers of those
+/// dropped.
 fn fill(queue: &mut impl Qdisc<TestPacket>, flows: &[u8]) -> Vec<u64> {
     let mut dropped = Dropped::new();
     for (number, &flow) in flows.iter().enumerate() {
@@ -26,7 +27,7 @@ fn fill(queue: &mut impl Qdisc<TestPacket>, flows: &[u8]) -> Vec<u64> {
     dropped.iter().map(|(packet, _)| packet.number).collect()
 }
 
-/// The numbers of all that waits, in the order of leaving.
+/// Returns the numbers of all waiting packets in the order of leaving.
 fn drain(queue: &mut impl Qdisc<TestPacket>) -> Vec<u64> {
     core::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut Dropped::new()))
         .map(|packet| packet.number)
@@ -77,8 +78,9 @@ fn deficits_are_as_in_the_paper_s_figures() {
     assert_eq!(drain(&mut drr), [1, 4, 6, 9, 2, 3, 5, 7, 8, 10, 11]);
 }
 
-/// Flow 1 sends 100 of its 1000 and is empty; coming back it has 1000 again, not 1900, and so sends
-/// one packet of 900 before flow 2 has its turn. TDRR knows the flow from before, and yet.
+/// Flow 1 sends 100 bytes of its 1000 and is empty. When it comes back it has 1000 again, not 1900,
+/// and so sends one packet of 900 before flow 2 has its turn. This holds for TDRR too, although it
+/// remembers the flow.
 #[test]
 fn a_flow_that_becomes_empty_forgets_its_deficit() {
     fn check(mut queue: impl Qdisc<TestPacket>) {
@@ -210,8 +212,8 @@ impl Packet for Forged {
     }
 }
 
-/// Hashes that nobody promised to be mixed, packets without bytes and of 4 GB, tiny quanta, limits
-/// of one and of all that fits: nothing overflows, and nothing is lost.
+/// Hashes that are not mixed, packets without bytes and of 4 GB, tiny quanta, limits of one and of
+/// the largest number: nothing overflows, and nothing is lost.
 #[test]
 fn hostile_packets_are_only_packets() {
     let sizes = [0, 1, 40, 1500, 65_535, u32::MAX];

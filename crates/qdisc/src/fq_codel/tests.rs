@@ -12,7 +12,7 @@ fn at_ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// Packets of `flow` go in at `now`.
+/// Enqueues `packets` packets of `flow` at `now`.
 fn put(queue: &mut FqCodel<TestPacket>, now: Time, flow: u8, packets: u32, bytes: u32) {
     for _ in 0..packets {
         let packet = TestPacket { flow, bytes, ..TestPacket::default() };
@@ -20,7 +20,7 @@ fn put(queue: &mut FqCodel<TestPacket>, now: Time, flow: u8, packets: u32, bytes
     }
 }
 
-/// The flows of the next packets.
+/// Dequeues some packets. Returns their flows.
 fn order(queue: &mut FqCodel<TestPacket>, now: Time, packets: usize) -> Vec<u8> {
     let mut dropped = Vec::new();
     let next = || queue.dequeue(now, &mut dropped).map(|packet| packet.flow);

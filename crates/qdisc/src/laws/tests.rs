@@ -4,7 +4,7 @@ use super::*;
 use crate::fifo::{Pfifo, PfifoConfig};
 use crate::{Counters, Dropped};
 
-/// It loses each hundredth packet.
+/// It loses every hundredth packet.
 #[test]
 #[should_panic(expected = "assertion")]
 fn a_leaking_queue_breaks_the_laws() {
@@ -40,7 +40,7 @@ fn a_leaking_queue_breaks_the_laws() {
     check(|| Leaky(Pfifo::new(PfifoConfig { limit: 20 }), 0));
 }
 
-/// A queue that lets a packet go each 100 us at most, and names a time that is too late by
+/// A queue that lets a packet go every 100 us at most, and names a time that is too late by
 /// `error`.
 struct Paced {
     queue: Pfifo<TestPacket>,

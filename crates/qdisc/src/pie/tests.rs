@@ -27,8 +27,8 @@ fn it_obeys_the_laws_in_every_mode() {
     }
 }
 
-/// Packets of 1250 bytes each `gap_us` over a line of 10 Mbit/s for `seconds`: the mean delay in
-/// milliseconds and the share of drops over the second half.
+/// Sends packets of 1250 bytes, one every `gap_us`, over a line of 10 Mbit/s for `seconds`. Returns
+/// the mean delay in milliseconds and the share of drops, both over the second half.
 fn overload(queue: &mut Pie<TestPacket>, gap_us: u64, seconds: u64, ecn: Ecn) -> (f64, f64) {
     let half = at_us(seconds * 500_000);
     let mut dropped = Vec::new();
@@ -59,7 +59,7 @@ fn overload(queue: &mut Pie<TestPacket>, gap_us: u64, seconds: u64, ecn: Ecn) ->
     (delays / sent, lost / arrived)
 }
 
-/// A load that does not answer: what is too much is dropped, and the delay is the target's.
+/// A load that does not react: the excess is dropped, and the delay is the target.
 #[test]
 fn a_constant_overload_is_held_at_the_target() {
     // 20 % too much needs a share of 1 - 1/1.2 dropped, twice too much a half.
@@ -135,8 +135,8 @@ fn a_burst_of_150_ms_passes() {
     assert!(!dropped.is_empty());
 }
 
-/// What a kernel's timer was seen to do (docs/kernel-notes.md): 15 ms are 16 ms at HZ 1000, 20 ms at
-/// 250 and 30 ms at 100, and it first fires after half a second and a jiffy.
+/// What Linux's timer was seen to do: 15 ms become 16 ms at HZ 1000, 20 ms at 250 and 30 ms at 100,
+/// and the timer first fires after half a second and a jiffy.
 #[test]
 fn a_kernels_timer_takes_a_jiffy_more() {
     for (jiffy, period) in [(1, 16), (4, 20), (10, 30)] {

@@ -52,7 +52,8 @@ use crate::{
 };
 
 settings! {
-    /// RED as in the paper of 1993 and in ns-2: thresholds in packets or bytes, weight given.
+    /// RED as in the paper of 1993 and in ns-2: with thresholds in packets or bytes, and a given
+    /// weight.
     pub struct Config {
         /// What `limit`, `min` and `max` count.
         unit: Unit = Unit::Packets, any();
@@ -76,26 +77,29 @@ settings! {
         ecn: bool = false, any();
         /// Marks above `max` too (Linux does, ns-2 drops).
         mark_above_max: bool = false, any();
-        /// Adapts `max_p`, so that the average stays half-way between `min` and `max`: true, or a table;
-        /// false by default.
+        /// Adapts `max_p`, so that the average stays half-way between `min` and `max`: true, or a
+        /// table; false by default.
         adaptive: Option<Adaptive> = None, any();
-        /// Rate by which the average decays while the queue is idle; the link's by default.
+        /// The line rate from which the average's decay in idle times is computed; by default the
+        /// link's.
         bandwidth: Option<Rate> = None, any();
     }
 }
 
 settings! {
-    /// How Adaptive RED (Floyd, Gummadi, Shenker 2001) changes `max_p`; `true` is these defaults.
+    /// How Adaptive RED (Floyd, Gummadi, Shenker 2001) changes `max_p`; `true` stands for these
+    /// defaults.
     pub struct Adaptive {
-        /// Least time between changes.
+        /// The shortest time between changes.
         interval: Span = Span::from_ms(500), positive();
-        /// Added to `max_p` while the average is above its target, but at most a quarter of `max_p`.
+        /// Added to `max_p` while the average is above its target, but at most a quarter of
+        /// `max_p`.
         alpha: f64 = 0.01, probability();
         /// What `max_p` is multiplied by while the average is below its target.
         beta: f64 = 0.9, probability();
-        /// Above it `max_p` does not grow.
+        /// `max_p` does not rise above this.
         top: f64 = 0.5, probability();
-        /// Below it `max_p` does not shrink.
+        /// `max_p` does not fall below this.
         bottom: f64 = 0.01, probability();
     }
 }

@@ -49,7 +49,7 @@ use crate::{
 settings! {
     /// RED as in the Linux kernel, with the parameters of tc-red(8).
     pub struct Config {
-        /// Hard limit of the real queue; what comes beyond it is dropped.
+        /// Hard limit of the real queue; packets beyond it are dropped.
         limit: Bytes = Bytes::new(400_000), size(1, MOST_BYTES).required();
         /// Average backlog at which marking or dropping starts; a third of `max` by default.
         min: Option<Bytes> = None, size(1, MOST_BYTES);
@@ -58,24 +58,25 @@ settings! {
         max: Option<Bytes> = None, size(1, MOST_BYTES);
         /// Average packet size, for `burst` and for the decay of the average in idle times.
         avpkt: Bytes = Bytes::new(1000), size(1, MOST_BYTES);
-        /// Packets that may come in a burst before the average follows: sets its weight. By default
-        /// (2 `min` + `max`) / (3 `avpkt`), as tc has it.
+        /// How many packets may arrive in a burst before the average follows; this sets the
+        /// average's weight. By default (2 `min` + `max`) / (3 `avpkt`), as in tc.
         burst: Option<u32> = None, whole(1, i32::MAX as u64);
         /// Probability of marking or dropping when the average reaches `max`.
         probability: f64 = 0.02, probability();
-        /// Rate by which the average decays while the queue is idle; the link's by default (where
-        /// tc takes 10 Mbit/s).
+        /// The line rate from which the average's decay in idle times is computed; by default the
+        /// link's (tc's default is 10 Mbit/s).
         bandwidth: Option<Rate> = None, any();
         /// Marks packets of ECN-capable transports where it would drop them early.
         ecn: bool = false, any();
-        /// Above `max`, drops what it could mark.
+        /// Above `max`, drops packets instead of marking them.
         harddrop: bool = false, any();
-        /// Of packets that cannot be marked, lets those pass that it would drop early; needs `ecn`.
+        /// Queues packets that it would drop early but cannot mark; needs `ecn`.
         nodrop: bool = false, any();
         /// Adapts `probability` to keep the average half-way between `min` and `max`.
         adaptive: bool = false, any();
-        /// Whether the average decays while the queue is empty. In Linux it does above a device,
-        /// and not below a shaper (`tbf`, `htb`), which never asks an empty queue for a packet.
+        /// Whether the average decays while the queue is empty. In Linux it does if RED stands
+        /// directly above a device, but not below a shaper (`tbf`, `htb`), which never asks an
+        /// empty queue for a packet.
         idles: bool = true, any();
     }
 }
@@ -135,8 +136,7 @@ impl Settings for Config {
         if lower >= upper {
             let origin = if self.max.is_some() { "" } else { ", which is a quarter of limit" };
             let key = if self.min.is_some() { "min" } else { "max" };
-            let what =
-                format!("\"{} B\" is not below max (\"{} B\"{origin})", lower.get(), upper.get());
+            let what = format!("\"{lower}\" is not below max (\"{upper}\"{origin})");
             return Err(
                 ConfigError::new(key, what).or("tc-red(8) advises a max of at least twice min")
             );
@@ -150,8 +150,7 @@ impl Settings for Config {
         for (key, given, bytes) in [("min", self.min, lower), ("max", self.max, upper)] {
             if u64::BITS - bytes.get().leading_zeros() + u32::from(wlog) >= 32 {
                 let what = format!(
-                    "\"{} B\" is too large for the weight that burst {} asks for",
-                    bytes.get(),
+                    "\"{bytes}\" is too large for the weight that burst {} asks for",
                     self.packets()
                 );
                 let key = if given.is_some() { key } else { "limit" };

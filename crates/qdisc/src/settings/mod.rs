@@ -2,8 +2,8 @@
 //!
 //! `settings!` declares a table of settings: each key with its type, default, range and meaning. It
 //! generates the struct, its `Default`, the check of the ranges, and a [`Table`] that describes the
-//! same to others: from it the scenario language in Python makes its keys, its messages and its
-//! reference. `words!` declares the words that a key chooses from.
+//! same to other programs. From it, a program can read settings under their names, explain what is
+//! wrong with them, and document them. `words!` declares the words that a key chooses from.
 //!
 //! Rules that a range cannot express (`min` below `max`) are in [`Settings::check_together`].
 
@@ -61,11 +61,11 @@ pub enum Kind {
     WholeInUnit,
     /// The same for a number that need not be whole.
     NumberInUnit,
-    /// This word, or a duration, which a plan writes as a table with this key.
+    /// This word, or a duration, which is serialised as a table with this key.
     WordOrSpan(&'static str, &'static str),
     /// A name.
     Name,
-    /// A table. If the key is optional, a scenario may write `true` for its defaults.
+    /// A table. If the key is optional, a configuration may write `true` for its defaults.
     Table(&'static Table),
     /// A list of tables.
     Tables(&'static Table),
@@ -86,7 +86,7 @@ pub struct Rule {
     pub above: bool,
     /// Whether `most` itself is too large.
     pub below: bool,
-    /// Whether a scenario has to give it. The default then exists only in Rust.
+    /// Whether a configuration has to give it. Its default is then only an example for Rust code.
     pub required: bool,
 }
 
@@ -146,7 +146,7 @@ pub const fn name() -> Rule {
 }
 
 impl Rule {
-    /// Adds that a scenario has to give the value.
+    /// Adds that a configuration has to give the value.
     #[must_use]
     pub const fn required(self) -> Self {
         Self { required: true, ..self }

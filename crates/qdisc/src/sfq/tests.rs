@@ -6,7 +6,7 @@ fn packet(flow: u8, number: u64) -> TestPacket {
     TestPacket { flow, number, ..TestPacket::default() }
 }
 
-/// Hands in packets of these flows; the numbers of those dropped.
+/// Enqueues packets of these flows. Returns the numbers of those dropped.
 fn fill(sfq: &mut Sfq<TestPacket>, flows: &[u8]) -> Vec<u64> {
     let mut dropped = Dropped::new();
     for (number, &flow) in flows.iter().enumerate() {
@@ -21,7 +21,7 @@ fn drain(sfq: &mut Sfq<TestPacket>, now: Time) -> Vec<(u8, u64)> {
         .collect()
 }
 
-/// Enough buckets that eight flows meet in none of them, with this seed.
+/// So many buckets that eight flows share none of them with this seed.
 fn wide() -> Config {
     Config { divisor: 65_536, ..Config::default() }
 }
@@ -55,8 +55,8 @@ fn among_the_longest_the_one_whose_length_changed_last_loses_a_packet() {
     assert_eq!(fill(&mut sfq, &[1, 1, 2, 2, 3, 3]), [5]);
 }
 
-/// `sfq_change` makes no more slots than `limit` says. `tc -s qdisc` shows `flows 10` for a queue of
-/// `limit 10 flows 128`.
+/// `sfq_change` makes no more slots than `limit` allows. `tc -s qdisc` shows `flows 10` for a queue
+/// of `limit 10 flows 128`.
 #[test]
 fn where_as_many_buckets_as_limit_have_a_packet_another_bucket_gets_none() {
     for (headdrop, lost) in [(false, 0), (true, 2)] {

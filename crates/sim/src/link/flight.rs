@@ -5,7 +5,7 @@
 //! With a ring for each link, packets would cycle through all of its memory, most of which would no
 //! longer be in a cache.
 //!
-//! It is not the store of `narrows-qdisc`, whose lists can be cut at the ends alone and whose places
+//! It is not the store of `narrows-qdisc`: that one cuts lists only at their ends, and its places
 //! would take 48 bytes for a packet and its time, not 44.
 
 use narrows_units::Time;

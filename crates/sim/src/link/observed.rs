@@ -10,7 +10,7 @@ use narrows_units::{Span, Time};
 pub(crate) struct Observed {
     in_ring: VecDeque<InRing>,
     ring_bytes: u64,
-    /// When the last packet's transmission ends, as the ring's entries have it.
+    /// When the last packet's transmission ends, according to the ring's entries.
     pub(super) ring_free_at: Time,
     pub(crate) arrived_packets: u64,
     pub(crate) arrived_bytes: u64,

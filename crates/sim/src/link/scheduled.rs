@@ -1,13 +1,13 @@
 //! Scheduled mode: links whose discipline decides at dequeue. What leaves next, or is dropped
 //! instead, is not known before.
 //!
-//! The discipline holds the packets themselves, as [`QueuedPacket`]. The transmitter, or the ring above
-//! it, takes one whenever it has room. An event ([`Event::Departure`](crate::agenda::Event)) marks
-//! when the next packet is due: one for each packet that finds the link busy, none for a packet
-//! that does not. Everything else is as in clock mode ([`super`]): when the ring takes a packet,
-//! the order of departures and arrivals at the same time (departures first), and each packet's loss
-//! and delay. A discipline that can run in either mode gives the same tables in both; tests compare
-//! them (`tests/modes.rs`).
+//! The discipline holds the packets themselves, as [`QueuedPacket`]. The transmitter, or the ring
+//! above it, takes one whenever it has room. An event ([`Event::Departure`](crate::agenda::Event))
+//! marks when the next packet is due: one for each packet that finds the link busy, none for a
+//! packet that does not. Everything else is as in clock mode ([`super`]): when the ring takes a
+//! packet, the order of departures and arrivals at the same time (departures first), and each
+//! packet's loss and delay. A discipline that can run in either mode gives the same tables in both;
+//! tests compare them (`tests/modes.rs`).
 //!
 //! - A packet's loss is drawn when it arrives, even if it is dropped later, so it does not depend
 //!   on the discipline.
@@ -351,7 +351,8 @@ impl Link {
 }
 
 impl Scheduled {
-    /// Handles that the queue returned nothing at `at`: it is empty, or it shapes.
+    /// Determines when to ask again after the queue has returned nothing at `at`: it is empty, or a
+    /// shaper holds its packets back.
     #[cold]
     fn wait_for_shaper(&mut self, at: Time) {
         self.shaped = true;

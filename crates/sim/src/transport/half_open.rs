@@ -2,13 +2,13 @@
 //! complete.
 //!
 //! Source: Linux 6.1.192, `tcp_conn_request` (net/ipv4/tcp_input.c), `inet_csk_reqsk_queue_is_full`
-//! (include/net/inet_connection_sock.h) and `reqsk_timer_handler` (net/ipv4/inet_connection_sock.c);
-//! RFC 4987. The queue is full when it holds more entries than listen(2)'s backlog: it has room for
-//! one more than that, as the queue of connections to accept has. A SYN is then answered with a cookie, or dropped
-//! if cookies are off. Without cookies, the last quarter of `tcp_max_syn_backlog` is reserved for
-//! known addresses, and all addresses here are unknown. A SYN-ACK is repeated after 1, 2, 4, ...
-//! seconds, `tcp_synack_retries` times. It is repeated fewer times when more than half of the queue
-//! is taken and most entries are old.
+//! (include/net/inet_connection_sock.h) and `reqsk_timer_handler`
+//! (net/ipv4/inet_connection_sock.c); RFC 4987. The queue is full when it holds more entries than
+//! listen(2)'s backlog: like the queue of connections to accept, it has room for one more. A SYN is
+//! then answered with a cookie, or dropped if cookies are off. Without cookies, the last quarter of
+//! `tcp_max_syn_backlog` is reserved for known addresses, and all addresses here are unknown. A
+//! SYN-ACK is repeated after 1, 2, 4, ... seconds, `tcp_synack_retries` times. It is repeated fewer
+//! times when more than half of the queue is taken and most entries are old.
 //!
 //! Differences: simulated connections repeat their SYN-ACKs themselves, following their TCP
 //! settings, and always count as young. A cookie keeps the options of the SYN, as Linux's cookies

@@ -9,10 +9,11 @@
 //! Differences: the cookie is always right. Timestamps are the clock's; the gateway's encode what
 //! its cookie needs. Replies are never forgotten, rates are not limited, names with large replies
 //! are not remembered, and routers' messages about long segments change nothing.
+//!
 //! ```text
 //!          SYN -> SYN-ACK         query -> server          reply           ACK of it
 //!   Fresh ----------------- Fresh ---------------- Asked ------- Replied ------------ Idle
-//!                                                                     FIN -> FIN, ACK: Closing, Over
+//!                                                                  FIN -> FIN, ACK: Closing, Over
 //! ```
 
 mod segments;

@@ -127,8 +127,8 @@ pub(crate) fn resolvers(plan: &mut Plan) -> &mut dns::client::Client {
     client.expect("the plan has resolvers")
 }
 
-/// Resolver workers at pair 0's receiver, the server at its sender: replies share the bottleneck
-/// with the data.
+/// Adds resolver workers at pair 0's receiver, and the server at its sender: replies share the
+/// bottleneck with the data.
 pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
     let Connection { there, back, .. } = connections(plan)[0].clone();
     let client = dns::client::Client {
@@ -159,7 +159,7 @@ pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
     }
 }
 
-/// As the first paper's resolvers ask.
+/// Returns how the first paper's resolvers ask.
 pub(crate) fn udp() -> dns::client::Udp {
     dns::client::Udp {
         timeouts: [1, 2, 2, 4, 8].map(Span::from_secs).to_vec(),
@@ -324,7 +324,7 @@ pub(crate) fn assert_trips(simulation: &Simulation, expected: &[f64]) {
     }
 }
 
-/// A connection that is never closed for its client's part, with one query at a time.
+/// A connection that the client never closes, with one query at a time.
 pub(crate) fn kept() -> dns::client::Reuse {
     dns::client::Reuse::Kept(dns::client::Kept {
         idle_timeout: None,
@@ -350,7 +350,7 @@ pub(crate) fn asking() -> dns::client::Tcp {
     }
 }
 
-/// A server of TCP that takes everything.
+/// A server that takes any number of connections over TCP.
 pub(crate) fn listening() -> dns::server::Tcp {
     dns::server::Tcp {
         tcp: 1,
@@ -401,12 +401,12 @@ impl Dialogue {
         Self { client, server }
     }
 
-    /// The client's settings of TCP.
+    /// Returns the client's TCP settings.
     pub(crate) fn asking(&mut self) -> &mut dns::client::Tcp {
         self.client.tcp.as_mut().expect("it asks over TCP")
     }
 
-    /// The server's.
+    /// Returns the server's TCP settings.
     pub(crate) fn serving(&mut self) -> &mut dns::server::Tcp {
         self.server.tcp.as_mut().expect("it serves TCP")
     }

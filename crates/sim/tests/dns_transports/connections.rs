@@ -1,4 +1,5 @@
-//! The round trips of connections, one for each query or kept, and what writes and acknowledgements add.
+//! The round trips of connections, one for each query or kept, and what writes and acknowledgements
+//! add to them.
 
 use super::*;
 
@@ -15,14 +16,14 @@ fn a_connection_for_each_query_takes_two_round_trips() {
     for ms in numbers(&attempts, "handshake_ms") {
         assert!((ms - 2.0 * ONE_WAY_MS).abs() < 0.1, "{ms}");
     }
-    // SYN, ACK, query, ACK of the reply, FIN, and the ACK of the server's FIN; from the server the
-    // SYN-ACK, the query's ACK, the reply, and FIN with ACK.
-    // The run ends with the last reply, before that connection is closed.
+    // From the client: SYN, ACK, query, ACK of the reply, FIN, and the ACK of the server's FIN.
+    // From the server: SYN-ACK, the query's ACK, the reply, and FIN with ACK. The run ends with the
+    // last reply, before that connection is closed.
     assert_eq!(numbers(&attempts, "packets_sent")[..9], [6.0; 9]);
     assert_eq!(numbers(&attempts, "packets_received")[..9], [4.0; 9]);
 }
 
-/// A server that writes the length by itself (NSD before 3.2.14), with Nagle's algorithm: the
+/// A server that writes the length separately (NSD before 3.2.14), with Nagle's algorithm: the
 /// message waits for the length's acknowledgement. Measured: 3.01.
 #[test]
 fn two_writes_with_nagle_take_three_round_trips() {
@@ -73,7 +74,7 @@ fn when_the_client_writes_twice_too_it_takes_four() {
     }
 }
 
-/// With two writes and Nagle's algorithm a server has the length alone for a round trip.
+/// With two writes and Nagle's algorithm, a server has the length alone for a round trip.
 #[test]
 fn a_server_may_be_too_impatient_for_half_a_query() {
     let fates = |half_query_timeout| {
@@ -95,7 +96,7 @@ fn a_server_may_be_too_impatient_for_half_a_query() {
     assert_eq!(fates(None), ["answered"; 3]);
 }
 
-/// The time of half a query is over when the rest has come, however late the reply is.
+/// The time limit for half a query ends when the rest has come, however late the reply is.
 #[test]
 fn a_whole_query_has_as_long_as_it_takes() {
     let tcp = server::Tcp { half_query_timeout: Some(Span::from_ms(45)), ..listening() };
@@ -130,7 +131,8 @@ fn half_a_query_takes_no_reply_from_another_one() {
         tcp: Some(Tcp { attempts: Attempts::of(1), ..asking }),
         ..client()
     };
-    // Its replies take longer than both workers need to ask; and the rest of a query comes a round trip after its length.
+    // The server's replies take longer than both workers need to ask, and the rest of a query comes
+    // a round trip after its length.
     let half_query_timeout = Some(Span::from_ms(3 * ONE_WAY_MS as u64));
     let listening = server::Tcp { half_query_timeout, ..listening() };
     let service = Span::from_secs(3);
@@ -227,7 +229,7 @@ fn a_lossy_path_loses_no_answer_over_tcp() {
     assert_eq!(simulation.stopped(), Stopped::DnsDone);
     let answered = numbers(&table(&simulation, "queries"), "attempt");
     assert_eq!(answered.len(), 1_000);
-    // Nothing but five seconds of loss in a row gives a query up.
+    // A query is given up only after five seconds of losses in a row.
     assert!(answered.iter().filter(|&&attempt| attempt == 0.0).count() < 10);
 }
 

@@ -18,13 +18,14 @@ fn with_fast_open_a_connection_for_each_query_takes_one_round_trip() {
     let handshakes = numbers(&attempts, "handshake_round_trips");
     assert_eq!((handshakes[0], handshakes[1..].iter().sum()), (1.0, 0.0));
     assert!(numbers(&attempts, "handshake_ms")[1..].iter().all(|ms| ms.is_nan()));
-    // SYN with the query, the ACK of the SYN-ACK, the reply's, FIN, and the ACK of the server's FIN; from
-    // the server the SYN-ACK, the reply, and FIN with ACK: as captured from kdig and Knot.
+    // From the client: SYN with the query, the ACK of the SYN-ACK, the reply's, FIN, and the ACK of
+    // the server's FIN. From the server: SYN-ACK, the reply, and FIN with ACK. This is as captured
+    // from kdig and Knot.
     assert_eq!(numbers(&attempts, "packets_sent")[1..9], [5.0; 8]);
     assert_eq!(numbers(&attempts, "packets_received")[1..9], [3.0; 8]);
 }
 
-/// A server that knows no Fast Open leaves everything as it was, but for the SYN's option.
+/// With a server that does not know Fast Open, nothing changes but the SYN's option.
 #[test]
 fn without_fast_open_at_the_server_it_takes_two_round_trips() {
     let mut plan = plan(client(), server());
@@ -38,7 +39,7 @@ fn without_fast_open_at_the_server_it_takes_two_round_trips() {
     assert_eq!(bytes(simulation), bytes(run(plan)) + 4.0);
 }
 
-/// Linux 6.1, `tcp_conn_request`: who is answered with a SYN cookie gets no Fast Open.
+/// Linux 6.1, `tcp_conn_request`: a client that is answered with a SYN cookie gets no Fast Open.
 #[test]
 fn syn_cookies_leave_no_room_for_fast_open() {
     let mut plan = plan(client(), server());
@@ -55,7 +56,8 @@ fn syn_cookies_leave_no_room_for_fast_open() {
     }
 }
 
-/// RFC 7413, 7.1: where SYNs with data do not pass, the SYN goes again without, a second later.
+/// RFC 7413, 7.1: where SYNs with data do not pass, the SYN is repeated without data a second
+/// later.
 #[test]
 fn a_middlebox_that_drops_data_in_syns_costs_a_time_out() {
     let mut plan = plan(client(), server());
@@ -73,7 +75,7 @@ fn a_middlebox_that_drops_data_in_syns_costs_a_time_out() {
     }
 }
 
-/// Of the queries that wait for a shared connection the first alone goes with the SYN.
+/// Of the queries that wait for a shared connection, only the first goes with the SYN.
 #[test]
 fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
     let kept = Kept {

@@ -81,8 +81,8 @@ fn refused_connections_are_tried_as_often_as_the_settings_say() {
     assert_eq!(transports[..6], ["udp", "tcp", "udp", "tcp", "udp", "tcp"]);
 }
 
-/// Unbound in the trial refuse (docs/dns-clients.md): two connections after each of five queries over
-/// UDP.
+/// What Unbound did in the trial refuse (docs/dns-clients.md): it opened two connections after each
+/// of five queries over UDP.
 #[test]
 fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     let attempts = Attempts { refused: 10, ..Attempts::of(5) };
@@ -94,7 +94,7 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     let transports = texts(&run(plan(client.clone(), refusing)), "attempts", "transport");
     assert_eq!(transports, ["udp", "tcp", "tcp"].repeat(5));
 
-    // In the trial close each query over UDP has one.
+    // In the trial close, it opened one after each query over UDP.
     let holder = Client { tcp: Some(Tcp { reuse: kept(), ..over_tcp() }), ..self::client() };
     let late = Client { start: Time::ZERO + Span::from_secs(5), ..client };
     let tcp = server::Tcp { connections: Some(1), when_full: WhenFull::Reject, ..listening() };
@@ -114,7 +114,7 @@ fn a_silent_server_is_given_up_after_the_time_out() {
     assert_eq!(texts(&simulation, "attempts", "fate"), ["timed-out"; 2]);
     let queries = table(&simulation, "queries");
     let took = numbers(&queries, "end_s")[0] - numbers(&queries, "start_s")[0];
-    // Twice a handshake and 5 s.
+    // Two attempts, each with a handshake and 5 s.
     assert!((took - 10.08).abs() < 0.001, "{took}");
 }
 

@@ -12,7 +12,7 @@ fn a_truncated_reply_sends_the_client_to_tcp() {
         assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
     }
     let attempts = table(&simulation, "attempts");
-    // IP packets: 20 + 8 + 51, and the truncated reply as long.
+    // IP packets: 20 + 8 + 51; the truncated reply is as long.
     assert_eq!(numbers(&attempts, "bytes_sent")[0], 79.0);
     assert_eq!(numbers(&attempts, "bytes_received")[0], 79.0);
     // 3002 bytes in segments of 1448: three of them.

@@ -1,4 +1,5 @@
-//! The same line with quinn-proto at both ends, which does no I/O either: an oracle for when what is sent.
+//! The same line with quinn-proto at both ends, which does no I/O either: an oracle for what is
+//! sent when.
 
 #![expect(
     clippy::disallowed_types,
@@ -228,11 +229,12 @@ impl Quinn {
 
 /// A lost datagram costs what it costs quinn, to the millisecond, where both probe alike.
 ///
-/// quinn's probes (0.11, `maybe_queue_probe`) carry no bytes of streams but other frames, and nothing under other keys
-/// than those whose timer has run out; ours have both, as RFC 9002, 6.2.4 recommends. So quinn is later: by a round trip
-/// where the lost packet was the only one of its kind, or had ServerHello and the certificate. Where Finished is lost,
-/// both servers drop the query behind it, and quinn's query comes again only when a timer of its own has run out, after
-/// HANDSHAKE_DONE: more than a round trip later than ours, which comes with the second Finished.
+/// quinn's probes (0.11, `maybe_queue_probe`) carry other frames but no stream data, and nothing
+/// under keys other than those whose timer has expired; ours carry both, as RFC 9002, 6.2.4,
+/// recommends. So quinn answers later: by a round trip if the lost packet was the only one of its
+/// kind, or carried ServerHello and the certificate. If Finished is lost, both servers drop the
+/// query that followed it. Our query comes again with the second Finished. quinn's comes again only
+/// when another timer has expired after HANDSHAKE_DONE, more than a round trip later than ours.
 #[test]
 fn a_loss_costs_what_it_costs_quinn() {
     const ROUND_TRIP: Span = Span::from_ms(100);
@@ -257,7 +259,8 @@ fn a_loss_costs_what_it_costs_quinn() {
     }
 }
 
-/// When the answer comes with quinn at both ends, and here, if these datagrams are lost.
+/// Returns when the answer comes with quinn at both ends, and with our own ends, if these datagrams
+/// are lost.
 fn both<const N: usize>(reply: usize, losses: [(usize, usize); N]) -> (Time, Time) {
     let mut quinn = Quinn::new(60, reply);
     let server = Server { certificate: 400, ..SERVER };

@@ -2,13 +2,13 @@
 //! acknowledgements at the same times, and must send the same segments.
 //!
 //! The files in kernel/ are from a guest of Linux 6.1.192 (`tools/kernel_replay.py` makes them, and
-//! says what their lines mean): eight connections of 8 s over 2 Mbit/s, with a delay that varies, so
-//! that acknowledgements overtake each other. A tenth of the packets is lost or marked.
+//! says what their lines mean): eight connections of 8 s over 2 Mbit/s, with a delay that varies,
+//! so that acknowledgements overtake each other. A tenth of the packets is lost or marked.
 //!
-//! Where a connection differs once, everything after it may differ, because the acknowledgements
+//! If a connection differs once, everything after it may differ, because the acknowledgements
 //! answer what the kernel sent. So the test counts what is equal up to the first difference. The
-//! rest has a reason that is known: Linux stamps the segments of a burst two by two, as they leave
-//! the host (`tcp_small_queue_check`), which moves RACK's verdicts by microseconds, and in some cases
+//! reason for the rest is known: Linux stamps the segments of a burst two by two, as they leave the
+//! host (`tcp_small_queue_check`), which moves RACK's verdicts by microseconds, and in some cases
 //! by a jiffy.
 
 use narrows_sim::tcp::{
@@ -94,8 +94,9 @@ fn at(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
-/// Returns how many segments are equal, within the time that a jiffy's timers and the kernel's
-/// computing leave open, before the first that differs, and how many the kernel sent.
+/// Returns, for each connection, how many segments are equal before the first that differs, and how
+/// many the kernel sent. Times may differ by what a jiffy's timers and the kernel's computing leave
+/// open.
 fn equal(config: &Config, text: &str) -> Vec<(usize, usize)> {
     let connections = text.split("connection\n").skip(1);
     connections
@@ -153,6 +154,6 @@ fn a_sender_sends_what_linux_sends() {
     assert!(segments > 8500, "{segments}");
 }
 
-/// Here the kernel's RACK waits for its timer: it stamped a lost segment two microseconds later than
-/// another of the same burst.
+/// Here the kernel's RACK waits for its timer: it stamped a lost segment two microseconds later
+/// than another of the same burst.
 const OTHER_VERDICT: (&str, usize) = ("ecn", 7);

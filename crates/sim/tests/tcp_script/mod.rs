@@ -1,10 +1,10 @@
 //! A script for one endpoint, in the spirit of packetdrill: the time on the left, then a segment
 //! that comes in or the segments that must go out.
 //!
-//! Segments are text: `[flags] start:end [ack N] [sack a:b,c:d] [ect0|ce]`, with `S`, `F`, `P`,
-//! `E` (ECE), `W` (CWR), `A` (AE) and `.` (ACK) as flags. Both initial sequence numbers are 0, so the first
-//! byte is 1. Windows and timestamps are left out of the text; the peer's timestamps option echoes
-//! what the endpoint sent at the time that [`Script::echo`] says.
+//! Segments are text: `[flags] start:end [ack N] [sack a:b,c:d] [ect0|ce]`, with `S`, `F`, `P`, `E`
+//! (ECE), `W` (CWR), `A` (AE) and `.` (ACK) as flags. Both initial sequence numbers are 0, so the
+//! first byte is 1. Windows and timestamps are left out of the text; the peer's timestamps option
+//! echoes what the endpoint sent at the time that [`Script::echo`] says.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module of tests")]
@@ -16,7 +16,7 @@ use narrows_units::{Span, Time};
 /// The payload of a full segment with timestamps.
 pub const MSS: u32 = 1448;
 
-/// An endpoint, the clock, and what it has sent and nobody has looked at.
+/// An endpoint, the clock, and the segments that it has sent and nobody has looked at.
 pub struct Script {
     pub config: Config,
     pub endpoint: Endpoint,
@@ -94,7 +94,7 @@ impl Script {
         self.drain()
     }
 
-    /// The clock moves on to `at_ms`; timers fire on the way.
+    /// Moves the clock on to `at_ms`; timers fire on the way.
     pub fn at(&mut self, at_ms: f64) -> &mut Self {
         let until = ms(at_ms);
         assert!(until >= self.now, "scripts run forwards");
@@ -107,7 +107,7 @@ impl Script {
         self
     }
 
-    /// Later segments from the peer echo the timestamp of `at_ms`.
+    /// Lets later segments from the peer echo the timestamp of `at_ms`.
     pub fn echo(&mut self, at_ms: f64) -> &mut Self {
         self.echo = Some(stamp(ms(at_ms)));
         self
@@ -134,7 +134,7 @@ impl Script {
         self.gets_segment(&syn(self.now, flags, self.last_stamp))
     }
 
-    /// What went out since the last look must be exactly this.
+    /// Checks that exactly these segments went out since the last look.
     #[track_caller]
     pub fn sends(&mut self, expected: &[&str]) -> &mut Self {
         let sent: Vec<String> = self.sent.drain(..).map(|(_, segment)| show(&segment)).collect();
@@ -142,7 +142,7 @@ impl Script {
         self
     }
 
-    /// The same with the times, in milliseconds.
+    /// Does the same with the times, in milliseconds.
     #[track_caller]
     pub fn sends_at(&mut self, expected: &[(f64, &str)]) -> &mut Self {
         let sent: Vec<(f64, String)> = self
@@ -161,7 +161,7 @@ impl Script {
         self
     }
 
-    /// What went out since the last look.
+    /// Returns what went out since the last look.
     pub fn take_sent(&mut self) -> Vec<(Time, Segment)> {
         core::mem::take(&mut self.sent)
     }

@@ -31,7 +31,7 @@ fn sack(k: u32, from: u32, to: u32) -> String {
 }
 
 impl Script {
-    /// The segments that went out must be these, in order.
+    /// Checks that exactly these segments went out, in order.
     #[track_caller]
     fn sends_data(&mut self, segments: &[u32]) -> &mut Self {
         let expected: Vec<String> = segments.iter().map(|&k| data(k)).collect();
@@ -243,7 +243,7 @@ fn rfc6298_5_the_time_out_doubles() {
     assert_eq!(client.endpoint.cwnd(), 1);
 }
 
-/// `tcp_rto_min`: 200 ms are added to SRTT at least.
+/// `tcp_rto_min`: at least 200 ms are added to SRTT.
 #[test]
 fn the_variance_term_is_never_below_the_minimum_rto() {
     let config = Config { tlp: false, ..linux() };
@@ -263,8 +263,8 @@ fn a_time_out_sends_again_what_is_lost_as_the_window_opens() {
     client.at(800.0).gets(&ack(3)).sends_data(&[3, 4, 5, 6]);
 }
 
-/// RFC 5682, 3.1: after the first acknowledgement two new segments; if they are acknowledged, the
-/// time-out was needless.
+/// RFC 5682, 3.1: the first acknowledgement lets two new segments out; if they are acknowledged,
+/// the time-out was needless.
 #[test]
 fn rfc5682_a_spurious_time_out_is_detected_and_undone() {
     let config = Config { tlp: false, timestamps: false, ..linux() };

@@ -3,5 +3,6 @@
     plan -> design (the tables) -> job -> guest.py -> inside/agent -> tables.py -> run folder
 
 `inside/agent` runs beside the kernel, in a guest or on the host. `ways.py` says which kernels a
-machine offers, `prepare.py` builds one, `workspace.py` sees to it that nothing stays.
+machine offers, `prepare.py` builds one, and `workspace.py` makes sure that a run leaves nothing
+behind.
 """

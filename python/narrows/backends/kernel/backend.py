@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BACKEND", "HOST", "OF_2010", "REAL", "VIRTUAL", "run_kernel", "told"]
 
 MOST_GAPS = 0.01
-"""A share of samples that were not taken, above which a run is flagged."""
+"""The share of missed samples above which a run is flagged."""
 
 
 def run_kernel(
@@ -45,20 +45,20 @@ def run_kernel(
 ) -> Run:
     """Runs a scenario on a kernel.
 
-    An interrupt (Ctrl-C) ends the run early and returns what there is, as `partial`. Whatever else
-    `progress` raises is passed on. Nothing that was made stays.
+    An interrupt (Ctrl-C) ends the run early; what there is by then is returned, as `partial`. Other
+    exceptions of `progress` propagate. The run leaves nothing behind on the machine.
 
     Args:
         scenario: What to run.
-        seed: Instead of the scenario's own: of start times, service times, and pauses. What the
-            kernel itself draws has no seed.
+        seed: Replaces the scenario's own; it decides start times, service times and pauses. Random
+            numbers of the kernel itself have no seed.
         progress: Called some twenty times a second.
-        event_limit: A kernel counts no events, and refuses.
+        event_limit: Refused if given, because a kernel counts no events.
         way: `host`, `virtual`, `real`, or a kernel of another time; by default the first of these
-            three that can be had.
+            three that is available.
 
     Raises:
-        BackendError: No kernel can be had, or it refuses a part of the network.
+        BackendError: No kernel is available, or it refuses a part of the network.
     """
     if event_limit is not None:
         raise BackendError("event_limit: a kernel counts no events; hint: leave it out")
@@ -68,25 +68,25 @@ def run_kernel(
 
 
 def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
-    """Every key of a scenario that Linux cannot honour, or that is not supported.
+    """Every key of a scenario that Linux cannot honour, or that is not supported yet.
 
     Args:
         scenario: What would be run.
-        profile: The TCP profile that the kernel has by itself.
+        profile: The TCP profile of the kernel.
     """
     return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
 
 
 def differences(scenario: Scenario) -> Sequence[str]:
-    """What Linux does otherwise than the simulator in a scenario."""
+    """What Linux does differently from the simulator in a scenario, in sentences."""
     return [*small_queues(scenario.plan()), *idle_red(scenario)]
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
-    """What a kernel is told of a scenario: two with the same are the same run to it.
+    """The job that a kernel gets for a scenario; scenarios with equal jobs are the same run.
 
     Raises:
-        BackendError: It refuses the scenario.
+        BackendError: The kernel refuses the scenario.
     """
     design = _design(scenario, scenario.plan(), "", 0.0, "linux-6")
     try:
@@ -115,7 +115,7 @@ def _run(
         if progress is not None:
             progress(0.0)
 
-    # What shares a machine's clock must not wait for another: one at a time there.
+    # Runs in real time would wait for each other's work, so only one runs at a time.
     cores = sorted(os.sched_getaffinity(0), reverse=True) if way.virtual else [None]
     with slot(len(cores), waiting) as number, workspace() as place:
         design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
@@ -176,7 +176,7 @@ def _run(
 def _flags(
     missed: Mapping[str, int], lost: int, tables: Mapping[str, Mapping[str, Sequence[Any]]]
 ) -> list[str]:
-    """What would spoil the run as a measurement."""
+    """Reasons to distrust the run as a measurement, as sentences."""
     flags = [f"captures lack {lost} packets"] if lost else []
     for name, count in missed.items():
         taken = len(set(tables[name]["t_s"])) if name in tables else 0
@@ -188,7 +188,7 @@ def _flags(
 def _no_cookies(
     job: Mapping[str, Any], applied: Mapping[str, Any], place: Workspace, plan: Mapping[str, Any]
 ) -> list[str]:
-    """SYNs that were dropped where the scenario has cookies, and the kernel that ran has none."""
+    """Sentences on dropped SYNs if the scenario has SYN cookies and the kernel has none."""
     path = "ipv4/tcp_syncookies"
     return [
         f"{_node(name, place.prefix, plan['nodes'])}: {count} SYNs were dropped that cookies would "
@@ -199,7 +199,7 @@ def _no_cookies(
 
 
 def _by_node(applied: Any, prefix: str, nodes: Sequence[str]) -> Any:
-    """The same with the nodes' names in the place of their namespaces'."""
+    """The same data with nodes' names instead of the names of their namespaces."""
     if isinstance(applied, dict):
         return {
             _node(key, prefix, nodes): _by_node(value, prefix, nodes)
@@ -225,7 +225,7 @@ def _backend(name: str, way: str | None) -> Backend:
 
 
 BACKEND = _backend("kernel", None)
-"""The first way to a kernel that can be had."""
+"""The first way to a kernel that is available."""
 
 HOST = _backend("kernel-host", "host")
 VIRTUAL = _backend("kernel-virtual", "virtual")

@@ -1,7 +1,7 @@
-"""Keys and certificates for the servers of a run, as long as a scenario asks for.
+"""Keys and certificates for the servers of a run, of the lengths that a scenario asks for.
 
-OpenSSL's program makes them. A certificate shows its own name, and nobody checks it. A comment
-(the extension `nsComment`) makes it as long as it has to be.
+The program `openssl` makes them. Certificates are self-signed, and nobody checks them. A comment
+(the extension `nsComment`) gives each the length that it has to have.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _TOO_LONG_S = 60.0
 
 @lru_cache(maxsize=64)
 def pem(key: str, length: int) -> str:
-    """A private key and its certificate of so many bytes, as text.
+    """A private key and a certificate of the given length, as PEM text.
 
     Args:
         key: `ecdsa-p256`, `rsa-2048`, `rsa-3072` or `rsa-4096`.
-        length: Of the certificate in DER.
+        length: Bytes of the certificate in DER.
 
     Raises:
-        BackendError: OpenSSL's program is missing, or no certificate has this length.
+        BackendError: The program `openssl` is missing, or no certificate has this length.
     """
     program = shutil.which("openssl", path=PATH)
     if program is None:
@@ -58,7 +58,7 @@ def _certificate(program: str, key: Path, length: int) -> str:
         found = _length(text)
         if found == length:
             return text
-        # Lengths of lengths grow in steps, and an ECDSA signature is shorter now and then.
+        # DER's length fields grow in steps, and an ECDSA signature is sometimes shorter.
         if abs(length - found) <= 2:
             name = name % 4 + 1
         comment += length - found - (1 if found < length <= found + 2 else 0)
@@ -91,6 +91,6 @@ def _run(program: str, words: Sequence[str], given: str) -> str:
 
 
 def _length(text: str) -> int:
-    """Bytes of the certificate in DER."""
+    """The length of a PEM certificate in DER, in bytes."""
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     return len(base64.b64decode(text.partition(begin)[2].partition(end)[0]))

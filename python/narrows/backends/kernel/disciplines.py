@@ -1,18 +1,18 @@
-"""The table from queues of the plan to tc(8)'s words, and what of them Linux has not.
+"""From queues of the plan to tc(8)'s words, and the keys that Linux does not have.
 
 Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
-tc-htb(8) of iproute2 6.1. Scenario keys carry tc's names, so most lines are one to one. What
+tc-htb(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. What
 differs:
 
 - `classes` are token buckets that do not borrow. Here they are classes of HTB, each with its rate
-  as its ceiling; HTB may run into debt by a packet.
+  as its ceiling; HTB may go into debt by a packet.
 - `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` does not look
-  at, so that nothing adapts.
-- A rate is a shaper above the queue, which never asks an empty queue: RED does not notice that it
-  is idle (`idles = false`). Linux has no such setting: `idle_red.py` names each RED for
-  which a scenario asks for something else.
-- PIE's timer has the kernel's granularity: 15 ms become 30 at HZ 100. `jiffy` is what the kernel
-  has by itself.
+  at, so nothing would adapt.
+- A rate is a shaper above the queue, which never asks an empty queue, so RED does not notice that
+  it is idle (`idles = false`). Linux has no setting for it; `idle_red.py` names each RED for which
+  a scenario asks for something else.
+- PIE's timer has the kernel's granularity: 15 ms become 30 ms at HZ 100. `jiffy` is a property of
+  the kernel.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ __all__ = ["MTU_IN_QUEUES", "commands"]
 
 Plan = Mapping[str, Any]
 Refuse = Callable[[str, str], None]
-"""Told a key below the queue and a few words why."""
+"""Called with a key below the queue and the reason in a few words."""
 
 MTU_IN_QUEUES = 1514
-"""What CoDel and PIE take as the largest packet on a device: its MTU and Ethernet's header."""
+"""The largest packet on a device for CoDel and PIE: its MTU and Ethernet's header, in bytes."""
 
 _US = 10**6
 _JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
-"""Those of HZ 1000, 250 and 100: the kernel that runs has one of them."""
+"""No jiffy, and those at HZ 1000, 250 and 100, in picoseconds; a kernel has one of the latter."""
 
 
 def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse) -> Iterator[str]:
     """The commands of tc that put a queue below a parent.
 
     Args:
-        device: On which device.
-        parent: Such as `1:1`.
-        handle: The queue's own, in hexadecimal as tc has it: 0x10 is `10:`. Those of queues inside
-            come after it.
-        queue: As in the plan: the kind, and its settings.
+        device: The device.
+        parent: The parent's handle, such as `1:1`.
+        handle: The queue's own handle, as a number: 0x10 is tc's `10:`. Queues inside it get larger
+            ones.
+        queue: The queue as in the plan: the kind, and its settings.
         refuse: Called for each key that Linux cannot honour.
     """
     ((kind, settings),) = queue.items()
@@ -148,7 +148,7 @@ def _classes(
     yield f"{start} htb default {len(classes):x}"
     for number, entry in enumerate(classes, 1):
         key = f"classes[{number - 1}]"
-        # Without a rate of its own a class may have the line, which the bucket above holds.
+        # A class without a rate of its own may use the whole line; the shaper above limits it.
         rate = entry["rate"] or 10**10
         burst = entry["burst"] or 65_536
         yield (
@@ -165,7 +165,7 @@ def _classes(
 def _filters(
     device: str, handle: int, number: int, entry: Plan, key: str, refuse: Refuse
 ) -> Iterator[str]:
-    """u32 filters that send what an entry matches to its class; the entries before go first."""
+    """u32 filters that send what an entry matches to its class; earlier entries come first."""
     for index, match in enumerate(entry["match"]):
         place = f"{key}.match[{index}]"
         for other in ("min_bytes", "max_bytes", "ecn"):
@@ -215,7 +215,7 @@ _OTHERS = {
     # sch_drr.c: a scheduler of classes, each with a queue and a limit of its own.
     "drr": "Linux's drr has no room that all flows share; sfq has",
 }
-"""Why a discipline that Linux has by the same name is another one."""
+"""Why Linux's discipline of the same name is another one."""
 
 _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "pfifo": _pfifo,
@@ -253,4 +253,4 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "prio": frozenset({"bands"}),
     "classes": frozenset({"classes"}),
 }
-"""What is known here of each discipline: another key of the plan is refused where it is set."""
+"""The keys of each discipline that are known here; any other key of the plan is refused if set."""

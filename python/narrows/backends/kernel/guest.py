@@ -1,7 +1,7 @@
-"""Starts the agent, in a guest or on the host, and waits for what it leaves.
+"""Starts the agent, in a guest or on the host, and waits for its results.
 
-A guest is a User-Mode Linux kernel: a program like any other, that needs no rights. The host's
-files are its root, read-only (hostfs), and the run's folder is the one place where it can write.
+A guest is a User-Mode Linux kernel: a program like any other, which needs no special rights. The
+host's files are its root, read-only (hostfs), and it can write only to the run's folder.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from narrows.backends.kernel.workspace import Workspace
 __all__ = ["conduct"]
 
 BOOT_S = 60.0
-"""A guest that has not started the agent by then does not boot; a second is usual."""
+"""Seconds after which a guest that has not started the agent counts as failed; one is usual."""
 
 BUILD_S = 300.0
-"""A network that is not there by then will not be."""
+"""Seconds after which a network that is not built counts as failed."""
 
 END_S = 120.0
-"""How long an agent that is told to stop may take to write its rows."""
+"""Seconds that an agent may take to write its rows after it is told to stop."""
 
 MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
 
@@ -52,17 +52,17 @@ def conduct(
     progress: Callable[[float], object] | None,
     interrupts: Held,
 ) -> dict[str, Any]:
-    """Does a job; what the agent says at the end.
+    """Does a job, and returns what the agent reports at the end.
 
-    An interrupt ends it early: then it is `stopped` as `interrupted`.
+    An interrupt ends it early; its report then says `stopped` as `interrupted`.
 
     Args:
-        way: To which kernel.
-        job: What the agent is told.
+        way: The way to a kernel.
+        job: The agent's job.
         place: The run's folder.
-        core: The number of the machine's core on which the guest computes; None: all of them.
+        core: The number of the machine's core on which the guest computes; None: all cores.
         progress: Told how far the run is, from 0 to 1.
-        interrupts: What Ctrl-C has sent.
+        interrupts: Interrupts that have come, such as Ctrl-C.
 
     Raises:
         BackendError: The guest does not boot, or the kernel refuses a part of the network.
@@ -90,11 +90,11 @@ def conduct(
 
 @contextlib.contextmanager
 def _on(core: int | None) -> Iterator[None]:
-    """What is started here computes on one core alone.
+    """Keeps the programs that are started in the block on one core.
 
     A guest is a kernel that stops and continues its programs (ptrace) all the time, and only one of
-    them computes at once. On two cores each turn wakes the other core, and the guest takes twice as
-    long.
+    them computes at a time. On two cores, each turn wakes the other core, and the guest takes twice
+    as long.
     """
     if core is None:
         yield
@@ -108,14 +108,14 @@ def _on(core: int | None) -> Iterator[None]:
 
 
 def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
-    """Whether a guest's memory, which is a file, has room.
+    """Checks that there is room for a guest's memory, which is a file.
 
     Raises:
-        BackendError: It has not.
+        BackendError: There is not enough room.
     """
     if way.kernel is None:
         return
-    # As `choose_tempdir` of arch/um/os-Linux/mem.c does.
+    # In the order of `choose_tempdir` (arch/um/os-Linux/mem.c).
     place = tempfile.gettempdir() if "TMPDIR" in os.environ else "/dev/shm"
     if not Path(place).is_dir():
         place = tempfile.gettempdir()
@@ -133,7 +133,7 @@ def _room_mb(place: str) -> int:
 
 def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
     python = os.path.realpath(sys.executable)
-    # The kernel takes its command line apart at spaces, so that there are none.
+    # The kernel splits its command line at spaces, so no path may contain one.
     (folder / "inside").symlink_to(_INSIDE)
     start = f"__import__('sys').path.append('{folder}/inside');__import__('agent.main').main.main()"
     if way.kernel is None:
@@ -160,7 +160,7 @@ def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _modules(way: Way) -> list[str]:
-    """Modules of the guest's kernel that have what a network needs; none where all is built in."""
+    """Modules of the guest's kernel that a network needs; none if everything is built in."""
     if way.kernel is None or way.virtual:
         return []
     places = sorted(way.kernel.parent.parent.glob("lib/uml/modules/*/kernel"))
@@ -229,7 +229,7 @@ def _share(folder: Path, job: Mapping[str, Any]) -> float:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what is left of the process group: a guest has helpers that outlive it."""
+    """Kills what is left of the process group, because a guest's helpers outlive it."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,9 +1,9 @@
-"""RED queues whose `idles` no kernel follows: whether the average decays is not a setting of Linux.
+"""RED queues whose `idles` no kernel follows: Linux cannot be told whether the average decays.
 
 RED's idle time begins when it is asked for a packet and has none (`red_dequeue`, sch_red.c of Linux
-6.1). The shaper above it holds the link's rate and never asks an empty queue (`htb_dequeue_tree`,
-`tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands: those before the one that
-sends (`prio_dequeue`). The guest kernels have the same shapers, that of 2010 included.
+6.1). The shaper above it keeps the link's rate and never asks an empty queue (`htb_dequeue_tree`,
+`tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands, namely those before the
+band that sends (`prio_dequeue`). All guest kernels have the same shapers, also that of 2010.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
     """A sentence for each RED whose `idles` is given and differs from what a kernel does.
 
     Args:
-        scenario: What would be run. A default is not named: it asks for nothing.
+        scenario: What would be run. Values that are left out are not named.
     """
     for link in scenario.links:
         for way in ("forward", "backward"):

@@ -1,18 +1,18 @@
-"""The table from middleboxes of the plan to filters of tc(8), which drop packets before the queue.
+"""From middleboxes of the plan to filters of tc(8), which drop packets before the queue.
 
 Source: tc-u32(8), tc-mirred(8) of iproute2 6.1; net/sched/sch_ingress.c (`clsact`), act_mirred.c of
 Linux 6.1. A filter at `clsact`'s egress sees a packet before the queue, as the simulator's
-middlebox does. What it objects to is redirected to a device that is down: there the kernel drops
-it. So a guest needs neither netfilter nor another action.
+middlebox does. It redirects a packet that must not pass to a device that is down, where the kernel
+drops it. So a guest needs neither netfilter nor another action.
 
-u32 compares bits under a mask. A length above a limit is written as blocks whose bits begin alike,
-as address ranges are. Headers of IP have no options here.
+u32 compares bits under a mask. A length above a limit is written as blocks with a common prefix of
+bits, like address ranges. IP headers have no options here.
 
 Differences from the simulator:
 
-- Of a datagram in fragments `drop_dns_above` drops the first one, with the ports; the others go on,
-  and the receiver gives them up.
-- `block_tcp_53 = "reject"` is refused: an answer needs netfilter, which the guest kernel has not.
+- If a datagram comes in fragments, `drop_dns_above` drops only the first, which has the ports; the
+  others go on, and the receiver discards them.
+- `block_tcp_53 = "reject"` is refused: an answer needs netfilter, which the guest kernel lacks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 __all__ = ["SINK", "commands"]
 
 SINK = "sink"
-"""A device that is down, in each namespace with a middlebox."""
+"""The name of a device that is down, in each namespace with a middlebox."""
 
 _KNOWN = {"drop_dns_above", "drop_fragments", "drop_too_big", "block_tcp_53", "drop_syn_data"}
 _LONGEST = 65_535
@@ -39,8 +39,8 @@ def commands(
     """The commands of tc for a middlebox at the head of a link.
 
     Args:
-        device: On which device the link's queue is.
-        told: The plan's middlebox.
+        device: The device that has the link's queue.
+        told: The middlebox as in the plan.
         refuse: Called for each key that Linux cannot honour.
     """
     for key in told.keys() - _KNOWN:
@@ -62,7 +62,7 @@ def _matches(told: Mapping[str, Any]) -> Iterator[str]:
         for bit in _FRAGMENT_BITS:
             yield f"match u16 {bit:#06x} {bit:#06x} at 6"
     if told["drop_dns_above"] is not None:
-        # The whole datagrams and first fragments: an offset of 0.
+        # Whole datagrams and first fragments, whose offset is 0.
         udp = "match ip protocol 17 0xff match u16 0 0x1fff at 6"
         for side in ("sport", "dport"):
             for value, mask in _above(told["drop_dns_above"] + _UDP_HEADER):
@@ -75,14 +75,14 @@ def _matches(told: Mapping[str, Any]) -> Iterator[str]:
         yield "match ip protocol 6 0xff match ip dport 53 0xffff"
     if told["drop_syn_data"]:
         for words in range(5, 16):
-            # RFC 9293, 3.1: a header of so many words, a SYN, and more than that in the packet.
+            # RFC 9293, 3.1: a header of this many words, a SYN, and a packet longer than that.
             syn = f"match u8 {words << 4:#04x} 0xf0 at 32 match u8 0x02 0x02 at 33"
             for value, mask in _above(_IP_HEADER + 4 * words):
                 yield f"match ip protocol 6 0xff {syn} match u16 {value:#06x} {mask:#06x} at 2"
 
 
 def _above(most: int) -> Iterator[tuple[int, int]]:
-    """All 16-bit numbers above `most` as values under masks."""
+    """All 16-bit numbers above `most`, as pairs of value and mask."""
     first = most + 1
     while first <= _LONGEST:
         size = first & -first

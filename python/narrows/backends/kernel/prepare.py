@@ -1,7 +1,7 @@
-"""Builds the guest kernel: the distribution's source, for `ARCH=um`, into the user's cache.
+"""Builds the guest kernel from the distribution's source, for `ARCH=um`, into the user's cache.
 
-No root is needed, but for the packages of the compiler. The source comes through apt: the package
-`linux-source-6.1` (or what there is), unpacked beside the cache and removed after the build.
+Root is needed only to install the compiler's packages. The source comes through apt: the package
+`linux-source-6.1` (or another version), unpacked beside the cache and removed after the build.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from narrows.backends.kernel.workspace import Workspace, workspace
 __all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
 
 Step = Callable[[str, float], object]
-"""Told what is being done, and how far all of it is, from 0 to 1."""
+"""Called with what is being done, and how far the whole is, from 0 to 1."""
 
 ROOM_BYTES = 3 << 30
-"""What source and objects take while they are there."""
+"""Bytes that source and objects take during the build."""
 
 CPU_S = 300.0
-"""Time of one core for the build, about."""
+"""About the time of one core that the build takes, in seconds."""
 
 FETCH_S = 40.0
 
 OBJECTS = 870
-"""Lines that make prints, about: for the progress."""
+"""About the number of lines that make prints, for the progress."""
 
 _TOOLS = {
     "gcc": "gcc",
@@ -57,7 +57,7 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 
 def missing_packages() -> list[str]:
-    """Packages that a build needs and that are not there."""
+    """Packages that a build needs and that are not installed."""
     return [
         package
         for tool, package in _TOOLS.items()
@@ -71,16 +71,16 @@ def estimate_s() -> float:
 
 
 def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None) -> Path:
-    """Builds the guest kernel, if it is not there yet; its path.
+    """Builds the guest kernel if it is not there yet, and returns its path.
 
     Args:
         told: Told of the progress.
-        source: A tarball of a kernel's source, or its folder, instead of the distribution's.
-        kernel: One of another time, instead of the source as it is.
+        source: A tarball or folder of a kernel's source, instead of the distribution's.
+        kernel: A kernel of another time, whose edits the source gets; None: the source as it is.
 
     Raises:
         BackendError: Something is missing, there is no room, or the build fails.
-        KeyboardInterrupt: Ctrl-C; what was begun is removed.
+        KeyboardInterrupt: Ctrl-C was pressed; the unfinished build is removed.
     """
     folder = guest_folder(kernel)
     program = folder / "linux"
@@ -148,9 +148,9 @@ def _fetch(work: Path) -> Path:
     """The tarball of the distribution's kernel source.
 
     Raises:
-        BackendError: There is no such package, or it cannot be had.
+        BackendError: There is no such package, or it cannot be downloaded.
     """
-    # Debian's package has the tarball there, Ubuntu's in a folder of its own.
+    # Debian's package has the tarball in /usr/src, Ubuntu's in a folder below it.
     for pattern in ("linux-source-6.*.tar.*", "linux-source-6.*/linux-source-6.*.tar.*"):
         for place in sorted(Path("/usr/src").glob(pattern)):
             return place
@@ -176,7 +176,7 @@ def _package(work: Path) -> str:
 
 
 def _check_config(text: str) -> None:
-    """Whether the kernel's configuration has all that was asked for."""
+    """Checks that the kernel's configuration has everything that was asked for."""
     wanted = re.findall(r"^CONFIG_\w+=y$", CONFIG.read_text(), re.MULTILINE)
     lines = set(text.splitlines())
     lacking = [line for line in wanted if line not in lines]
@@ -227,7 +227,7 @@ def _last(text: str) -> str:
 
 @contextmanager
 def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
-    """A folder beside the cache that is gone at the end; those of builds before go first."""
+    """A folder beside the cache that is removed at the end; removes those of earlier builds."""
     for left in folder.parent.glob(f"{folder.name}.building*"):
         shutil.rmtree(left, ignore_errors=True)
     work = folder.with_name(f"{folder.name}.building-{place.folder.name}")
@@ -238,7 +238,7 @@ def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """One build at a time; another waits for it."""
+    """Lets one build run at a time; others wait for it."""
     with path.open("w") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         yield

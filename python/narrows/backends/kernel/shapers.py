@@ -1,17 +1,17 @@
-"""What stands above a queue and asks it for packets at the link's rate, as tc(8)'s words.
+"""Shapers, which ask a queue for packets at the link's rate, as tc(8)'s words.
 
 Source: net/sched/sch_htb.c (`htb_class_mode`, `htb_charge_class`), sch_tbf.c (`tbf_dequeue`) of
 Linux 6.1.
 
-A transmitter asks its queue for the next packet when it has sent the last one. That is a class of
-HTB whose bucket holds next to nothing: it may send while it owes nothing, and owes what it sends. A
-token bucket `tbf` would do otherwise: it looks at the next packet first and then waits for tokens.
-CoDel, FQ-CoDel, PIE, SFQ and classes hand a packet out when it is looked at; what comes while it
-waits can no longer pass it, which costs a short packet the time of a long one.
+A transmitter asks its queue for the next packet when it has sent the last one. A class of HTB whose
+bucket holds next to nothing does the same: it may send while it has no debt, and sending puts it
+into debt. A token bucket `tbf` differs: it looks at the next packet first and then waits for
+tokens. CoDel, FQ-CoDel, PIE, SFQ and classes hand a packet out when it is looked at. Packets that
+arrive while it waits can no longer pass it, which costs a short packet the time of a long one.
 
-A ring of bytes is such a bucket: its tokens are the ring's free bytes. Below FIFOs and RED,
-which let themselves be looked at, it is `tbf`, exactly. Below the others it is HTB, which lets a
-packet go when there is room for the longest.
+A ring of bytes is such a bucket, whose tokens are the ring's free bytes. Above FIFOs and RED, which
+can be looked at, `tbf` models it exactly. Above the others it is HTB, which lets a packet go when
+there is room for the longest.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _LOOKED_AT = frozenset({"pfifo", "bfifo", "red"})
 """Disciplines whose `peek` leaves the packet where it is."""
 
 _QUANTUM = 200_000
-"""There is one class, whose turn never ends."""
+"""The quantum of the only class, whose turn never ends."""
 
 
 def commands(
     device: str, stab: str, way: Mapping[str, Any], ring: int, stall: int
 ) -> Sequence[str]:
-    """The commands that make `1:1`, below which the queue comes.
+    """The commands that make `1:1`, the parent of the queue.
 
     Args:
-        device: On which device.
-        stab: Words of a size table, or nothing.
+        device: The device.
+        stab: Words of a size table; empty for none.
         way: A direction of a link, as in the plan.
-        ring: Bytes of the ring below the queue; 0: none.
+        ring: Bytes of the ring below the queue; 0: there is none.
         stall: Bytes that may be sent at once after the machine has stalled.
     """
     framing, rate = way["framing"], way["rate"]
@@ -50,7 +50,7 @@ def commands(
     if ring and next(iter(way["queue"])) in _LOOKED_AT:
         bucket = max(ring, frame) + stall
         return [f"{start}tbf rate {rate}bit burst {bucket} limit 10000000{words}"]
-    # tc takes no bucket of nothing.
+    # tc takes no empty bucket.
     bucket = max(1, ring - frame) + stall
     return [
         f"{start}htb default 1",

@@ -1,4 +1,4 @@
-"""Places to run at: one guest a core at most, over all programs of a user that run any."""
+"""Slots for guests: at most one guest per core, over all programs of a user."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LOOK_S = 0.1
 
 @contextlib.contextmanager
 def slot(count: int, waiting: Callable[[], object]) -> Iterator[int]:
-    """Holds one of so many places; a place is free again when its process ends, however it does.
+    """Holds one of `count` slots; a slot is free again when its process ends, however that happens.
 
-    Yields its number, from 0.
+    Yields the slot's number, from 0.
 
     Args:
-        count: How many places there are.
-        waiting: Called while there is none; what it raises is passed on.
+        count: How many slots there are.
+        waiting: Called while no slot is free; its exceptions propagate.
     """
     folder = Path(tempfile.gettempdir()) / f"narrows-slots-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -37,7 +37,7 @@ def slot(count: int, waiting: Callable[[], object]) -> Iterator[int]:
 
 
 def _first(files: Sequence[IO[str]]) -> int | None:
-    """The first place that is free, which is taken now."""
+    """Takes the first free slot, and returns its number; None if none is free."""
     return next((number for number, file in enumerate(files) if _take(file.fileno())), None)
 
 

@@ -1,10 +1,10 @@
-"""Senders whose own link is the bottleneck: Linux's TCP keeps the queue there small.
+"""Senders whose own link is the bottleneck, where Linux's TCP keeps the queue small.
 
-`tcp_small_queue_check` (net/ipv4/tcp_output.c, Linux 6.1) lets a connection have two segments in
-its host's queues and devices, or as many as it sends in a millisecond. The simulator's hosts have
-no such bound. With eight CUBIC downloads through CoDel at 20 Mbit/s, the kernel's backlog is 17.8
-kB and the simulator's 21.6 kB if the senders are at the bottleneck, and 21.7 and 21.4 kB if they
-are a router away.
+`tcp_small_queue_check` (net/ipv4/tcp_output.c, Linux 6.1) limits a connection to two segments in
+its host's queues and devices, or to what it sends in a millisecond. The simulator's hosts have no
+such limit. With eight CUBIC downloads through CoDel at 20 Mbit/s, the backlog is 17.8 kB on the
+kernel and 21.6 kB in the simulator if the senders are at the bottleneck, and 21.7 and 21.4 kB if
+they are a router away.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Plan = Mapping[str, Any]
 
 
 def small_queues(plan: Plan) -> Iterator[str]:
-    """A sentence for each group with a sender whose own link is the slowest of its path.
+    """A sentence for each group with a sender whose own link is the slowest on its path.
 
     Args:
         plan: What would be run. Only groups whose connections send data in one direction count

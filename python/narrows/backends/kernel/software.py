@@ -1,8 +1,8 @@
 """Real DNS servers of a job: whether they are installed, their settings, and the zone they serve.
 
-Each has the settings that it has when nobody changes them, and those of the scenario. Settings are
-from named.conf(5) of BIND 9.18, nsd.conf(5) of NSD 4.6, knot.conf(5) of Knot DNS 3.2 and
-unbound.conf(5) of Unbound 1.17.
+Each has its default settings, except for those that the scenario gives. The settings come from
+named.conf(5) of BIND 9.18, nsd.conf(5) of NSD 4.6, knot.conf(5) of Knot DNS 3.2 and unbound.conf(5)
+of Unbound 1.17.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ FOLDER = "@FOLDER@"
 """Stands for a server's folder until the agent knows it."""
 
 MOST_LINES = 1000
-"""Of a log, from its beginning."""
+"""Lines of a log that are kept, from its beginning."""
 
 _PS = 10**12
 _QUESTION_AND_RECORD = 12 + 4 + 2 + 10
-"""A reply without its name, its data and its EDNS record: RFC 1035, section 4; 2 for a pointer."""
+"""Bytes of a reply without name, data and EDNS record: RFC 1035, section 4; 2 are a pointer."""
 _OPT = 11
 
 
 class Chosen(NamedTuple):
-    """What a scenario says of a server that is a real one."""
+    """What a scenario says about a real server."""
 
     name: str
     given: Mapping[str, Any]
-    """The keys of `answers` that are given, beside `software`."""
+    """The keys of `answers` that are given, except `software`."""
     refused: tuple[str, ...]
-    """Keys beside `answers` that are given and that a program decides by itself."""
+    """Given keys outside of `answers` that a program decides by itself."""
     threads: int = 1
-    """With how many threads or processes it answers."""
+    """The number of threads or processes that answer."""
 
 
 def named(scenario: Any) -> dict[str, Chosen]:
-    """The real servers of a scenario, by the group that they belong to."""
+    """The real servers of a scenario, by the name of their group."""
     found = {}
     for group in scenario.dns:
         answers = group.answers
@@ -75,7 +75,7 @@ def _number(value: int) -> str:
     return str(int(value))
 
 
-# Of each server: the setting for a key of `answers`, and how its value is written; None: it cannot.
+# For each server: its setting for a key of `answers`, and how to write the value; None: no setting.
 _Setting = tuple[str, Callable[[Any], str | None]]
 _SETTINGS: Mapping[str, Mapping[str, _Setting]] = {
     "bind": {
@@ -108,14 +108,14 @@ _SETTINGS: Mapping[str, Mapping[str, _Setting]] = {
     },
 }
 _ALWAYS: Mapping[str, Mapping[str, str]] = {
-    # Replies have the records that were asked for, and no others.
+    # Replies have only the records that were asked for.
     "bind": {"minimal-responses": "yes"},
     "nsd": {"minimal-responses": "yes"},
     "knot": {},
     "unbound": {"minimal-responses": "yes"},
 }
 _OF_THE_HOST = {"max_syn_backlog", "synack_retries", "syncookies"}
-# Named adjusts what is beyond them without a word (named.conf(5)): times in tenths of a second.
+# Beyond these bounds, named adjusts values silently (named.conf(5)); times in tenths of a second.
 _LIMITS = {
     "bind": {
         "idle_timeout": (1, 1200),
@@ -130,7 +130,7 @@ def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, st
 
     Args:
         chosen: What the scenario says.
-        refuse: Called with each key below `answers` that the server has not.
+        refuse: Called with each key below `answers` that the server does not have.
     """
     found = dict(_ALWAYS[chosen.name])
     known = _SETTINGS[chosen.name]
@@ -138,7 +138,7 @@ def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, st
         if key in _OF_THE_HOST or value is None:
             continue
         if key == "tls":
-            # Its certificate is made for it.
+            # The server gets a certificate that is made for it.
             for other in sorted(value.model_fields_set - {"certificates", "key"}):
                 refuse(f"tls.{other}", f"{chosen.name} decides that by itself")
             continue
@@ -156,12 +156,12 @@ def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, st
 
 
 def longest_name(reply: int) -> int:
-    """The longest name of which a reply of so many bytes can be; 0 or less: there is none."""
+    """The longest name with which a reply can have this length; 0 or less: there is none."""
     return min(255, reply - _QUESTION_AND_RECORD - _OPT - 1)
 
 
 def complete(servers: Sequence[dict[str, Any]]) -> None:
-    """Gives servers their certificates, and the real ones their files and commands.
+    """Gives servers their certificates, and real servers their files and commands.
 
     Raises:
         BackendError: A program is not installed.
@@ -198,10 +198,10 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
 
 
 def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each real server, by its group: its version, its settings, and what it wrote to its log.
+    """Version, settings and log of each real server, by the name of its group.
 
     Raises:
-        OSError: A log is not there.
+        OSError: A log is missing.
     """
     programs = [told for told in servers if told["software"] is not None]
     return {
@@ -217,7 +217,7 @@ def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[s
 
 
 def zone(exchanges: Iterable[Mapping[str, Any]]) -> str:
-    """A root zone in which each name has a text that makes its reply as long as it has to be."""
+    """A root zone in which each name has a text that gives its reply the wanted length."""
     lines = {
         "$TTL 86400": None,
         ". IN SOA ns.example. host.example. 1 1800 900 604800 86400": None,
@@ -228,7 +228,7 @@ def zone(exchanges: Iterable[Mapping[str, Any]]) -> str:
         asked = query(0, each["query"], each["payload"], each["mark"], each["longest_name"])
         name = asked_name(asked)
         has_edns = asked[11] > 0
-        # The root's owner is a byte, and no pointer.
+        # The root as owner takes one byte instead of a pointer.
         owner = 1 if len(name) == 1 else 0
         rest = each["reply"] - _QUESTION_AND_RECORD - len(name) + owner - _OPT * has_edns
         lines[f"{_text(name)} IN TXT {_strings(rest)}"] = None
@@ -244,6 +244,6 @@ def _text(name: bytes) -> str:
 
 
 def _strings(length: int) -> str:
-    """Character strings that take so many bytes, each with its length (RFC 1035, 3.3)."""
+    """Character strings that take this many bytes, with their length bytes (RFC 1035, 3.3)."""
     full, rest = divmod(length, 256)
     return " ".join(['"' + "x" * 255 + '"'] * full + ['"' + "x" * (rest - 1) + '"'] * (rest > 0))

@@ -1,7 +1,7 @@
-"""From what the agent leaves to the tables of a run folder.
+"""From the agent's files to the tables of a run folder.
 
-What only a simulator can know stays empty: at which queue an attempt was lost, the time that
-packets spent in a queue, RED's average, time-outs of a single connection.
+Columns that only a simulator can know stay empty: the queue at which an attempt was lost, the time
+that packets spent in a queue, RED's average, the time-outs of a single connection.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def read_tables(
     Args:
         folder: The run's workspace.
         plan: What was run.
-        job: What the agent was told.
-        flows: The connections, in the table's order.
+        job: The agent's job.
+        flows: The connections, in the order of the table `flows`.
 
     Raises:
-        OSError: The agent left less than it should have.
-        ValueError: What it left is no JSON.
+        OSError: A file of the agent is missing.
+        ValueError: A file of the agent is no JSON.
     """
     links = {link["name"]: link for link in plan["links"]}
     tables = {
@@ -53,7 +53,7 @@ def read_tables(
 
 
 def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
-    """Samples that were not taken, because the machine did not get to it."""
+    """How many samples were missed because the machine was too busy, by the name of the table."""
     return {
         name: int(_read(folder, name)["gaps"])
         for name in ("queues", "links")
@@ -62,12 +62,12 @@ def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def captures(folder: Path, job: Mapping[str, Any]) -> dict[str, bytes]:
-    """The capture files by their links."""
+    """The contents of the capture files, by the names of their links."""
     return {each["link"]: (folder / each["file"]).read_bytes() for each in job["captures"]}
 
 
 def captures_missed(folder: Path, job: Mapping[str, Any]) -> int:
-    """Packets that captures lack, because the machine did not get to them."""
+    """How many packets captures lack because the machine was too busy."""
     return int(_read(folder, "captures")["missed"]) if job["captures"] else 0
 
 
@@ -110,7 +110,7 @@ def _flows(
             }
         )
     bursts = [burst for row in rows for burst in row.get("bursts", ())]
-    # As the simulator has them: in the order in which they ended, and then those that did not.
+    # In the simulator's order: bursts in the order in which they ended, then those that did not.
     bursts.sort(key=lambda row: math.inf if row["end_s"] is None else row["end_s"])
     return {"flows": _columns(found), "bursts": _columns(bursts)}
 
@@ -178,7 +178,7 @@ def _queues(rows: Columns) -> Columns:
         "sojourn_mean_ms": none,
         "sojourn_max_ms": none,
         "arrived_packets": _sum(rows["sent_packets"], rows["drops"], rows["backlog_packets"]),
-        # The kernel counts no bytes of what it drops: they are taken to be of the mean length.
+        # The kernel counts no bytes of dropped packets, so these are taken to have the mean length.
         "arrived_bytes": [
             sent + backlog + round(drops * each)
             for sent, backlog, drops, each in zip(
@@ -188,7 +188,7 @@ def _queues(rows: Columns) -> Columns:
         "sent_packets": rows["sent_packets"],
         "dropped_overflow": rows["dropped_overflow"],
         "dropped_early": rows["dropped_early"],
-        # RED's counter of the kernel has both in one.
+        # The kernel's RED counts both in one counter.
         "dropped_forced": zero,
         "marked_early": rows["marked"],
         "marked_forced": zero,
@@ -197,7 +197,7 @@ def _queues(rows: Columns) -> Columns:
 
 
 def _rates(plan: Plan) -> dict[str, list[tuple[float, int]]]:
-    """Of each link that changes: from when on it has which rate."""
+    """For each link that changes, its rates: from when in seconds, and bits per second."""
     found: dict[str, list[tuple[float, int]]] = {}
     for change in sorted(plan["changes"], key=lambda change: change["at"]):
         if change["rate"] is not None:
@@ -212,7 +212,7 @@ def _links(
     if not rows:
         return {}
     framed, busy = [], []
-    # Of each link: bytes until the last sample, and the time that they took.
+    # For each link: bytes up to the last sample, and the time that they took.
     before: dict[str, tuple[int, float]] = {}
     for t_s, name, packets, bytes_ in zip(
         rows["t_s"], rows["link"], rows["wire_packets"], rows["wire_bytes"], strict=True
@@ -220,7 +220,7 @@ def _links(
         framing = links[name]["framing"]
         total = bytes_ + packets * (framing["overhead"] - framing["queue_overhead"])
         framed.append(total)
-        # A period in which the rate changes has the later one.
+        # A period in which the rate changes counts with the later rate.
         rate = links[name]["rate"]
         for at_s, later in rates.get(name, ()):
             rate = later if at_s <= t_s else rate

@@ -1,9 +1,9 @@
-"""The table from TCP's settings to sysctls, socket options and metrics of routes.
+"""From TCP's settings to sysctls, socket options and metrics of routes.
 
-Source: ip-sysctl.rst, tcp(7), ip-route(8) of Linux 6.1. A connection has its ECN, initial window
-and least time-out from the route to its peer: each combination has addresses of its own at both
-ends (`design`), so that connections between the same two hosts may differ in them. What is a sysctl
-holds for a host.
+Source: ip-sysctl.rst, tcp(7), ip-route(8) of Linux 6.1. A connection gets its ECN, initial window
+and least time-out from the route to its peer. Each combination has addresses of its own at both
+ends (`design`), so that connections between the same two hosts may differ in them. A sysctl holds
+for a whole host.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["TcpUse", "use"]
 Refuse = Callable[[str, str], None]
 
 _TIMER = (10**9, 4 * 10**9, 10**10)
-"""A jiffy at HZ 1000, 250 and 100; the kernel that runs has one of them."""
+"""A jiffy at HZ 1000, 250 and 100, in picoseconds; a kernel has one of them."""
 
 _UNSENT = 256 << 10
-"""Bytes, of which half are still there when the application writes again."""
+"""`tcp_notsent_lowat`, in bytes: the application writes again when half of them are left."""
 
 _FIXED = {
     *("initial_ssthresh", "reduction", "undo", "limited_transmit", "acks", "ecn_response"),
     *("initial_rto", "max_rto", "skip_handshake", "timer_rounding", "receive_autotuning"),
 }
-"""What Linux does and no switch changes."""
+"""Settings that Linux has and no switch changes."""
 
 _KNOWN = {
     *(
@@ -40,29 +40,29 @@ _KNOWN = {
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
     *("window_scaling", "max_retries", "mss", "nagle", "fast_open"),
 }
-"""What is looked at below."""
+"""Settings that `use` handles."""
 
 
 class TcpUse(NamedTuple):
-    """How connections with some settings are had."""
+    """How Linux gets connections with certain settings."""
 
     metrics: tuple[tuple[str, int], ...]
-    """Of the routes to their ends."""
+    """Metrics of the routes to both ends."""
     sysctls: Mapping[str, str]
-    """Of the hosts at both ends, below /proc/sys/net."""
+    """Sysctls of the hosts at both ends, by their paths below /proc/sys/net."""
     congestion: str
     mss: int | None
     nodelay: bool
     fast_open: bool
-    """As a client, and as a server."""
+    """Whether sockets use TCP Fast Open, as clients and as servers."""
 
 
 def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse) -> TcpUse:
-    """How settings of the plan are had.
+    """How Linux gets TCP settings of the plan.
 
     Args:
-        settings: Those of a connection.
-        profile: What this Linux does by itself: `linux-6`, or that of a kernel of another time.
+        settings: The settings of a connection.
+        profile: The settings of the kernel's own profile: `linux-6`, or that of another time.
         refuse: Called for each key that cannot be honoured.
     """
     for key in sorted(_FIXED):
@@ -85,7 +85,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     if settings["initial_window"] != profile["initial_window"]:
         metrics.append(("initcwnd", settings["initial_window"]))
     if settings["min_rto"] != profile["min_rto"]:
-        # In the unit of the attribute, which is a millisecond.
+        # In milliseconds, the unit of the attribute.
         metrics.append(("rto_min", round(settings["min_rto"] / 10**9)))
     window = settings["receive_buffer"]
     # tcp_adv_win_scale 1: half of a buffer is overhead.
@@ -100,7 +100,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_adv_win_scale": "1",
         "ipv4/tcp_rmem": buffers,
         "ipv4/tcp_wmem": f"4096 {unlimited} {unlimited}",
-        # But no more than this waits there to be sent, or endless data would fill the memory.
+        # Limits the data that wait to be sent, because endless data would fill the memory.
         "ipv4/tcp_notsent_lowat": str(_UNSENT),
         "ipv4/tcp_recovery": "1" if settings["rack"] else "0",
         "ipv4/tcp_early_retrans": "3" if settings["tlp"] else "0",
@@ -110,10 +110,10 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
-        # For sockets that ask for it, at both ends; never given up for an hour.
+        # For sockets that ask for it, at both ends; a suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",
-        # A connection knows nothing of those before it, as in the simulator.
+        # A connection knows nothing of earlier ones, as in the simulator.
         "ipv4/tcp_no_metrics_save": "1",
     }
     return TcpUse(

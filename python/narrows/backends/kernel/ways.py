@@ -1,4 +1,4 @@
-"""How a kernel is had on this machine: its own, or a guest in virtual or in real time."""
+"""Ways to a kernel on this machine: its own, or a guest in virtual or in real time."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ class Way:
     """A way to a kernel with queues."""
 
     name: str
-    """`host`, `virtual` or `real`, or that of a kernel of another time."""
+    """`host`, `virtual`, `real`, or the name of a kernel of another time."""
     title: str
     kernel: Path | None
     """The guest's program; None: the host's own kernel."""
     virtual: bool
-    """Whether the guest has a clock of its own that skips what nobody waits for."""
+    """Whether the guest has a clock of its own, which skips time in which nothing happens."""
     lacks: str = ""
-    """Why it cannot be had; empty: it can."""
+    """Why it is not available; empty if it is."""
     mend: str = ""
     """What would help."""
     hint: str = "narrows kernel check says which kernels there are"
     profile: str = "linux-6"
-    """The TCP profile that the kernel has by itself."""
+    """The TCP profile of the kernel."""
     arguments: Sequence[str] = ()
-    """Further ones of the guest's command line."""
+    """Further arguments of the guest's command line."""
 
     @property
     def stall_s(self) -> float:
-        """For how long a machine may not get to sending; none where time stands still meanwhile."""
+        """For how many seconds the machine may fail to send; 0 if time stands still meanwhile."""
         return 0.0 if self.virtual else 0.002
 
 
@@ -103,10 +103,10 @@ def look() -> Sequence[Way]:
 
 
 def choose(name: str | None = None) -> Way:
-    """The first way that can be had, or the one that is named.
+    """The first way that is available, or the named one.
 
     Raises:
-        BackendError: There is none, or not that one.
+        BackendError: No way is available, or not the named one.
     """
     for need in missing_tools():
         raise BackendError(f"{need.command} is missing; hint: apt-get install {need.package}")
@@ -131,15 +131,15 @@ def choose(name: str | None = None) -> Way:
 
 
 def missing_tools() -> list[Need]:
-    """Programs that every way needs and that are not there."""
+    """Programs that every way needs and that are not installed."""
     return [need for need in _PROGRAMS if shutil.which(need.command, path=_PATH) is None]
 
 
 def guest_folder(kernel: Kernel | None = None) -> Path:
-    """Where the guest kernel is kept that `prepare` builds; named after what it is built from.
+    """The folder of the guest kernel that `prepare` builds, named after what it is built from.
 
     Args:
-        kernel: One of another time, instead of the source as it is.
+        kernel: A kernel of another time; None: the source as it is.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     made_of = CONFIG.read_bytes() + kernels.METER.read_bytes()
@@ -151,7 +151,7 @@ def guest_folder(kernel: Kernel | None = None) -> Path:
 
 
 def guest_version(kernel: Kernel | None = None) -> str | None:
-    """The version of the guest kernel; None where there is none, or only a part of one."""
+    """The version of the guest kernel; None if there is none, or only a part of one."""
     folder = guest_folder(kernel)
     try:
         found = json.loads((folder / "about.json").read_text())
@@ -196,7 +196,7 @@ def _other(name: str) -> Way:
 
 
 def _built(way: Way, version: str | None, command: str) -> Way:
-    """The same with what it lacks, or with the version in its title."""
+    """The way with the version in its title, or with what it lacks."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return _lacking(way, "User-Mode Linux is for x86-64", "a Linux machine with x86-64")
     if version is None:
@@ -221,7 +221,7 @@ _NUMBERS = itertools.count()
 
 
 def _refused_queues() -> list[str]:
-    """Queue disciplines that the host's kernel does not take, in a namespace made for the trial."""
+    """Queue disciplines that the host's kernel refuses, tried in a namespace made for that."""
     name = f"{PREFIX}trial-{os.getpid()}-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
     environment = {**os.environ, "PATH": _PATH, "LANG": "C.UTF-8"}
 

@@ -1,13 +1,13 @@
-"""A folder for each run, and the certainty that nothing of a run stays.
+"""A folder for each run, and the guarantee that a run leaves nothing behind.
 
-Whatever a run makes carries its name: the folder, the guest's process group, namespaces. A keeper,
-a small shell process, ends and removes all of it as soon as this process is gone, however it goes:
-it reads from a pipe that nobody writes to. Should the keeper be ended too, the next run finds
-folders whose owner is gone and does the same.
+Everything that a run makes carries its name: the folder, the guest's process group, namespaces. A
+keeper, which is a small shell process, ends and removes all of it as soon as this process is gone,
+however that happens: the keeper reads from a pipe that nobody writes to. If the keeper is killed
+too, the next run finds folders whose owner is gone, and does the same.
 
-No moment is open in between. A command that is started notes its process group and then looks for
-the file `owner`; who cleans up removes `owner` and then looks for the group. So either the command
-is ended, or it does not begin.
+There is no race. A command that is started notes its process group and then looks for the file
+`owner`; the cleaner removes `owner` and then looks for the group. So the command is either ended,
+or does not begin.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from narrows.backends.backend import BackendError
 __all__ = ["PREFIX", "Workspace", "remove_leftovers", "workspace"]
 
 PREFIX = "nrwk"
-"""What names of namespaces on the host begin with."""
+"""The beginning of the names of namespaces on the host."""
 
 _NETNS = Path("/run/netns")
 
 _VARIABLE = "NARROWS_WORKSPACE"
-"""Tells a run's processes from others that got their number later."""
+"""Distinguishes a run's processes from later ones with the same number."""
 
 _STARTER = """\
 echo $$ >"$1/group.part" && mv "$1/group.part" "$1/group" && [ -e "$1/owner" ] && shift && exec "$@"
 """
 
-# What was killed may still be making files and namespaces for a moment.
+# Killed processes may still be making files and namespaces for a moment.
 _KEEPER = """\
 cat >/dev/null
 rm -f "$1/owner"
@@ -69,15 +69,15 @@ Popen = subprocess.Popen[bytes]
 
 
 class Workspace:
-    """A run's folder, with what the run made."""
+    """A run's folder, and everything else that the run makes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefix = f"{PREFIX}{folder.name}-"
-        """Names of the run's namespaces begin with it."""
+        """The beginning of the names of the run's namespaces."""
 
     def owns_folder(self, other: Path) -> None:
-        """Notes another folder that has to go with this one."""
+        """Notes another folder that has to be removed with this one."""
         (self.folder / "also").write_text(str(other))
 
     def start(self, command: Sequence[str], *, output: IO[bytes], path: str) -> Popen:
@@ -86,11 +86,11 @@ class Workspace:
         Args:
             command: The program and its arguments.
             output: Where its output goes.
-            path: Where it finds programs: the variable PATH.
+            path: Its variable PATH.
         """
         environment = {**os.environ, "PATH": path, _VARIABLE: str(self.folder)}
         if "TMPDIR" in environment:
-            # A guest keeps its memory in a file there, and asks nowhere else.
+            # A guest keeps its memory in a file in this folder.
             environment["TMPDIR"] = tempfile.gettempdir()
         return subprocess.Popen(
             ["/bin/sh", "-c", _STARTER, "narrows", str(self.folder), *command],
@@ -105,10 +105,10 @@ class Workspace:
 
 @contextlib.contextmanager
 def workspace() -> Iterator[Workspace]:
-    """A folder of a run's own; at the end, all that the run made is gone.
+    """A separate folder for a run; at the end, everything that the run made is removed.
 
     Raises:
-        BackendError: There is no place for it.
+        BackendError: The folder cannot be made.
     """
     remove_leftovers()
     try:
@@ -134,14 +134,14 @@ def workspace() -> Iterator[Workspace]:
         assert keeper.stdin is not None, "it was asked for"
         keeper.stdin.close()
         while True:
-            # A second Ctrl-C does not keep the keeper from its work.
+            # A second Ctrl-C does not stop the keeper's work.
             with contextlib.suppress(KeyboardInterrupt):
                 keeper.wait()
                 break
 
 
 def remove_leftovers() -> None:
-    """Removes what runs have left whose process is gone, and whose keeper was ended as well."""
+    """Removes what runs have left whose process and keeper are both gone."""
     with contextlib.suppress(OSError):
         for folder in _base().iterdir():
             if _is_left(folder):
@@ -160,7 +160,7 @@ def _is_left(folder: Path) -> bool:
     try:
         number, started = (folder / "owner").read_text().split()
     except (OSError, ValueError):
-        # One that is just being made, or that is older than any that is.
+        # A folder without owner may just be being made; an older one is not.
         with contextlib.suppress(OSError):
             return time.time() - folder.stat().st_mtime > 60.0
         return False
@@ -184,7 +184,7 @@ def _remove(left: Workspace) -> None:
 def _end(group: int, folder: Path) -> None:
     """Ends a process group of a run, and waits until it is gone."""
     deadline = time.monotonic() + _PATIENCE_S
-    # The number may be another's by now.
+    # The number may belong to another group by now.
     while _is_of(group, folder) and time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)
@@ -206,7 +206,7 @@ def _is_of(group: int, folder: Path) -> bool:
 
 
 def _started(process: int) -> str:
-    """When a process was started: tells it from a later one of its number."""
+    """When a process was started, which distinguishes it from later ones with its number."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:

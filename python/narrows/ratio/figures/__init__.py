@@ -1,4 +1,4 @@
-"""Figures of an analysis: one file a figure."""
+"""Figures of an analysis, one file for each figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What colour a ratio has, on every figure."""
+"""The colour of a ratio, the same in every figure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["RANGES", "Range", "colour_of", "range_of"]
 
 @dataclass(frozen=True)
 class Range:
-    """Ratios of one colour."""
+    """A range of ratios with one colour."""
 
     upper: float
-    """Not included."""
+    """The upper end, which is not included."""
     colour: str
     words: str
 
@@ -35,7 +35,7 @@ _BOUNDS = np.array([part.upper for part in RANGES[:-1]])
 
 
 def range_of(ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Of each ratio, the number of its range."""
+    """The number of each ratio's range."""
     return np.searchsorted(_BOUNDS, ratios, side="right").astype(np.int64)
 
 

@@ -20,12 +20,12 @@ from narrows.report.style import BLUE, INK, MUTED, SKY
 
 __all__ = ["over_day_figure"]
 
-# The lightest is a single pair, which must show on white.
+# The lightest colour is a single pair, which must show on white.
 _COLOURS = LinearSegmentedColormap.from_list("narrows", ["#b9d7ea", SKY, BLUE, INK])
 
 
-# What a tick says, by the unit that changes from one to the next: year to second; and where the
-# smaller units are all zero.
+# Formats of ticks by the unit that changes from one to the next, from year to second; and formats
+# for ticks whose smaller units are all zero.
 _TIMES = ["%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M", "%H:%M:%S"]
 _DAYS = ["", "%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M"]
 
@@ -39,7 +39,7 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
     times, ratios, counts = over_the_day(seconds - start, group.ratios)
     keep = ratios < top
     shown = np.ma.masked_equal(counts[:, keep].T, 0)
-    # Any: the stubs know numbers on the axis only.
+    # Any, because the stubs only know numbers on the axis.
     edges: Any = [
         dt.datetime.fromtimestamp(start + second, dt.UTC) for second in [*times, times[-1] + 1800.0]
     ]
@@ -69,7 +69,7 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
 
 
 def _ticks(axes: Axes, first: Any, last: Any) -> None:
-    """Times of the day; of more than four days the days, evenly, whatever months they are of."""
+    """Ticks at times of the day; for more than four days, evenly spaced days across months."""
     days = (last - first) / dt.timedelta(days=1)
     if days > 4.0:
         midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)

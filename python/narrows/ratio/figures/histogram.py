@@ -32,7 +32,7 @@ def histogram_figure(group: Group, top: float = 6.0) -> Figure:
 
 @style.styled
 def histograms_figure(groups: Mapping[str, Group], top: float = 5.0) -> Figure:
-    """All servers over each other, each in percent of its own pairs, coloured by its mode."""
+    """All servers in one plot, each in percent of its own pairs, coloured by its mode."""
     figure, axes = style.new_figure(height=4.0)
     highest = 0.0
     tips: list[tuple[float, float, str, str]] = []

@@ -15,7 +15,7 @@ from narrows.report.style import INK, MUTED
 __all__ = ["LEGEND", "excess_figure", "line_figure"]
 
 LEGEND = "Each point: one vantage point's medians. Colour: TCP's time divided by UDP's"
-"""What points and colours are, above their list."""
+"""The heading of the legend, which says what points and colours are."""
 
 
 @style.styled
@@ -61,7 +61,7 @@ def line_figure(group: Group) -> Figure:
 
 @style.styled
 def excess_figure(group: Group) -> Figure:
-    """Milliseconds beyond two round trips: a fixed delay is level here, another one rises."""
+    """Milliseconds beyond two round trips: a fixed delay is level, a round trip more rises."""
     figure, axes = style.new_figure(height=3.8)
     each = group.by_vantage
     udp, excess = each["udp_ms"].to_numpy(), each["excess_ms"].to_numpy()
@@ -103,6 +103,6 @@ def _points(axes: Axes, x: style.Floats, y: style.Floats, ratio: style.Floats) -
 
 
 def _plain(axis: object) -> None:
-    """Numbers instead of powers, and below a decade no labels between them."""
+    """Labels an axis with plain numbers instead of powers, and no labels between decades."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # type: ignore[attr-defined]
     axis.set_minor_formatter(NullFormatter())  # type: ignore[attr-defined]

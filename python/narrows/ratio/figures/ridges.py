@@ -20,7 +20,7 @@ _TOP = 6.0
 
 @style.styled
 def ridges_figure(groups: Mapping[str, Group], top: float = _TOP) -> Figure:
-    """The density of each group's ratios, each to its own height, coloured by its mode."""
+    """The density of each group's ratios, scaled to the same height, coloured by its mode."""
     count = len(groups)
     figure, axes = style.new_figure(height=1.3 + 0.62 * count)
     for row, group in enumerate(groups.values()):

@@ -1,4 +1,4 @@
-"""A map of vantage points coloured by ratio: as a figure, and as SVG that can be hovered over.
+"""A map of vantage points coloured by ratio: as a figure, and as SVG with texts on hover.
 
 Outlines of countries are Natural Earth's (1:110m, public domain), which come with narrows: nothing
 is fetched. Longitude and latitude are drawn as they are, between 60 degrees south and 84 north.
@@ -38,7 +38,7 @@ def _outlines() -> tuple[tuple[tuple[float, float], ...], ...]:
 def placed(group: Group, vantages: pl.DataFrame) -> pl.DataFrame:
     """A row for each vantage point whose place is known, ordinary ratios first.
 
-    What lies on top on the map is so what is unusual.
+    So unusual ratios lie on top on the map.
     """
     known = vantages.filter(
         pl.col("latitude").is_between(-90.0, 90.0) & pl.col("longitude").is_between(-180.0, 180.0)
@@ -50,7 +50,7 @@ def placed(group: Group, vantages: pl.DataFrame) -> pl.DataFrame:
 
 
 _SIZES = ((100, 30.0), (1_500, 9.0), (float("inf"), 3.0))
-"""Area of a point by the number of points: few must be seen, many must not hide one another."""
+"""Area of a point by the number of points: a few must be seen, many must not hide one another."""
 
 
 @style.styled

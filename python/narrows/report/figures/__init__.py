@@ -1,4 +1,4 @@
-"""One figure a file; each takes runs and gives a Matplotlib figure."""
+"""One figure per file; each function takes runs and returns a Matplotlib figure."""
 
 from __future__ import annotations
 

@@ -19,20 +19,20 @@ from narrows.report.style import CYCLE, MUTED
 __all__ = ["Mean", "Scale", "Series", "Ticks", "against"]
 
 DECADES = 30.0
-"""Largest by smallest value from which on an axis is logarithmic by itself."""
+"""The largest value divided by the smallest, from which on `auto` chooses a logarithmic axis."""
 
 _MARKERS = ("o", "s", "^", "D", "v")
 _MOST_COLUMNS = 6
-"""Of the legend, where they fit."""
+"""The most columns of the legend, if they fit."""
 _MARGIN = 0.08
-"""Of the axis: what is left free below the least value and above the largest."""
+"""The share of the axis that is free below the smallest value and above the largest."""
 _CLOSEST = 0.055
-"""Of the axis: ticks that stand closer would run into each other."""
+"""The share of the axis between two ticks, at least; closer labels would overlap."""
 
 _DOT = 3.4
 """Points from dot to dot, so that each is seen."""
 _COLUMNS = 12
-"""Of dots beside an interval; what coincides beyond them shares the last."""
+"""Columns of dots beside an interval; further dots at the same height share the last one."""
 _NOT_AXES = 130.0
 """Points of the figure's height that the axes do not have, at most."""
 _NARROWEST = 400.0

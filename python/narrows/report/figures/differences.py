@@ -1,4 +1,4 @@
-"""How far figures of a case are from those of another, each with its interval: a forest plot."""
+"""By how much figures of one case differ from those of another, with intervals: a forest plot."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ class Change:
     """A figure's relative difference."""
 
     section: str
-    """What the figure belongs to."""
+    """The section to which the figure belongs."""
     label: str
     percent: float
     low: float
     """Lower end of the 95 % interval, in percent."""
     high: float
     word: str = ""
-    """`better` or `worse`; empty where neither is known."""
+    """`better` or `worse`; empty if neither is known."""
 
 
 @style.styled
 def differences(changes: Sequence[Change], title: str) -> Figure:
-    """A line a figure, below its section: its change in percent with its interval, against none.
+    """A line for each figure, below its section, with its change in percent and its interval.
 
-    Blue is lower, vermilion higher, grey not told from no difference; a word at the right says what
-    is better. The axis is logarithmic
-    beyond 100 % where a change is very large.
+    Blue is lower, vermilion higher, and grey not clearly different from zero; a word at the right
+    says which changes are better. The axis is logarithmic beyond 100 % if a change is very large.
     """
     sections = list(dict.fromkeys(change.section for change in changes))
     lines: list[Change | str] = []

@@ -19,7 +19,7 @@ SLOT_S = 0.1
 """The paper counts drops in slots of 100 ms."""
 
 KEPT = 0.9
-"""The paper's a: the share of the old average that stays."""
+"""The paper's a: the weight of the old average."""
 
 _DROPS: tuple[str, ...] = ("dropped_overflow", "dropped_early", "dropped_forced")
 _MARKS = ("marked_early", "marked_forced")
@@ -28,12 +28,12 @@ _MARKS = ("marked_early", "marked_forced")
 def ewma(times: Floats, total: Floats) -> tuple[Floats, Floats]:
     """The paper's curve, `V(n) = 0.9 V(n-1) + 0.1 P(n)`, from a cumulative counter.
 
-    P(n) is the count in the n-th slot of 100 ms, times 10: a rate per second. Where samples are
-    not 100 ms apart, the counter is interpolated between them.
+    P(n) is the count in the n-th slot of 100 ms, times 10: a rate per second. If samples are not
+    100 ms apart, the counter is interpolated between them.
 
     Args:
-        times: Of the samples, in seconds, the first at zero.
-        total: The counter at them.
+        times: The times of the samples in seconds, the first at zero.
+        total: The counter at these times.
 
     Returns:
         Ends of the slots in seconds, and V at them, per second.
@@ -63,7 +63,7 @@ def drop_rate(
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: More seeds of them, which are drawn faintly.
+        others: Other seeds of the runs, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0

@@ -18,17 +18,17 @@ __all__ = ["Bar", "first_attempt"]
 
 @dataclass(frozen=True)
 class Bar:
-    """One case."""
+    """The bar of one case."""
 
     label: str
     percent: float
-    """Queries answered at their first attempt, or what the title says."""
+    """Percent of the queries answered at the first attempt, or the share that the title names."""
     low: float
     """Lower end of the interval, in percent."""
     high: float
     """Upper end of the interval, in percent."""
     published: float | None = None
-    """What a paper gives for it, in percent; None for nothing."""
+    """The published value, in percent; None if there is none."""
 
 
 @style.styled
@@ -37,7 +37,7 @@ def first_attempt(
     ours: str = "narrows, with 95 % interval",
     title: str = "DNS queries answered at the first attempt",
 ) -> Figure:
-    """A bar for each case, from zero, with its interval; the published value beside it, if any."""
+    """A bar for each case, from zero, with its interval and the published value, if any."""
     height = 1.2 + (0.62 if any(bar.published is not None for bar in bars) else 0.44) * len(bars)
     figure, axes = style.new_figure(height=max(1.9, height))
     published = any(bar.published is not None for bar in bars)

@@ -1,4 +1,4 @@
-"""What the groups of TCP connections carry over time, where bursts say when."""
+"""What groups of TCP connections carry over time, as far as bursts tell when."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BINS = 100
 
 @style.styled
 def goodput(run: Run) -> Figure:
-    """Goodput of each group of TCP connections that bursts; of many, the largest groups."""
+    """Goodput of each group of TCP connections with bursts; of many groups, only the largest."""
     figure, axes = style.new_figure(height=3.4)
     series = goodput_series(run)
     most = sorted(series, key=lambda group: -float(series[group][1].sum()))[: len(CYCLE)]
@@ -34,10 +34,10 @@ def goodput(run: Run) -> Figure:
 
 
 def goodput_series(run: Run) -> dict[str, tuple[Floats, Floats]]:
-    """For each group with bursts the ends of a hundred parts of the run, and its Mbit/s in each.
+    """For each group with bursts: the ends of a hundred parts of the run, and Mbit/s in each.
 
-    A burst's bytes spread evenly from its start to its end. Of a connection without bursts, which
-    sends as long as it lives, only the sum is known, and that is no course over time.
+    A burst's bytes are spread evenly from its start to its end. For a connection without bursts,
+    which sends as long as it lives, only the total is known, and nothing about its course.
     """
     if run.bursts.is_empty() or run.end_s <= 0.0:
         return {}
@@ -62,11 +62,11 @@ def endless_groups(run: Run) -> list[str]:
 
 
 def _carried(pieces: pl.DataFrame, times: Floats) -> Floats:
-    """The bytes that all pieces together have carried by each time."""
+    """The bytes that all bursts together have carried by each time."""
     if pieces.is_empty():
         return np.zeros_like(times)
     starts, ends = (pieces.get_column(name).to_numpy() for name in ("start_s", "end_s"))
-    # What takes no time takes the shortest that shows.
+    # A burst that takes no time gets the shortest time that shows.
     ends = np.maximum(ends, starts + 1e-9)
     rates = pieces.get_column("bytes").to_numpy() / (ends - starts)
     moments = np.concatenate([starts, ends])

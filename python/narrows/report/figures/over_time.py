@@ -15,14 +15,14 @@ __all__ = ["over_time"]
 
 
 def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: str) -> None:
-    """Completes axes whose horizontal one is the time of runs.
+    """Completes axes whose horizontal axis is the time of runs.
 
     Args:
-        axes: What the curves are drawn on.
+        axes: The axes with the curves.
         runs: The runs; the first says when DNS started.
         top: The highest value; the vertical axis starts at zero.
-        title: Of the figure.
-        label: Of the vertical axis.
+        title: The title of the figure.
+        label: The label of the vertical axis.
     """
     axes.set_xlim(0.0, max(run.end_s for run in runs))
     style.from_zero(axes, top)
@@ -31,7 +31,7 @@ def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: st
 
 
 def _mark_dns(axes: Axes, start_s: float | None) -> None:
-    """A vertical line where the first DNS query was sent, named at its top."""
+    """Draws a vertical line at the time of the first DNS query, with its name at the top."""
     if start_s is None:
         return
     low, high = axes.get_xlim()

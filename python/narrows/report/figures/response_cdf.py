@@ -67,7 +67,7 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
 
 
 def _range(axes: Axes, low: float, high: float) -> bool:
-    """Lets the horizontal axis hold the data and no more; says whether it is logarithmic.
+    """Fits the horizontal axis to the data; returns whether it is logarithmic.
 
     It is, unless the longest time is less than three times the shortest.
     """
@@ -92,7 +92,7 @@ def _range(axes: Axes, low: float, high: float) -> bool:
 
 
 def _moments(low: float, high: float) -> list[float]:
-    """As many round times of a logarithmic axis as have room for their labels."""
+    """As many round times on a logarithmic axis as have room for their labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
     each = _WIDTH / math.log(high / low)
     found: list[float] = []
@@ -109,9 +109,9 @@ def _moments(low: float, high: float) -> list[float]:
 
 
 _NARROW = 3.0
-"""Longest by shortest time from which on the axis is logarithmic."""
+"""The longest time divided by the shortest, from which on the axis is logarithmic."""
 _MARGIN = 0.04
-"""Of the axis: what is left free at either end."""
+"""The share of the axis that is free at each end."""
 _WIDTH = 430.0
 """Points that the axes are wide, at least."""
 _APART = 8.0
@@ -150,7 +150,7 @@ def _shares(measured: pl.DataFrame) -> tuple[style.Floats, style.Floats]:
 
 
 def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Floats, style.Floats]:
-    """A monotone curve with fewer points; the first and the last stay."""
+    """A monotone curve with at most `most` points; keeps the first and the last."""
     if len(x) <= most:
         return x, y
     keep = np.unique(np.linspace(0, len(x) - 1, most).astype(int))

@@ -24,7 +24,7 @@ def sojourn(
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: More seeds of them, which are drawn faintly.
+        others: Other seeds of the runs, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0

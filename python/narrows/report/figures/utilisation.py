@@ -24,12 +24,12 @@ def utilisation(
 ) -> Figure:
     """Throughput of a link between samples, framing included, and what the link could carry.
 
-    That is its rate with its changes, or what its trace offered between samples.
+    What it could carry is its rate with its changes, or what its trace offered between samples.
 
     Args:
         runs: Runs by label.
         link: A link that each of them sampled.
-        others: More seeds of them, which are drawn faintly.
+        others: Other seeds of the runs, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.0)
     first = next(iter(runs.values()))
@@ -61,10 +61,10 @@ def utilisation(
 def _between(
     axes: Axes, times: Floats, total: Floats, name: str, color: str, line: Any = "solid"
 ) -> float:
-    """Draws the rate, in Mbit/s, at which a total in bytes grew between samples; gives its peak."""
+    """Draws the rate in Mbit/s at which a total in bytes grew between samples; returns the peak."""
     rates = np.diff(total) * 8e-6 / np.diff(times)
     shown_times, shown = style.thin(times[1:], rates)
-    # A value holds from the sample before on, the first from time zero.
+    # A value holds from the previous sample on, the first value from time zero.
     axes.plot(
         np.concatenate([times[:1], shown_times]),
         np.concatenate([shown[:1], shown]) if len(shown) else times[:1],

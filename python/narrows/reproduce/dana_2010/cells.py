@@ -1,4 +1,4 @@
-"""The paper's three queues, two other settings for D7, and other choices for the unknown."""
+"""The paper's three queues, two other settings for D7, and other choices for unknown settings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from narrows.reproduce.cells import Cell, Row
 SCENARIO = "ds1.toml"
 
 LIMIT = 100
-"""Packets, as printed."""
+"""The buffer in packets, as printed."""
 MINIMUM, MAXIMUM = 25.0, 75.0
 """RED's thresholds in packets, as printed."""
 WEIGHT = 1.0 / 512.0
-"""Of a packet in RED's average, as printed."""
+"""The weight of a packet in RED's average, as printed."""
 MAX_P = 0.1
 """RED's probability at the maximum, as printed."""
 PACKET_BYTES = 1500
-"""Of a full segment with its headers: the scenario's MSS and 40 bytes."""
+"""Bytes of a full segment with its headers: the scenario's MSS and 40 bytes."""
 
 QUEUES = ("tail", "red", "ecn")
 TITLES = {"tail": "Drop Tail", "red": "RED", "ecn": "RED+ECN"}
@@ -53,7 +53,7 @@ _LINUX_TCP = {
 
 
 def on_linux(cell: Cell) -> dict[str, str]:
-    """Settings for a cell on Linux, which has neither the TCP of OPNET nor the RED of 1993.
+    """Settings for a cell on Linux, which has neither OPNET's TCP nor the RED of 1993.
 
     Linux's RED counts bytes, so the thresholds are the printed ones times 1500 bytes. A `burst` of
     140 packets makes tc choose the printed weight. With ECN, `harddrop` drops above the maximum
@@ -93,7 +93,7 @@ CELLS = [
 
 _RED = frozenset({"red", "ecn", "red-small", "red-heavy"})
 _LOADED = frozenset(QUEUES)
-"""Cells that other loads touch: D7's have loads of their own."""
+"""Cells that sensitivity rows with other loads change; D7's cells have loads of their own."""
 
 
 def _ftp(**keys: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from narrows.reproduce.claims import Claim, Measured, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Measured, Worded
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 
 FULL_AT_S, FULL_TOLERANCE_S = 156.0, 10.0
@@ -37,8 +37,10 @@ def _worded(
     sentence: str,
     relation: Literal["at least", "at most"] = "at least",
     bound: float = 0.0,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Claim:
-    return Claim(id, metric, unit, tuple(cells), measure, worded=Worded(sentence, relation, bound))
+    worded = Worded(sentence, relation, bound)
+    return Claim(id, metric, unit, tuple(cells), measure, worded=worded, bounds=bounds)
 
 
 def _less(upper: str, lower: str, figure: str) -> Callable[[Runs], float]:
@@ -131,6 +133,7 @@ def _delay() -> list[Claim]:
             f"are going to be in close: at most {EQUAL:g} % apart",
             "at most",
             EQUAL,
+            NOT_NEGATIVE,
         ),
         _order("D3", "delay variation", "ms²", "tail", "red", "variation"),
         _order("D3", "delay variation before 200 s", "ms²", "ecn", "red", "variation_early"),
@@ -143,6 +146,7 @@ def _delay() -> list[Claim]:
             f"almost equal: at most {2 * EQUAL:g} % apart",
             "at most",
             2 * EQUAL,
+            NOT_NEGATIVE,
         ),
     ]
 
@@ -158,6 +162,7 @@ def _drops() -> list[Claim]:
             f"starts dropping then: within {AFTER_AVERAGE_S:g} s",
             "at most",
             AFTER_AVERAGE_S,
+            NOT_NEGATIVE,
         ),
         Claim(
             "D4",
@@ -167,7 +172,8 @@ def _drops() -> list[Claim]:
             lambda runs: runs["red"]["first_drop_s"],
             published=RED_STARTS_S,
             tolerance=RED_STARTS_TOLERANCE_S,
-            note="The load was shaped with this in view; only 156 s was searched for.",
+            fitted=True,
+            note="Sessions begin to open at 100 s with this in view.",
         ),
         _order("D4", "total drops", "packets", "tail", "red", "drops"),
         _order("D4", "total drops", "packets", "red", "ecn", "drops"),
@@ -209,6 +215,7 @@ def _processor() -> list[Claim]:
             f"almost the same: at most {EQUAL:g} % apart",
             "at most",
             EQUAL,
+            NOT_NEGATIVE,
         ),
         *(
             _worded(
@@ -259,6 +266,7 @@ def _buffer_predicts() -> list[Claim]:
             f"drops in proportion to the share of the bandwidth: at least {PROPORTIONAL:g}",
             "at least",
             PROPORTIONAL,
+            (-1.0, 1.0),
         ),
         _worded(
             "D8",

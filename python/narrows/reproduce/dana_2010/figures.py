@@ -86,7 +86,7 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
     for queue, found in curves.items():
         if not found:
             continue
-        # One run's course, and where the others lie: a mean would hide what falls and rises.
+        # One run's course, and the band of the others; a mean would hide rises and falls.
         width = _SMOOTHED.get(curve, 1)
         times, values = _smooth(found[0], width)
         low, high = _band([_smooth(series, width) for series in found], times)

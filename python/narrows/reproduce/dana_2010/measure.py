@@ -1,12 +1,12 @@
-"""What is measured of one run: buffer, delay, its variation, drops, utilisation, and the CPU.
+"""The figures of one run: buffer, delay, its variation, drops, utilisation, and the CPU.
 
-Averages over time are from the moment at which the load begins, since the paper's figures are of a
-network that does nothing before. Curves are running averages where the paper says "average".
+Averages over time begin when the load begins, because the paper's network does nothing before that.
+Curves are running averages if the paper says "average".
 
 A kernel tells neither how long packets waited nor RED's average. Both follow from its samples of
 the queue, ten a second: a FIFO at a constant rate delays a packet by what is in front of it, and
-the average moves with each packet that arrives. In return a guest kernel measures the processor's
-time at router A, where the simulator has a model.
+the average moves with each packet that arrives. In return, a guest kernel measures the processor
+time at router A, for which the simulator has a model.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ ROUTER = "A"
 LINK, _, WAY = QUEUE.partition(".")
 
 LOADED_S = 100.0
-"""From here on there is load."""
+"""When the load begins, in seconds."""
 EARLY_S = 200.0
-"""The early part ends here: the paper's first minutes of load."""
+"""The end of the early part: the paper's first minutes of load."""
 LATE_S = 480.0
-"""The late part begins here: the last two minutes."""
+"""The beginning of the late part: the last two minutes."""
 FULL_S, BACK_OFF_S = 156.0, 192.0
 """When the paper's Drop Tail is full, and when its senders back off."""
 SECOND_MINUTE_S = 120.0
 """When the paper's RED starts to drop, and its Drop Tail does not yet."""
 AROUND_S = 15.0
-"""So long before and after the first drop, the processor is looked at."""
+"""Seconds before and after the first drop for which the processor's load is taken."""
 
 COST_VARIANTS = {
     "": COSTS,
@@ -144,7 +144,7 @@ def _link(run: Run) -> Mapping[str, Any]:
 
 
 def _delays(run: Run, samples: pl.DataFrame) -> Floats:
-    """Of each sample: the delay of packets in milliseconds."""
+    """The delay of packets at each sample, in milliseconds."""
     told = _floats(samples, "sojourn_mean_ms")
     if not np.isnan(told).all():
         return told
@@ -158,7 +158,7 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
         return math.nan
     minimum, packet_bytes = queue["min"], 1
     if queue["kind"] == "red":
-        # That of Linux counts bytes; that of the paper packets.
+        # Linux's RED counts bytes; that of the paper counts packets.
         packet_bytes = DataSize(queue["avpkt"])
         minimum = DataSize(minimum) / packet_bytes
     averages = _averages_of_red(samples, packet_bytes)
@@ -180,7 +180,7 @@ def _averages_of_red(samples: pl.DataFrame, packet_bytes: int) -> Floats:
 
 
 def _loads(run: Run) -> dict[str, tuple[Floats, Floats]]:
-    """The processor's load at router A, measured or by the model and its variants."""
+    """The processor's load at router A, measured, or from the model and its variants."""
     if run.backend == "sim":
         return {
             suffix: router_cpu(run, QUEUE, RETURNING, costs)
@@ -201,7 +201,7 @@ def _mean(values: Floats) -> float:
 
 
 def _weighted(delay: Floats, sent: Floats) -> tuple[float, float]:
-    """Mean and variance over packets, from the means of samples and how many left in each."""
+    """Mean and variance over packets, from each sample's mean and number of packets."""
     kept = ~np.isnan(delay) & (sent > 0)
     if not kept.any():
         return math.nan, math.nan

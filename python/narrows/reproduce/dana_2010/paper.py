@@ -1,4 +1,4 @@
-"""The paper as the framework takes it."""
+"""The paper's declaration for the framework."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ PAPER = Paper(
         "The paper says that RED has shorter queues, less delay, less delay variation and fewer "
         "drops than Drop Tail, and that ECN raises RED's buffer and utilisation.",
         "We find the same order of buffer and delay with every load that we tried, but not the "
-        "same order of drops. TCP reacts to a shorter queue with smaller windows, and those need "
-        "more drops, not fewer.",
+        "same order of drops, of which RED has 3375 and Drop Tail 648 in the simulator (6000 and "
+        "1127 on Linux).",
+        "TCP reacts to a shorter queue with smaller windows, and those need more drops, not fewer.",
         "Utilisation is the same for all three, because the queue never runs empty.",
-        "The paper does not print the load. We fitted the times at which sessions open to the "
-        "156 s of Figure 3; everything else follows.",
+        "The paper does not print the load; we fitted the times at which sessions open to the "
+        "156 s of Figure 3, and everything else follows.",
     ),
 )

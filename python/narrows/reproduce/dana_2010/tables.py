@@ -1,4 +1,4 @@
-"""The figures in numbers, and what other loads make of them."""
+"""The figures as numbers, and how other loads change them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FIGURES = (
     ("cpu_after", "Figure 8: CPU after it, %", 3),
     ("cpu_late", "Figure 8: CPU in the last two minutes, %", 3),
 )
-"""Figure, its name, and digits."""
+"""Each figure's key, name, and digits."""
 
 _SHOWN = ("delay", "variation", "drops", "utilisation")
-"""Of the sensitivity table."""
+"""The figures of the sensitivity table."""
 
 
 def tables(outcome: Measurements) -> list[Table]:
-    """The tables of whose cells something was run."""
+    """The tables for which cells were run."""
     built = [_overview(outcome), _loads(outcome)]
     return [table for table in built if table is not None]
 
@@ -84,7 +84,7 @@ def _digits(figure: str) -> int:
 
 
 def _cell(outcome: Measurements, cell: str, figure: str, digits: int) -> str:
-    """A figure's mean and interval; where not all seeds have one, in how many it was seen."""
+    """A figure's mean and interval; if not all seeds have the figure, in how many it was seen."""
     interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
     if interval is not None and interval.count < seeds:
         return f"{interval.mean:.{digits}f} in {interval.count} of {seeds} runs"

@@ -1,4 +1,4 @@
-"""The paper's experiments as settings on one scenario, and other choices for the unknown."""
+"""The paper's experiments as settings on one scenario, and other choices for unknown settings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ SCENARIO = "testbed.toml"
 ECN_SHARES = {"none": "0.0", "half": "0.5", "all": "1.0"}
 """Share of the 120 connections that negotiate ECN."""
 
-# RED's parameters are bytes. 300 ms: as printed. 200 ms: by the same rule (README, "Unknown
-# settings").
+# RED's parameters are bytes. 300 ms: as printed. 200 ms: by the same rule (README, "Settings that
+# the paper does not print, and what we chose").
 _RED_200 = {"limit": "250000 B", "min": "12374 B", "max": "137374 B", "burst": "38"}
 _FIFO_300 = "262500 B"
 _FIFO_200 = "137500 B"
@@ -89,7 +89,7 @@ EXTRA_CELLS = [
         SCENARIO,
         {"links.internet.dns_exempt": "false", "traffic.background.ecn_share": "0.0"},
     ),
-    # Only for the comparison with the kernel.
+    # These cells are only for the comparison with the kernel.
     Cell(
         "red-300-none-legacy",
         "RED no ECN, 300 ms, legacy TCP",

@@ -1,14 +1,14 @@
-"""Ours against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
+"""Our figures against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
 
-kernel-reference.csv holds one run for most cells, in real or virtual time; kernel-virtual.csv holds
-further runs in virtual time, several seeds for some cells, with permanent neighbour entries;
-kernel-arp.csv holds runs of the cell that neighbour resolution decides, with entries as Linux has
-them and with permanent ones. kernel-reference.txt says how all came to be.
+kernel-reference.csv holds one run for most cells, in real or virtual time. kernel-virtual.csv holds
+further runs in virtual time, several seeds for some cells, with permanent neighbour entries.
+kernel-arp.csv holds runs of the cell that neighbour resolution decides, with Linux's ordinary
+entries and with permanent ones. kernel-reference.txt says how all of these were made.
 
-The kernel is the judge of the simulator: a figure agrees when it lies inside the span of the
-kernel's runs in virtual time, widened at both ends by two of the kernel's own standard deviations
-between seeds. Runs on a real machine's clock, whose stalls let packets leave in bursts, count only
-where there is no other. The agreement is partly calibrated: README.md, "Agreement with the kernel".
+The simulator is judged by the kernel: a figure agrees if it lies inside the span of the kernel's
+runs in virtual time, widened at both ends by two of the kernel's own standard deviations between
+seeds. Runs in real time, where stalls of the machine let packets leave in bursts, count only if
+there are no others. The agreement is partly calibrated: README.md, "Agreement with the kernel".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "red-300-none-legacy": ("red300_off_legacy",),
     "red-300-none-noring": ("tt_red300_off_noring",),
 }
-"""Rows of the reference by our cell."""
+"""Rows of the reference, by the name of our cell."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Metric:
     ours: str
     """Name of our figure."""
     theirs: Callable[[dict[str, str]], float | None]
-    """From a row of the reference; `None` when the row has no such figure."""
+    """Reads the figure from a row of the reference; `None` if the row does not have it."""
     slack: float
     """Widens the reference's span at both ends: a share when `relative`, else in `unit`."""
     relative: bool
@@ -73,10 +73,10 @@ class _Metric:
 
 
 NEIGHBOURS = "red-200-20-all"
-"""The cell that ARP decides. It is held against runs with entries as Linux has them."""
+"""The cell that ARP decides. It is compared with runs that have Linux's ordinary entries."""
 
 PERMANENT = _virtual("red200_20_all", "s1", "s2")
-"""Its runs with permanent entries, in which no query was answered."""
+"""Runs of that cell with permanent entries, in which no query was answered."""
 
 
 def reference() -> dict[str, dict[str, str]]:
@@ -93,9 +93,9 @@ def _read(name: str) -> list[dict[str, str]]:
 
 
 def _with_neighbours() -> dict[str, dict[str, str]]:
-    """The runs of `NEIGHBOURS` with ARP as Linux has it, in the columns of the other files.
+    """The runs of `NEIGHBOURS` with Linux's ordinary ARP, in the columns of the other files.
 
-    They are those with CUBIC and without loss elsewhere.
+    Only runs with CUBIC and without loss elsewhere are taken.
     """
     rows = {}
     for row in _read("kernel-arp.csv"):
@@ -117,14 +117,25 @@ def _with_neighbours() -> dict[str, dict[str, str]]:
 CASES[NEIGHBOURS] = tuple(_with_neighbours())
 
 
-def first_attempt(cell: str) -> list[float]:
-    """First-attempt success on the kernel in percent, one a run; empty for cells not run there."""
+def first_attempt(cell: str, *, judged: bool = False) -> list[float]:
+    """First-attempt success on the kernel in percent, one a run; empty for cells not run there.
+
+    Args:
+        cell: One of ours.
+        judged: Only the runs that judge the simulator: those in virtual time, if there are any.
+    """
     rows = reference()
-    return [float(rows[case]["p1"]) for case in CASES.get(cell, ())]
+    cases = CASES.get(cell, ())
+    return [float(rows[case]["p1"]) for case in (_judges(rows, cases) if judged else cases)]
+
+
+def _judges(rows: dict[str, dict[str, str]], cases: tuple[str, ...]) -> tuple[str, ...]:
+    """The cases in virtual time; all, if there are none."""
+    return tuple(case for case in cases if rows[case]["clock"] == "virtual") or cases
 
 
 def attempts(cell: str, attempt: int | None) -> list[float]:
-    """Queries answered on an attempt (None: on none) on the kernel, in percent, one a run."""
+    """Queries answered on an attempt (None: on none) on the kernel, in percent, for each run."""
     rows = [reference()[case] for case in CASES.get(cell, ())]
     column = "failed" if attempt is None else f"att{attempt}"
     return [100.0 * float(row[column]) / float(row["queries"]) for row in rows]
@@ -136,8 +147,7 @@ def agreement(outcome: Measurements) -> list[Agreement]:
     entries = []
     for cell, cases in CASES.items():
         for metric in METRICS:
-            virtual = [case for case in cases if rows[case]["clock"] == "virtual"]
-            found = [metric.theirs(rows[case]) for case in virtual or cases]
+            found = [metric.theirs(rows[case]) for case in _judges(rows, cases)]
             values = [value for value in found if value is not None]
             if not values:
                 continue
@@ -161,7 +171,7 @@ def _number(name: str, scale: float = 1.0) -> Callable[[dict[str, str]], float |
 
 
 def _per_second(name: str) -> Callable[[dict[str, str]], float | None]:
-    # A case without ECN marks nothing, which is no figure to compare.
+    # A case without ECN marks nothing, so there is nothing to compare.
     return lambda row: (
         float(row[name]) / float(row["dns_phase_s"]) if row[name] not in ("", "0") else None
     )
@@ -172,7 +182,7 @@ METRICS = (
     _Metric(
         "mean backlog", "bytes", "backlog_bytes", _number("backlog_mean"), 0.012, relative=True
     ),
-    # The kernel's is 100 % in every run; the interval's ends are worth a packet or two.
+    # The kernel has 100 % in every run; the interval's ends are a packet or two away.
     _Metric("utilisation", "%", "utilisation", _number("util", 100.0), 0.1, relative=False),
     _Metric("drops", "1/s", "drops_per_s", _per_second("drops"), 0.044, relative=True),
     _Metric("marks", "1/s", "marks_per_s", _per_second("marked"), 0.023, relative=True),

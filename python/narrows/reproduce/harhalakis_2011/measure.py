@@ -1,4 +1,4 @@
-"""What is measured of one run: the paper's figures, and those that the kernel reference has.
+"""The figures of one run: the paper's, and those that the kernel reference has.
 
 Phases of a run: the background alone from `SETTLED_S` to the start of DNS; the *DNS phase* from
 there to the end of the last query (the kernel reference's `dns_phase_s`); within it, the time
@@ -25,18 +25,21 @@ QUEUE = "bottleneck.forward"
 """The congested and monitored queue: BN2 to BN1."""
 
 SETTLED_S = 10.0
-"""From here on the background counts as settled."""
+"""Seconds after which the background counts as settled."""
 
 SETTLED_DNS_S = 5.0
-"""So long after the start of DNS, its load counts as settled."""
+"""Seconds after the start of DNS after which its load counts as settled."""
 
 SHOWN_S = 60.0
 """Length of Figure 2's curve."""
 
+SLOT_S = 0.1
+"""Length of a slot of the monitor."""
+
 ATTEMPTS = 5
 
 FIFO_LIMIT = 262_500
-"""Bytes of the 300 ms FIFO; `room` means nothing for other queues."""
+"""Bytes of the 300 ms FIFO; the figure `room` means nothing for other queues."""
 
 REPLY_IN_QUEUE = 114
 """Bytes of a reply in the queue: 100 of IP and 14 of Ethernet."""
@@ -47,20 +50,22 @@ Floats = npt.NDArray[np.float64]
 def measure(run: Run) -> Measured:
     """The figures and curves of one run of one cell.
 
-    `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries; of all
-    that ended, if the run reached its limit before the workers were done),
-    `first_attempt` (the same as `attempt_1`), `rtt_median_ms`; over the DNS phase `drops_per_s`,
-    `marks_per_s`, `backlog_bytes`, `ring_bytes`, `utilisation` (percent) and `room` (percent of
-    its samples in which the 300 ms FIFO has room for a reply); `dns_phase_s`, its length;
+    `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries that
+    ended), `first_attempt` (the same as `attempt_1`), `rtt_median_ms`; over the DNS phase
+    `drops_per_s`, `marks_per_s`, `backlog_bytes`, `backlog_most_bytes` (the largest sample),
+    `ring_bytes`, `utilisation` (percent) and `room` (percent of its samples in which the 300 ms
+    FIFO has room for a reply); `dns_phase_s`, its length;
     `drops_before` and `drops_after` the start of DNS and `drops_rise_per_s` (per second),
     `drops_rise` (percent), `ewma_deviation` (per second), `utilisation_before` (percent);
-    `slots_with_drops` (percent of the DNS phase's 100 ms) and `drops_dispersion` (variance over
-    mean of the drops of such a slot: 1 if they came at random, more if they come in bursts).
+    `slots_with_drops` (percent of the DNS phase's 100 ms), `drops_dispersion` (variance over
+    mean of the drops of such a slot: 1 if they came at random, more if they come in bursts) and
+    `drop_burst_s` (mean length of a burst, which is a row of such slots with drops).
 
     `curves`: `ewma` (s, drops/s) with DNS starting at 10 s; `cdf` (ms, share) of response times.
 
     Raises:
-        RuntimeError: The run has no finished query, or the bottleneck was not monitored.
+        RuntimeError: The run has no measured query that finished, or the bottleneck was not
+            monitored.
     """
     dns = run.summary["dns"]
     if dns is None:
@@ -87,6 +92,8 @@ def measure(run: Run) -> Measured:
     }
     slots = np.diff(drops, prepend=0.0)[within]
     values |= {
+        "backlog_most_bytes": float(np.max(_floats(samples, "backlog_bytes")[within])),
+        "drop_burst_s": SLOT_S * _mean_length(slots > 0),
         "slots_with_drops": 100.0 * float(np.mean(slots > 0)),
         "drops_dispersion": float(np.var(slots, ddof=1) / np.mean(slots))
         if len(slots) > 1 and slots.any()
@@ -113,8 +120,7 @@ def drop_rate_ewma(times_s: list[float], drops: list[float]) -> Series:
 
     It is `V(n) = a V(n-1) + (1 - a) P(n)` with `P(n)` ten times the drops of slot n.
 
-    `times_s` are the ends of the slots. The average starts at zero, as a monitor does that is
-    started.
+    `times_s` are the ends of the slots. The average starts at zero, as when a monitor is started.
     """
     value = 0.0
     curve = []
@@ -122,6 +128,13 @@ def drop_rate_ewma(times_s: list[float], drops: list[float]) -> Series:
         value = EWMA_A * value + (1.0 - EWMA_A) * count * 10.0
         curve.append(value)
     return times_s, curve
+
+
+def _mean_length(inside: npt.NDArray[np.bool_]) -> float:
+    """Mean length of the rows of neighbours that are true; NaN if none is."""
+    edges = np.diff(inside.astype(np.int8), prepend=0, append=0)
+    rows = int(np.sum(edges == 1))
+    return float(np.sum(inside)) / rows if rows else math.nan
 
 
 def slope(times: Floats, cumulative: Floats, low: float, high: float) -> float:
@@ -134,11 +147,9 @@ def slope(times: Floats, cumulative: Floats, low: float, high: float) -> float:
 
 
 def _attempts(run: Run) -> dict[str, float]:
-    done = run.queries.filter(pl.col("end_s").is_not_null())
-    if run.stopped == "dns-done":
-        done = done.filter(pl.col("measured"))
+    done = run.queries.filter(pl.col("end_s").is_not_null() & pl.col("measured"))
     if done.is_empty():
-        raise RuntimeError("the run has no finished DNS query")
+        raise RuntimeError("the run has no finished DNS query that is measured")
     attempt = done.get_column("attempt").to_numpy()
     shares = [100.0 * float(np.mean(attempt == number)) for number in range(ATTEMPTS + 1)]
     return {

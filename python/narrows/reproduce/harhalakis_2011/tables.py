@@ -12,7 +12,7 @@ from narrows.reproduce.statistics import Interval, normal_interval, t_interval
 
 
 def tables(outcome: Measurements) -> list[Table]:
-    """The tables of whose cells something was run."""
+    """The tables for which cells were run."""
     built = [
         _attempts(
             outcome,
@@ -193,7 +193,7 @@ def _sensitivity(outcome: Measurements) -> Table | None:
 
 
 def _short(cell: str) -> str:
-    """A cell as a narrow heading: queue, ECN and Internet delay below each other."""
+    """A cell as a narrow heading: queue, ECN and Internet delay in separate lines."""
     queue, _, rest = cell.partition("-")
     for share in ("none", "half", "all"):
         if rest.endswith(f"-{share}"):

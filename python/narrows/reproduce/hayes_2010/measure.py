@@ -96,6 +96,8 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
         values = runs.setdefault(arm, {}).setdefault(int(row["round"]), {})
         # The gateway's own process is part of what stands in for the kernel.
         values[f"kernel_{suffix}"] = row["kernel"] + row["gateway"]
+        # Of the gateway with its default close, whichever a sensitivity row reads.
+        values[f"kept_{suffix}"] = values[f"kernel_{suffix}"]
         values[f"server_{suffix}"] = row["server"]
         values[f"total_{suffix}"] = row["kernel"] + row["server"] + row["gateway"]
         values[f"server_percent_{suffix}"] = 100.0 * row["server"] / values[f"total_{suffix}"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import SPLIT, TITLES
-from narrows.reproduce.hayes_2010.published import RATES, TOP
+from narrows.reproduce.hayes_2010.claims import over
+from narrows.reproduce.hayes_2010.published import FAST, RATES, TOP
 from narrows.reproduce.measurements import Measurements, Table
+from narrows.reproduce.statistics import t_interval
 from narrows.results.gateway_bench import PER_S
 
 
@@ -17,6 +21,30 @@ def tables(outcome: Measurements) -> list[Table]:
     found = [_summary(outcome, cells), _curves(outcome, cells)]
     split = [cell for cell in SPLIT if outcome.runs(cell)]
     return [*found, _split(outcome, ["udp", "tcp", *split, "gateway"])] if split else found
+
+
+def headline(outcome: Measurements) -> list[str]:
+    """What stateless TCP and the kernel's TCP cost over UDP, with 95 % intervals over rounds."""
+    costs = {cell: _cost(outcome, cell) for cell in ("gateway", "tcp")}
+    if None in costs.values():
+        return []
+    return [
+        f"At {TOP} queries a second, kernel and BIND together need {costs['gateway']} more "
+        f"processor time for stateless TCP than for UDP, and {costs['tcp']} more for the kernel's "
+        "TCP (95 % intervals over rounds)."
+    ]
+
+
+def _cost(outcome: Measurements, cell: str) -> str | None:
+    """By how much a cell's processor time is above UDP's in the same rounds, with its interval."""
+    own, base = outcome.runs(cell), outcome.runs("udp")
+    percent = over(cell, "udp", f"total_{TOP}")
+    found = [percent({cell: own[number], "udp": base[number]}) for number in own.keys() & base]
+    found = [value for value in found if math.isfinite(value)]
+    if len(found) < 2:
+        return None
+    interval = t_interval(found)
+    return f"{interval.mean:.0f} % ({interval.low:.0f} to {interval.high:.0f})"
 
 
 def _summary(outcome: Measurements, cells: list[str]) -> Table:
@@ -64,10 +92,6 @@ def _curves(outcome: Measurements, cells: list[str]) -> Table:
         ["queries a second", *(TITLES[cell] for cell in cells)],
         rows,
     )
-
-
-FAST = 5000
-"""Queries a second, beyond the paper's."""
 
 
 def _split(outcome: Measurements, cells: list[str]) -> Table:

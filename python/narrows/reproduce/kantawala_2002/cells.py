@@ -18,9 +18,9 @@ class Topology:
     scenario: str
     bottlenecks: tuple[str, ...]
     groups: tuple[str, ...]
-    """Of traffic."""
+    """The names of the groups of traffic."""
     limits: tuple[int, ...]
-    """Buffers that are run, in packets: of the paper's 100 to 20000."""
+    """Buffers that are run, in packets, out of the paper's 100 to 20000."""
     row_limits: tuple[int, ...]
     """Buffers that are run again under sensitivity rows."""
 
@@ -57,12 +57,12 @@ TOPOLOGIES = {topology.name: topology for topology in (SINGLE, ROUND_TRIPS, HOPS
 
 
 def name(topology: str, which: str, limit: int, variant: str = "") -> str:
-    """A cell's name, such as `single-qsdrr-5000`; a variant stands at its end."""
+    """A cell's name, such as `single-qsdrr-5000`; a variant is at its end."""
     return f"{topology}-{which}-{limit}" + (f"-{variant}" if variant else "")
 
 
 def topology_of(cell: str) -> Topology:
-    """The network of a cell; the scaling's is the single bottleneck."""
+    """The network of a cell; cells of the scaling have the single bottleneck."""
     return TOPOLOGIES.get(cell.partition("-")[0], SINGLE)
 
 
@@ -148,7 +148,7 @@ def _scaled(point: Point, which: str) -> Cell:
         SINGLE.scenario,
         {
             **_size(point.sources, point.rate_bps),
-            # All of the round trip but a hundredth is the bottleneck's.
+            # All of the round trip but a hundredth is in the bottleneck.
             "links.bottleneck.delay": f"{0.49 * point.rtt_s * 1e3:.6f} ms",
             "links[1].delay": f"{0.005 * point.rtt_s * 1e3:.6f} ms",
             "links[2].delay": f"{0.005 * point.rtt_s * 1e3:.6f} ms",
@@ -174,7 +174,7 @@ def _big(big: Big, which: str) -> Cell:
 
 
 HOSTS = 500
-"""From here on several sources share a host, whose link is as much faster."""
+"""With more sources than this, several share a host, whose link is faster by that factor."""
 
 
 def _size(sources: int, rate_bps: float) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Figures 5 to 8 as the paper draws them, and the picture of the authors' open question."""
+"""Figures 5 to 8 as the paper draws them, and a figure on the authors' open question."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOOKS = {
     "tdrr": (PURPLE, "v", "--"),
     "qsdrr": (ORANGE, "P", "--"),
 }
-"""Colour, marker and line of each queue; dashed for queues with one for each flow."""
+"""Colour, marker and line of each queue; lines are dashed for per-flow queues."""
 
 
 @styled

@@ -1,8 +1,8 @@
-"""What is measured of one run, for each group of sources and for all of them.
+"""The figures of one run, for each group of sources and for all of them.
 
 Goodput is what the receivers got in order, over the whole run and on average over a group's flows.
-Completion is from a burst's start to the acknowledgement of its last byte, of bursts that were
-complete by the end of the run.
+Completion is the time from a burst's start to the acknowledgement of its last byte, for bursts that
+were complete by the end of the run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from narrows.results import Run
 
 SETTLED_S = 10.0
-"""All sources start together; from here on the queue's swings are its own."""
+"""Seconds after which the common start of all sources no longer shows in the queue."""
 
 CROSS = "cross"
-"""Prefix of the groups of cross traffic, which are measured together."""
+"""The prefix of the groups of cross traffic, which are measured together."""
 
 
 def measure(run: Run) -> Measured:

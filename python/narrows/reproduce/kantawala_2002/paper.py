@@ -1,4 +1,4 @@
-"""The paper, as the framework needs it."""
+"""The paper's declaration for the framework."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ PAPER = Paper(
         "The paper says that a queue for each flow, with drops from the longest or fastest one, "
         "gives short TCP flows more goodput, faster transfers and a fairer share than RED, Blue "
         "and Tail Drop.",
-        "We find the fairness that it describes: TDRR gives flows with long round trips the most, "
-        "Blue the least, and the order is the same over three bottlenecks.",
+        "We find the fairness that it describes: on average, TDRR gives flows with long paths the "
+        "largest share, 0.86 of the others' goodput with two round-trip times and 0.67 over three "
+        "bottlenecks, and Blue the smallest, 0.49 and 0.37.",
+        "Tail Drop is second with two round-trip times (0.75) and fourth over three bottlenecks "
+        "(0.42); these factors depend on what TCP does between bursts and on its loss recovery, "
+        "which the paper does not print.",
         "We do not find the gain in goodput: several hundred flows keep every queue busy, so from "
         "5000 packets on all queues carry about 95 % of the link.",
-        "Factors depend on what TCP does between bursts and on its loss recovery, which the paper "
-        "does not print.",
         "The authors could not test whether the small network's results carry over to 20,000 "
-        "sources on 10 Gbit/s. They do if the buffer is the bandwidth-delay product.",
+        "sources on 10 Gbit/s; they do, within 1 %, if the buffer is the bandwidth-delay product.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The paper's six queues, with the parameters chosen for RED and Blue; README.md has the search."""
+"""The paper's six queues, with the chosen parameters of RED and Blue; README.md has the search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 QUEUES = ("droptail", "red", "blue", "drr", "tdrr", "qsdrr")
-"""In the order of the paper's legends: one queue for all, then one for each flow."""
+"""The queues in the order of the paper's legends: first those for all flows, then per-flow ones."""
 
 TITLES = {
     "droptail": "Tail Drop",
@@ -18,7 +18,7 @@ TITLES = {
 }
 
 SHARED = ("droptail", "red", "blue")
-"""Queues without flows of their own: the paper's non-DRR policies."""
+"""Queues that do not separate flows: the paper's non-DRR policies."""
 
 FAMILY = ("drr", "tdrr", "qsdrr")
 """The DRR family."""
@@ -32,7 +32,7 @@ BLUE_INCREMENT, BLUE_DECREMENT = 0.0005, 0.00025
 BLUE_FREEZE = "100 ms"
 
 WEIGHT = 0.03125
-"""TDRR's, as printed."""
+"""TDRR's weight, as printed."""
 
 
 def queue(name: str, limit: int, **settings: object) -> str:
@@ -41,7 +41,7 @@ def queue(name: str, limit: int, **settings: object) -> str:
     Args:
         name: One of `QUEUES`.
         limit: The buffer in packets.
-        settings: What differs from the choice for it.
+        settings: Keys that differ from the choice for this queue.
     """
     kind, chosen = _CHOSEN[name](limit)
     return _inline({"kind": kind, "limit": limit, **chosen, **settings})

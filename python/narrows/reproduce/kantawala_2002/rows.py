@@ -24,7 +24,7 @@ _SCALING = frozenset(point.cell(which) for point in POINTS for which in SCALED)
 
 
 def _some(topologies: Iterable[Topology], queues: Iterable[str] = QUEUES) -> frozenset[str]:
-    """The cells that rows run again."""
+    """Cells that rows run again: those of some networks and queues."""
     kept = tuple(queues)
     return frozenset(
         name(topology.name, which, limit)

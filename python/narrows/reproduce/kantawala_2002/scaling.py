@@ -1,7 +1,7 @@
 """Figure 8's points (K7, K12) and the authors' open question (K9).
 
-The fair-share window is the fair share of the bottleneck for a source times the round-trip time, in
-packets; the buffer is the bandwidth-delay product, which is window times sources.
+The fair-share window is a source's fair share of the bottleneck times the round-trip time, in
+packets. The buffer is the bandwidth-delay product, which is the window times the number of sources.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 PACKET_BITS = 12_000.0
 
 WINDOWS = (2, 10, 50, 100)
-"""Packets."""
+"""The fair-share windows, in packets."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of Figure 8: what is varied, and the window that is kept."""
+    """One point of Figure 8: the varied quantity, and the constant window."""
 
     panel: str
     """`rate`, `sources` or `rtt`: what the panel varies."""
@@ -25,16 +25,16 @@ class Point:
     rate_bps: float
     rtt_s: float
     wide: bool = False
-    """Outside the figure's own range, inside the one that section V begins with (K12)."""
+    """Whether it is outside the figure's own range, but inside that of section V's start (K12)."""
 
     @property
     def product_packets(self) -> float:
-        """The bandwidth-delay product."""
+        """The bandwidth-delay product, in packets."""
         return self.rate_bps * self.rtt_s / PACKET_BITS
 
     @property
     def fair_bps(self) -> float:
-        """A source's fair share of the bottleneck."""
+        """A source's fair share of the bottleneck, in bit/s."""
         return self.rate_bps / self.sources
 
     @property
@@ -60,7 +60,7 @@ class Point:
 
 
 FEWEST, MOST = 10, 1000
-"""Sources that section V speaks of."""
+"""The numbers of sources in section V."""
 SHORTEST_S, LONGEST_S = 0.0045, 1.5
 """Round trips: 6 ms to 1.5 s, and 500 Mbit/s at window 2, which asks for 4.8 ms."""
 FASTEST_BPS = 3e9
@@ -119,12 +119,12 @@ class Big:
 
     @property
     def rate_bps(self) -> float:
-        """The bottleneck's: 500 Mbit/s for 1000 sources, 10 Gbit/s for 20000."""
+        """The bottleneck's rate: 500 Mbit/s for 1000 sources, 10 Gbit/s for 20000."""
         return 0.5e6 * self.sources
 
     @property
     def buffer(self) -> int:
-        """In packets."""
+        """The buffer, in packets."""
         return max(2, round(self.share * self.rate_bps * 0.1 / PACKET_BITS))
 
     @property
@@ -140,7 +140,7 @@ class Big:
 
 SHARES = (1.0, 0.1)
 SMALL = 1000
-"""Sources of the size that the paper could simulate: "1000 sources and 500Mb/s"."""
+"""The number of sources that the paper could simulate: "1000 sources and 500Mb/s"."""
 LARGE = 20_000
 BIG_SIZES = (10, 50, 200, SMALL, 5000, LARGE)
 

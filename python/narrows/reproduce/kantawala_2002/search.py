@@ -3,17 +3,17 @@
     python -m narrows.reproduce.kantawala_2002.search red
     python -m narrows.reproduce.kantawala_2002.search blue
 
-It runs in the single bottleneck with buffers of 200, 1000 and 5000 packets. A setting's score is
-its goodput as a share of Tail Drop's, averaged over the three buffers. Seeds are other ones than
-the reproduction's.
+It runs the single bottleneck with buffers of 200, 1000 and 5000 packets. A setting's score is its
+goodput as a share of Tail Drop's, averaged over the three buffers. The seeds are not those of the
+reproduction.
 
-The search begins with a coarse grid. From the best setting there it tries the next value of each
-parameter in both directions, goes to the best of these, and ends where none of them is better. So
-the best lies inside of what was tried: each parameter has values on both sides that are no better,
-or has no value beyond. RED's `max` ends at the buffer and `max_p` at 1. Blue's decrement ends at
-half of its increment: Feng, Kandlur, Saha and Shin ("BLUE", 1999) set the increment "significantly
-larger". With a decrement as large as the increment, or larger, Blue seldom drops at all, and comes
-close to Tail Drop.
+The search begins with a coarse grid. From the best setting there, it tries the next value of each
+parameter in both directions, goes to the best of these, and ends when none of them is better. So
+the best setting lies inside the range that was tried: each parameter has values on both sides that
+are no better, or is at its limit. RED's `max` ends at the buffer and `max_p` at 1. Blue's decrement
+ends at half of its increment: Feng, Kandlur, Saha and Shin ("BLUE", 1999) set the increment
+"significantly larger". With a decrement as large as the increment, or larger, Blue seldom drops at
+all, and comes close to Tail Drop.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ LIMITS = (200, 1000, 5000)
 SEEDS = (101, 102)
 
 Place: TypeAlias = tuple[int, ...]
-"""Which value each parameter has, in the order of `Space.values`."""
+"""The index of each parameter's value, in the order of `Space.values`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """What can be chosen for a queue."""
+    """The values that can be chosen for a queue's parameters."""
 
     values: Mapping[str, Sequence[float]]
-    """What each parameter may be, in rising order."""
+    """The values of each parameter, in rising order."""
     coarse: Sequence[Mapping[str, Sequence[float]]]
-    """The values of the first grid, which may be of several parts."""
+    """The values of the first grid, which may consist of several parts."""
     settings: Callable[[Mapping[str, float], int], dict[str, object]]
-    """The queue's keys of chosen values and a buffer in packets."""
+    """Gives the queue's keys from chosen values and a buffer in packets."""
     limited: frozenset[str]
     """Parameters whose largest value is their limit."""
     allowed: Callable[[Mapping[str, float]], bool] = lambda _: True
@@ -72,7 +72,7 @@ class Space:
             )
 
     def around(self, place: Place) -> Iterator[Place]:
-        """One parameter a step further, or a step back."""
+        """The neighbours of a place: one parameter is a step further, or a step back."""
         for number, steps in enumerate(self.values.values()):
             for at in (place[number] - 1, place[number] + 1):
                 near = (*place[:number], at, *place[number + 1 :])
@@ -80,7 +80,7 @@ class Space:
                     yield near
 
     def title(self, place: Place) -> str:
-        """Such as `min 0.25, max 0.75, weight 2e-05, max_p 0.02`."""
+        """The values in words, such as `min 0.25, max 0.75, weight 2e-05, max_p 0.02`."""
         return ", ".join(f"{name} {value:g}" for name, value in self.at(place).items())
 
 
@@ -102,7 +102,7 @@ def _blue(chosen: Mapping[str, float], _: int) -> dict[str, object]:
 
 
 _WEIGHTS = (2e-5, 0.0002, 0.002)
-"""With the smallest of RED's weights below, its average never moves, and it is Tail Drop."""
+"""With the smallest of the weights below, RED's average never moves, and RED is Tail Drop."""
 
 SPACES = {
     # A threshold above the buffer is never reached.
@@ -153,7 +153,7 @@ Goodputs: TypeAlias = dict[Place, list[float]]
 
 
 def measured(pool: Executor, kind: str, space: Space, places: Iterable[Place]) -> Goodputs:
-    """Runs settings."""
+    """Runs the settings at these places, and returns their goodputs."""
     jobs = {
         (place, limit): [
             pool.submit(goodput, kind, limit, space.settings(space.at(place), limit), seed)
@@ -173,10 +173,10 @@ def searched(
     measure: Callable[[Iterable[Place]], Goodputs],
     score: Callable[[Sequence[float]], float],
 ) -> tuple[Place, Goodputs]:
-    """The best place, and all that were tried.
+    """The best place, and the results of all places that were tried.
 
     Raises:
-        LookupError: The best lies at the end of a parameter's values, which is not its limit.
+        LookupError: The best place is at the end of a parameter's values that is not its limit.
     """
     found = measure(space.grid())
     while True:

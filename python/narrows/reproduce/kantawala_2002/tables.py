@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tables(outcome: Measurements) -> list[Table]:
-    """The tables of whose cells something was run."""
+    """The tables for which cells were run."""
     built = [
         _against_buffer(outcome, SINGLE, "goodput.all", "Figure 5(a): mean goodput, Mbit/s"),
         _against_buffer(outcome, SINGLE, "completion.all", "Figure 5(b): mean burst completion, s"),

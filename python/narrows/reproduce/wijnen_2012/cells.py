@@ -12,11 +12,12 @@ OLD_10, OLD_100 = "old-10", "old-100"
 NSD_10, NSD_100 = "nsd-10", "nsd-100"
 FIXED, FARTHER, LATE = "c-fixed", "c-farther", "c-late"
 
-# How long they hold a connection was chosen after a look at a first result of the reference server
-# with ten connections: 0.10 s gave a median ratio of 3.75, and 0.14 s one of 5.66.
+# The time for which they hold a connection was chosen after a first result of the reference server
+# with ten connections: 0.10 s gave a median ratio of 3.75, and 0.14 s gave 5.66.
 LOAD = {"clients": "150", "hold_s": "0.14", "think_s": "2", "interval_s": "6"}
-"""Who else asks, and a pause, so that the vantage points themselves are no load. The paper does not
-say who did: 150 clients nearby that keep a connection for 0.14 s want about ten at once."""
+"""Other clients, and a pause, so that the vantage points themselves are no load. The paper does not
+name its other clients. Here, 150 clients nearby that keep a connection for 0.14 s need about ten
+connections at once."""
 
 CELLS = [
     *(Cell(name, f"{title} of today", "", {"server": name}) for name, title in TODAY.items()),

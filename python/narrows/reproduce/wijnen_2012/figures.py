@@ -1,6 +1,6 @@
-"""Figures 1 to 4 of the lab's pairs: histograms, before and after, and TCP's time against UDP's.
+"""Figures 1 to 4 from the lab's pairs: histograms, before and after, and TCP's time against UDP's.
 
-And a picture of each cause that could put a server's ratios between 2 and 3.
+There is also a figure of each cause that could put a server's ratios between 2 and 3.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from narrows.reproduce.measurements import Measurements
 
 WIDER = 5
-"""Bins of the histogram that are drawn as one: the lab has hundreds of pairs, the paper tens of
-thousands."""
+"""How many bins of the histogram are drawn as one, because the lab has hundreds of pairs and the
+paper tens of thousands."""
 
 
 @styled
@@ -122,11 +122,11 @@ CAUSES = {
         "above 3",
     ),
 }
-"""By letter: the cells, and what tells the cause from the others."""
+"""For each letter, the cells and what distinguishes the cause from the others."""
 
 
 def _cause(outcome: Measurements, cells: tuple[str, ...]) -> Figure | None:
-    """How often each ratio comes, and TCP's time against UDP's at each vantage point."""
+    """A histogram of the ratios, and TCP's time against UDP's at each vantage point."""
     measured = [curve for cell in cells for curve in outcome.curves(cell, "histogram")]
     points = [curve for cell in cells for curve in outcome.curves(cell, "udp_tcp")]
     if not measured or any(not outcome.curves(cell, "udp_tcp") for cell in cells):

@@ -1,7 +1,7 @@
 """A run of a cell: a bed with fourteen vantage points, pairs of queries, and figures of the pairs.
 
-A pair is a query over UDP and one over TCP of one vantage point and round: they are asked within
-seconds of each other, so the paper's 150 seconds are always met.
+A pair is a query over UDP and one over TCP from the same vantage point and round. They are asked
+within seconds of each other, so the paper's limit of 150 seconds is always met.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["execute", "figures_of", "lacks", "not_a_scenario", "peak"]
 
 SETTLE_S = 2.5
-"""Until a crowd is what it stays."""
+"""Seconds until a crowd is in its steady state."""
 
 BIN = 0.01
-"""Width of the paper's histogram."""
+"""The width of a bin in the paper's histogram."""
 
 
 class Stopped(RuntimeError):  # noqa: N818 - a signal, not an error
@@ -59,11 +59,11 @@ def not_a_scenario(_: Run) -> Measured:
 def execute(
     paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
 ) -> Measured:
-    """One run of a cell.
+    """Runs a cell once.
 
     Raises:
-        LabError: The bed or the server cannot be had.
-        RuntimeError: It was interrupted.
+        LabError: The bed or the server is not available.
+        RuntimeError: The run was interrupted.
     """
     settings = Settings.read(set)
     plan = Plan(
@@ -196,7 +196,7 @@ def peak(values: Sequence[float]) -> float:
 
 
 def _segments(over_tcp: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What most replies were cut into."""
+    """The segments into which most replies were cut."""
     cut = [tuple(row["segment_bytes"]) for row in over_tcp if row["segment_bytes"]]
     counts = [row["segments"] for row in over_tcp if row["segments"] is not None]
     usual = statistics.mode(cut) if cut else ()

@@ -1,4 +1,4 @@
-"""Results of real old servers, next to ours."""
+"""Results of real old servers, compared with ours."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ FILES: Mapping[str, tuple[str, str, str]] = {
         "NSD 3.2.13, tcp-count 100",
     ),
 }
-"""By cell: the sensitivity row that has the reference's load, the file, and the server."""
+"""For each cell, the sensitivity row with the reference's load, the file, and the server."""
 
 QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
-"""Figures of quiet servers: the unit, and how far ours may be from theirs."""
+"""Figures of quiet servers: the unit, and by how much ours may differ from theirs."""
 
 LOADED = {"median": ("", 0.5), "above_4": ("%", 0.5), "above_10": ("%", 0.5)}
-"""Figures of loaded ones, whose luck differs from run to run: shares of theirs."""
+"""Figures of loaded servers, where chance matters: the allowed difference as a share of theirs."""
 
 
 @cache

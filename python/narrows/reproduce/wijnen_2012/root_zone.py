@@ -1,10 +1,10 @@
 """How long the root's SOA reply was in October 2012, from what the zone held.
 
-RFC 1035 (4.1): a header of 12 bytes, the question, and records of 10 bytes beside name and data. A
+RFC 1035 (4.1): a header of 12 bytes, the question, and records of 10 bytes plus name and data. A
 name is written once and pointed at afterwards (4.1.4: two bytes). The reply has the SOA, the
 thirteen NS of the authority section and all addresses of their hosts. IANA's hints (named.root) of
 June 2011 to January 2013 list an IPv6 address for nine of them: B, C, E and G had none. The paper's
-queries had no EDNS option, as replies of 745 bytes over TCP tell: with OPT they have 756.
+replies have 745 bytes over TCP, so its queries had no EDNS: with an OPT record they have 756.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def soa_reply_bytes() -> int:
     """
     root, pointer, record, numbers = 1, 2, 10, 20
     question = root + 4
-    # Both names of the SOA's data are written out: nothing stands before them to point at.
+    # Both names in the SOA's data are written out, because no earlier name can be pointed at.
     soa = (
         root + record + _length("a.root-servers.net") + _length("nstld.verisign-grs.com") + numbers
     )
@@ -35,5 +35,5 @@ def soa_reply_bytes() -> int:
 
 
 def _length(name: str) -> int:
-    """Of a name written out: a byte before each label, and the root."""
+    """The length of a name written out: a byte before each label, and the root."""
     return sum(1 + len(label) for label in name.split(".")) + 1

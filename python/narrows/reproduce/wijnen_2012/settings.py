@@ -1,4 +1,4 @@
-"""What a cell sets: a server, a load, a way of asking. All are text, as in sensitivity rows."""
+"""The settings of a cell: server, load, way of asking. All are text, as in sensitivity rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CROWD = "10.9.1.1"
 """The address of the other clients."""
 
 CROWD_RTT_MS = 2.0
-"""How far away they are."""
+"""The round trip of the other clients, in ms."""
 
 
 @dataclass(frozen=True)
@@ -22,31 +22,31 @@ class Settings:
     """One experiment."""
 
     server: str = "old"
-    """`old`: the emulated one; otherwise a program of `narrows.lab.SERVERS`."""
+    """`old` for the emulated server, otherwise a program of `narrows.lab.SERVERS`."""
     writing: str = "two"
     slots: int = 100
-    """Connections at once: the emulated server's, or NSD's `tcp-count`."""
+    """The most connections at once: the emulated server's limit, or NSD's `tcp-count`."""
     backlog: int = 5
     tcp_delay_ms: float = 0.0
     tcp_rtt_factor: float = 1.0
-    """TCP's round trip in units of UDP's, where another machine answers TCP."""
+    """TCP's round trip in units of UDP's, if another machine answers TCP."""
     late_acknowledgements: bool = False
     clients: int = 0
-    """Other clients."""
+    """The number of other clients."""
     hold_s: float = 0.2
     think_s: float = 2.0
     rounds: int = 6
-    """Pairs of each vantage point."""
+    """The number of pairs of each vantage point."""
     interval_s: float = 0.0
-    """From round to round; the vantage points' turns are spread over it."""
+    """Seconds from round to round, over which the vantage points' turns are spread."""
     timeout_s: float = 5.0
 
     @classmethod
     def read(cls, text: Mapping[str, str]) -> Settings:
-        """From text by name.
+        """Settings from texts by name.
 
         Raises:
-            ValueError: A name is unknown, or a value is none.
+            ValueError: A name is unknown, or a value is invalid.
         """
         known = {field.name: field.type for field in fields(cls)}
         values: dict[str, object] = {}
@@ -62,5 +62,5 @@ class Settings:
 
 
 def address(rtt_ms: int) -> str:
-    """The vantage point at this distance."""
+    """The address of the vantage point at this distance."""
     return f"10.9.0.{rtt_ms // 2}"

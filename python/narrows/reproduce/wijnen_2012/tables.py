@@ -21,7 +21,7 @@ _TITLES = {cell.name: cell.title for cell in CELLS}
 
 
 def tables(outcome: Measurements) -> list[Table]:
-    """The tables of whose cells something was measured."""
+    """The tables for which cells were measured."""
     made = [
         _table(
             outcome,

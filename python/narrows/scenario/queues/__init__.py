@@ -24,6 +24,6 @@ else:
     Queue = AnyDiscipline
     """Any queue discipline."""
 
-# The classes say that they live here: whoever copies or sends one looks it up.
+# The classes say that they are in this module; copying and pickling look them up here.
 globals().update(TABLES)
 globals().update({made.__name__: made for made in DISCIPLINES.values()})

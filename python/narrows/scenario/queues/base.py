@@ -16,18 +16,18 @@ __all__ = ["Discipline", "Facts", "Settings"]
 
 
 class Facts(NamedTuple):
-    """What there is to know of a queue with its settings."""
+    """Facts about a queue with its settings."""
 
     unit: str
-    """`bytes` or `packets`: what figures count its backlog in."""
+    """`bytes` or `packets`: the unit of its backlog in figures."""
     levels: tuple[tuple[str, float], ...]
-    """Backlogs at which it behaves otherwise, in that unit, with their names."""
+    """Backlogs at which its behaviour changes, in that unit, with their names."""
     target: int | None
-    """The waiting time that it aims for, in picoseconds; None where it aims for none."""
+    """The waiting time that it aims for, in picoseconds; None if it has no such target."""
     several_lines: bool
-    """Whether packets wait in several lines, so that one does not wait like another."""
+    """Whether packets wait in several queues, so that they do not all wait alike."""
     held: int
-    """Queues that it holds from the start, those of disciplines inside it among them."""
+    """How many queues it holds from the start, including those of disciplines inside it."""
 
 
 class Settings(Table):
@@ -77,13 +77,13 @@ class Discipline(Settings):
         return _facts(json.dumps(self.plain()))
 
     def wrong_at(self, rate: int) -> tuple[str, str, str] | None:
-        """What is wrong with a queue served at a rate in bits per second: key, what, mend."""
+        """What is wrong with a queue served at a rate in bits per second: key, message, remedy."""
         return _settled(json.dumps(self.plain()), rate)[1]
 
     def settled(self, rate: int) -> dict[str, Any]:
         """The plan's form of a queue that is served at a rate in bits per second.
 
-        Nothing is left open in it that follows from other settings or from the rate.
+        Everything that follows from other settings or from the rate is filled in.
 
         Examples:
             >>> from narrows.scenario import Red
@@ -104,7 +104,7 @@ class Discipline(Settings):
         return self
 
 
-# Links that `count` copies have the same queue.
+# Cached, because links that `count` copies have the same queue.
 @lru_cache(4096)
 def _wrong(plan: str) -> tuple[str, str, str] | None:
     return _core.check_queue(plan)

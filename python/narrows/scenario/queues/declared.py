@@ -1,4 +1,4 @@
-"""The disciplines as classes of the language, from what the extension says of them.
+"""The disciplines as classes of the language, from the extension's declarations.
 
 Their names, keys, types, ranges, defaults and meanings are declared in crates/qdisc, each with the
 discipline itself; `_core.queue_disciplines` hands them on.
@@ -171,7 +171,7 @@ _HELD: dict[str, Callable[[Any], Any]] = {
     "size": DataSize,
     "rate": DataRate,
 }
-"""What makes a default of what the extension says."""
+"""Functions that make a default from the extension's declaration."""
 
 
 def _text(about: str) -> str:
@@ -179,14 +179,14 @@ def _text(about: str) -> str:
 
 
 def _in_unit(self: Any, value: float | None) -> float | str | None:
-    """A number of packets as it is, bytes as a size."""
+    """A number of packets unchanged, or bytes as a size."""
     return bytes_text(int(value)) if self.unit == "bytes" and value is not None else value
 
 
 def _declare(
     name: str, base: type[Settings], table: dict[str, Any], first: dict[str, Any]
 ) -> type[Any]:
-    """A class with the keys of a table, behind those that stand first."""
+    """A class with the keys of a table, after the keys that come first."""
     keys = table["keys"]
     fields = {
         key["name"]: (

@@ -1,6 +1,6 @@
-"""The disciplines, and tables among their settings, by their Python names: a line each.
+"""The disciplines, and tables among their settings, by their Python names: a line for each.
 
-What they are, the extension says (`declared`). Scenario files need no line here.
+The extension declares what they are (`declared`). Scenario files need no line here.
 """
 
 from narrows.scenario.queues.declared import DISCIPLINES, TABLES

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Asking", "bounded"]
 
-# As the simulator has it: a message's length takes 32 bits.
+# The simulator's limit: a message's length takes 32 bits.
 LONGEST = 10**9
 
 
@@ -38,15 +38,15 @@ class Asking(Group):
     """A client that asks servers, each of which answers with as many bytes as it is asked for."""
 
     client: Name
-    """Who asks: a node."""
+    """The node that asks."""
     request: Annotated[PositiveBytes, at_most(1_000_000, "1 MB")] = DataSize("300 B")
     """Bytes of a request."""
     service: Pauses = Duration("0 s")
     """Time from a request's arrival at a server to its answer: a duration, a list that starts again
     at its end, or a distribution such as `{ distribution = "exponential", mean = "5 ms" }`."""
     tcp: Tcp = Tcp()
-    """TCP settings of both ends. Nagle's algorithm is off unless `nagle = true` is given here:
-    whoever writes requests and answers turns it off."""
+    """TCP settings of both ends. Nagle's algorithm is off unless `nagle = true` is given here,
+    because programs that send requests and answers turn it off."""
 
     def tcp_settings(self, planner: Planner) -> int:
         """The index of its TCP settings in the plan."""
@@ -65,7 +65,7 @@ class Asking(Group):
         }
 
     def responder(self, planner: Planner, secure: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The application that answers, at all servers; `secure`: how it encrypts."""
+        """The application that answers at all servers; `secure` says how it encrypts."""
         tcp = self.tcp_settings(planner)
         return self.application("responder", tcp=tcp, service=draw(self.service), secure=secure)
 

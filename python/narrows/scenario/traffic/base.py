@@ -1,7 +1,8 @@
-"""What groups of everything that uses the network have in common: `[[traffic]]` and `[[dns]]`.
+"""What all groups that use the network have in common: `[[traffic]]` and `[[dns]]`.
 
-A group names nodes, says how much of it there is, and lowers itself to the plan's applications.
-What checks, counts, copies, documents or shows a scenario goes by that, and knows no kind.
+A group names nodes, says how many things it consists of, and lowers itself to the plan's
+applications. Code that checks, counts, copies, documents or shows scenarios uses this interface,
+and knows no kinds.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ __all__ = ["Amount", "Countable", "Group", "Leg"]
 
 @dataclass(frozen=True)
 class Countable:
-    """Things of which a scenario may have so many, in all its groups together."""
+    """Things whose number is limited, in all groups of a scenario together."""
 
     one: str
     many: str
     most: int
     can_be: str = "held"
-    """What would fail with more: they cannot be held, or recorded."""
+    """What fails with more of them: they cannot be held, or not be recorded."""
 
 
 class Amount(NamedTuple):
@@ -39,9 +40,9 @@ class Amount(NamedTuple):
     number: int
     of: Countable
     key: str
-    """Which of the group's keys to lower where all groups have too many."""
+    """The group's key to lower if all groups together have too many."""
     or_else: str = ""
-    """Other keys that would do: `warm_up or workers`."""
+    """Other keys that may be lowered instead, such as `warm_up or workers`."""
 
 
 class Leg(NamedTuple):
@@ -50,11 +51,11 @@ class Leg(NamedTuple):
     source: str
     target: str
     given: tuple[str, ...] | None
-    """Nodes that the scenario wants on it; None: the shortest path."""
+    """The nodes that the scenario gives for it; None: the shortest path."""
     given_key: str
-    """The group's key that gives them."""
+    """The group's key that gives these nodes."""
     key: str
-    """The group's key to blame where there is no path."""
+    """The group's key to name in an error if there is no path."""
 
 
 class Group(Table):
@@ -74,7 +75,7 @@ class Group(Table):
     name: Name
     """Unique among traffic and DNS groups."""
     start: Span = Duration("0 s")
-    """When the first one begins."""
+    """When the group begins."""
 
     @abstractmethod
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
@@ -82,14 +83,14 @@ class Group(Table):
 
     @abstractmethod
     def legs(self) -> Iterator[Leg]:
-        """Each way on which it sends, or may send."""
+        """Each path on which the group sends, or may send."""
 
     @abstractmethod
     def amounts(self) -> Iterator[Amount]:
-        """How much of it there is, in the order of `countables`."""
+        """How many things the group has, in the order of `countables`."""
 
     def recorded(self, _duration: int) -> Iterator[Amount]:
-        """Rows that it may leave in a run of so long, where their number may be too large."""
+        """Rows that it may record in a run of this duration, if their number may be too large."""
         return iter(())
 
     def dns_servers(self) -> Iterator[tuple[str, str]]:

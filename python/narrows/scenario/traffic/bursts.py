@@ -1,4 +1,4 @@
-"""Bursts of data over TCP: what the kinds that send them share, and what is recorded of each."""
+"""Bursts of data over TCP: what kinds that send them share, and what is recorded about each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BURSTS", "Bursts"]
 
 
 def _times(bursts: pl.DataFrame) -> pl.Series:
-    """How long bursts took, of those that were completed."""
+    """How long completed bursts took."""
     return (bursts.get_column("end_s") - bursts.get_column("start_s")).drop_nulls()
 
 

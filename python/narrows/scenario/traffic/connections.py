@@ -36,10 +36,10 @@ class Connections(Flows):
     """TCP settings of both ends."""
     opener: Literal["sender", "receiver"] = "sender"
     """The end that sends the SYN: the sender for an upload, the receiver for a download. It matters
-    where one direction is congested, because a SYN that is sent again no longer asks for ECN."""
+    if one direction is congested, because a SYN that is sent again no longer asks for ECN."""
     stop: PositiveSpan | None = None
-    """The applications write nothing from then on: data without end stop where they are, a burst
-    that has begun is sent to its end, and the connections close."""
+    """From then on, the applications write nothing new: data without end stop at once, a burst that
+    has begun is sent to its end, and the connections close."""
 
     @model_validator(mode="after")
     def _has_one_setting_of_ecn(self) -> Connections:
@@ -70,7 +70,7 @@ class Connections(Flows):
         """
         if self.ecn_share is None:
             return None
-        # In whole connections, so that no rounding of the share adds up.
+        # In whole connections, so that no rounding error of the share adds up.
         share, total = round(self.ecn_share * self.total), self.total
         return (index + 1) * share // total > index * share // total
 

@@ -33,7 +33,7 @@ def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
         return int(rows.get_column(name).sum())
 
     sent, syns = total("sent"), total("syns")
-    # A server that no SYN reaches has no queue to speak of.
+    # If no SYN reaches the server, nothing is said about its queue.
     held = floats(rows.get_column("half_open").head(rows.height if syns else 0))
     return {
         "sent": sent,
@@ -168,27 +168,27 @@ class Flood(Group):
     of: Literal["syns", "queries"] = "syns"
     """What it consists of."""
     source: Name
-    """The node from which it comes, and to which answers to the forged addresses go."""
+    """The node that it comes from. Answers to the forged addresses go there too."""
     server: Name
-    """Its target: the node of a `[[dns]]` group's server. Where several have theirs there, the
-    first one's."""
+    """Its target: the node of a `[[dns]]` group's server. If several groups have a server there,
+    the first group's is the target."""
     per_second: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
     """Packets a second."""
     spacing: Literal["even", "poisson"] = "poisson"
     """Time between packets: always the same, or exponentially distributed."""
     addresses: Annotated[int, Field(strict=True, ge=1, le=65_536)] = 1000
-    """Forged addresses, in turn. Fair queues take each for a flow."""
+    """Number of forged addresses, which take turns. Fair queues treat each as a flow."""
     stop: PositiveSpan | None = None
     """Nothing is sent from then on; without it, the flood lasts to the end."""
     query: Annotated[Size, Field(ge=12, le=65_507)] | None = None
-    """Bytes of a query's DNS message, where it consists of queries; `"40 B"` by default."""
+    """Length of a query's DNS message, with `of = "queries"`; `"40 B"` by default."""
     reply: Annotated[Size, Field(ge=12, le=65_507)] | None = None
-    """Bytes of the whole reply; `"1000 B"` by default."""
+    """Length of the whole reply; `"1000 B"` by default."""
     udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
-    """The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one comes
+    """The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one is
     truncated."""
     period: PositiveSpan = Duration("1 s")
-    """Time that a row of the table `floods` covers."""
+    """The time that each row of the table `floods` covers."""
 
     @model_validator(mode="after")
     def _flood_is_possible(self) -> Flood:
@@ -224,7 +224,7 @@ class Flood(Group):
         yield Amount(self.addresses, ADDRESSES, "addresses")
 
     def recorded(self, duration: int) -> Iterator[Amount]:
-        """Packets, and rows, of a run of so long."""
+        """Packets and rows in a run of this duration."""
         end = duration if self.stop is None else min(self.stop, duration)
         packets = self.per_second * max(end - self.start, 0) // _PS
         yield Amount(packets, PACKETS, "per_second", "stop earlier")

@@ -1,4 +1,4 @@
-"""Flows between pairs of nodes: between which, on which way, and when each begins."""
+"""Flows between pairs of nodes: their ends, their paths, and when each begins."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ class Flows(Group):
     copied: ClassVar[tuple[str, ...]] = ("pairs",)
 
     sender: Name | None = None
-    """The data's sender: a node. With `receiver`, instead of `pairs`."""
+    """The node that sends the data. Give this and `receiver`, or `pairs`."""
     receiver: Name | None = None
-    """The data's receiver: a node."""
+    """The node that receives the data."""
     pairs: Annotated[tuple[tuple[Name, Name], ...], Field(fail_fast=True)] | None = None
     """Pairs of sender and receiver, `[["a", "b"], ...]`."""
     route: Path | None = None
-    """Nodes that the data pass, neighbours in order, instead of the shortest path. It may leave out
-    the sender, the receiver and what lies next to them: the shortest path leads there."""
+    """The nodes that the data pass, each a neighbour of the one before, instead of the shortest
+    path. You may leave out nodes at either end: the shortest path leads there."""
     route_back: Path | None = None
     """The same from receiver to sender."""
     spread: Span = Duration("0 s")
-    """They begin within this span after `start`."""
+    """The flows begin within this time after `start`."""
     ramp: Literal["constant", "rising"] | Ramp = "constant"
-    """How fast: at a constant rate; at a rate that rises from nothing in proportion to time; or as
-    a list of times after `start` and the number that have begun by then,
-    `[["0 s", 5], ["60 s", 20]]`, with a constant rate between two entries."""
+    """How fast flows begin: at a constant rate; at a rate that rises from zero in proportion to
+    time; or by a list of times after `start`, each with the number of flows that have begun by
+    then, `[["0 s", 5], ["60 s", 20]]`. Between two entries, the rate is constant."""
     stagger: Literal["even", "random"] = "even"
-    """At even distances for such a rate, or at random times drawn from the scenario's seed and the
-    flow's name."""
+    """Whether flows begin at even intervals for that rate, or at random times drawn from the
+    scenario's seed and the flow's name."""
     stop: PositiveSpan | None = None
-    """They send nothing new from then on."""
+    """From then on, nothing new is sent."""
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class Flows(Group):
 
         Args:
             number: Which of the group's flows, from 0.
-            random: 0 to below 1, where `stagger` is random.
+            random: A number from 0 to below 1, if `stagger` is random.
 
         Examples:
             >>> from narrows.scenario import Bulk
@@ -121,7 +121,7 @@ class Flows(Group):
             if random is not None:
                 return int(random * self.spread)
             return self.spread * number // total
-        # The number begun by a time goes with its square.
+        # The number of flows begun by a time is proportional to its square.
         if random is not None:
             return int(random**0.5 * self.spread)
         return isqrt(self.spread**2 * number // total)
@@ -167,7 +167,7 @@ class Flows(Group):
 
         Args:
             number: Which of the group's flows, from 0.
-            chance: Draws 0 to below 1, where chance decides; it is told what for.
+            chance: Draws a number from 0 to below 1 for a purpose, if chance decides.
         """
         if self.pairs is not None:
             return self.pairs[number // self.each]

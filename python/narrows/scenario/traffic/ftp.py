@@ -34,8 +34,8 @@ class Ftp(Bursts):
     kind: Literal["ftp"] = "ftp"
     """Which kind of traffic this is."""
     servers: Names | None = None
-    """With `clients`, instead of `sender` and `receiver` or `pairs`: each session's server, the
-    sender, is one of these, drawn from the scenario's seed and the session's name."""
+    """Give this and `clients` instead of `sender` and `receiver`, or `pairs`. Each session's
+    server, the sender, is one of these, drawn from the scenario's seed and the session's name."""
     clients: Names | None = None
     """The nodes that fetch; each has `connections` sessions."""
     file: Sizes
@@ -45,7 +45,7 @@ class Ftp(Bursts):
     """Time from the end of a file to the start of the next: a duration, a list, or a distribution
     such as `{ distribution = "exponential", mean = "1 s" }`."""
     files: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None
-    """Files of a session; without it, a session lasts to the end or to `stop`."""
+    """Files in a session; without it, a session lasts until `stop` or the end of the run."""
     opener: Literal["sender", "receiver"] = "receiver"
     """The end that sends the SYN; the client opens an FTP session."""
 

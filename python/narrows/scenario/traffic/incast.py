@@ -26,7 +26,7 @@ CONNECTIONS = Countable("incast connection", "incast connections", 100_000)
 
 
 def _times(rounds: pl.DataFrame) -> pl.Series:
-    """How long rounds took, of those whose blocks have all come."""
+    """How long rounds took whose blocks have all come."""
     return (rounds.get_column("end_s") - rounds.get_column("start_s")).drop_nulls()
 
 
@@ -145,19 +145,20 @@ class Incast(Asking):
     kind: Literal["incast"] = "incast"
     """Which kind of traffic this is."""
     servers: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100_000, fail_fast=True)]
-    """Who answers: nodes."""
+    """The nodes that answer."""
     connections: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
-    """Connections to each server; each brings a block."""
+    """Connections to each server; each brings one block."""
     block: Sizes
-    """Bytes of a block, at most 1 GB: a size, a list that starts again at its end (over all blocks
-    of a round, then of the next), or a distribution."""
+    """Bytes of a block, at most 1 GB: a size, a list, or a distribution. A list serves all blocks
+    of a round, then of the next, and starts again at its end."""
     rounds: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
     """Rounds, one after the other."""
     pause: Pauses = Duration("0 s")
-    """Time from the end of a round to the next: a duration, a list, or a distribution."""
+    """Time from the end of a round to the start of the next: a duration, a list, or a
+    distribution."""
     reuse: Annotated[bool, Field(strict=True)] = True
-    """All rounds use the same connections, which are open before the first. With false, each round
-    opens its own, and their handshakes are part of its time."""
+    """All rounds use the same connections, which are open before the first round. If false, each
+    round opens its own, and its time includes their handshakes."""
 
     @model_validator(mode="after")
     def _incast_is_possible(self) -> Incast:

@@ -25,12 +25,12 @@ class OnOff(Bursts):
     """Bytes of a burst: a size, a list that starts again at its end, or a distribution such as
     `{ distribution = "pareto", mean = "100 kB", shape = 1.5 }`."""
     idle_mean: Span | None = None
-    """Mean of the exponentially distributed idle time; or `idle`."""
+    """Mean of an exponentially distributed idle time. Give this or `idle`."""
     idle: Pauses | None = None
     """The idle time: a duration, a list that starts again at its end, or a distribution such as
     `{ distribution = "pareto", mean = "2 s", shape = 1.5 }`."""
     bursts: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None
-    """Bursts after which a connection closes; without it, none does."""
+    """Number of bursts after which a connection closes; without it, connections stay open."""
 
     @model_validator(mode="after")
     def _has_one_idle_time(self) -> OnOff:

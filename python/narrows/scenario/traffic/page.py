@@ -36,7 +36,7 @@ PROTOCOLS = {"http/1.1": (6, 1), "http/2": (1, 100), "http/3": (1, 100)}
 
 
 def _times(pages: pl.DataFrame) -> pl.Series:
-    """How long loads took, of those that were completed."""
+    """How long completed loads took."""
     return (pages.get_column("end_s") - pages.get_column("start_s")).drop_nulls()
 
 
@@ -154,7 +154,7 @@ def _summarise_objects(objects: pl.DataFrame, _end_s: float) -> dict[str, Any]:
 
 
 def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
-    """The objects of the first load of the first browser, those that were asked for."""
+    """The requested objects of the first load of the first browser."""
     import polars as pl
 
     if objects.is_empty():
@@ -184,7 +184,7 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
             continue
         ready, asked = rows.get_column("ready_s"), rows.get_column("asked_s")
         begin = min(ready)
-        # What never came has a bar up to the last thing that did.
+        # An object that never came has a bar up to the last one that did.
         last = max([*asked, *rows.get_column("end_s").drop_nulls()])
         ends = rows.get_column("end_s").fill_null(last)
         places = [shift + number for number in range(rows.height)]
@@ -250,18 +250,21 @@ WATERFALL = Record(
 
 
 class PageObject(Keys):
-    """An object of a page, or several of a kind."""
+    """An object of a page, or several of the same kind."""
 
     name: Name
     """Unique in its page."""
     size: Sizes
     """Bytes, at most 1 GB: a size, a list with one for each load, or a distribution."""
     number: Annotated[int, Field(strict=True, ge=1, le=MOST_OBJECTS)] = 1
-    """So many objects of this kind. What comes after them waits for all of them."""
+    """Number of objects of this kind. An object that names this one in `after` waits for all of
+    them."""
     after: Annotated[tuple[Name, ...], Field(max_length=1000, fail_fast=True)] = ()
-    """Names of objects that stand before this one, and must have come before it is asked for."""
+    """Names of objects, listed before this one, that must have arrived before this one is
+    requested."""
     wait: Span = Duration("0 s")
-    """Time from the last of them to the request: for parsing, or running a script."""
+    """Time from the arrival of the last of these to the request: for parsing, or running a
+    script."""
     server: Name | None = None
     """The node that has it, instead of the group's `server`."""
 
@@ -270,7 +273,7 @@ Objects = Annotated[tuple[PageObject, ...], Field(min_length=1, max_length=MOST_
 
 
 class Page(Asking):
-    """Browsers that load a web page by HTTP/1.1, 2 or 3, and each time without connections."""
+    """Browsers that load a web page by HTTP/1.1, 2 or 3. Each load opens new connections."""
 
     countables: ClassVar[tuple[Countable, ...]] = (BROWSERS, OBJECTS)
     records: ClassVar[tuple[Record, ...]] = (PAGES, WATERFALL)
@@ -278,31 +281,33 @@ class Page(Asking):
     kind: Literal["page"] = "page"
     """Which kind of traffic this is."""
     server: Name
-    """Who answers: a node."""
+    """The node that answers."""
     protocol: Literal["http/1.1", "http/2", "http/3"] | None = None
     """`http/1.1`: up to six connections to each server, with one request at a time on each;
-    `http/2`: one connection, with up to a hundred at a time; `http/3`: the same over QUIC, each on
-    a stream of its own. If left out, `http/3` where `transport` is `"quic"`, else `http/2`."""
+    `http/2`: one connection, with up to a hundred requests at a time; `http/3`: the same over QUIC,
+    with a stream for each request. By default `http/3` if `transport` is `"quic"`, else
+    `http/2`."""
     transport: Literal["tcp", "tls", "quic"] = "tcp"
-    """What carries it: TCP without encryption, TLS 1.3 on TCP, or QUIC (RFC 9000), which is
-    encrypted always."""
+    """What carries the page: TCP without encryption, TLS 1.3 on TCP, or QUIC (RFC 9000), which is
+    always encrypted."""
     tls: PageTls = PageTls()
-    """Sessions and certificates, where the transport is encrypted."""
+    """Sessions and certificates, if the transport is encrypted."""
     quic: Quic = Quic()
     """How both ends speak QUIC."""
     objects: Objects | None = None
-    """What the page consists of; the first object is the page itself. Or `profile`."""
+    """What the page consists of; the first object is the page itself. Give this or `profile`."""
     profile: Literal["desktop-2024"] | None = None
-    """A named page: `desktop-2024` has types, sizes and numbers of objects as the median home page
-    had in October 2024 (HTTP Archive, Web Almanac 2024)."""
+    """A named page. `desktop-2024` has the types, sizes and numbers of objects of the median home
+    page in October 2024 (HTTP Archive, Web Almanac 2024)."""
     browsers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Browsers at the client."""
     spread: Span = Duration("0 s")
-    """Browsers start at random times within this span after `start`."""
+    """Browsers start at random times within this time after `start`."""
     loads: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
     """Loads of each browser, one after the other."""
     pause: Pauses = Duration("0 s")
-    """Time from the end of a load to the next: a duration, a list, or a distribution."""
+    """Time from the end of a load to the start of the next: a duration, a list, or a
+    distribution."""
 
     @model_validator(mode="after")
     def _page_is_possible(self) -> Page:
@@ -424,7 +429,7 @@ class Page(Asking):
         return [browsers, self.responder(planner, self.tls.server(quic) if encrypts else None)]
 
     def _objects(self, servers: dict[str, int]) -> Iterator[dict[str, Any]]:
-        """The page's objects in the plan: entries that stand for several, written out."""
+        """The page's objects in the plan, with entries for several objects written out."""
         places: dict[str, range] = {}
         first = 0
         for entry in self.entries:

@@ -23,7 +23,7 @@ class Kind:
     name: str
     count: int
     kib: int
-    """Of all of them together."""
+    """The size of all of them together."""
     after: tuple[str, ...] = ()
 
     @property

@@ -158,9 +158,9 @@ class Ping(Datagrams):
     """Time between probes: always the same, or exponentially distributed, so that probes see
     queues as they are on average over time."""
     packet: DatagramSize = DataSize("84 B")
-    """Length of a probe's IP packet and of its answer's; by default ping's `"84 B"`."""
+    """Length of the IP packet of a probe, and of its answer; by default ping's `"84 B"`."""
     probes: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """Probes of each pair; without it, they last to the end or to `stop`."""
+    """Probes for each pair; without it, they go on until `stop` or the end of the run."""
 
     @property
     def each(self) -> int:
@@ -172,7 +172,7 @@ class Ping(Datagrams):
         yield Amount(self.total, PROBERS, "pairs")
 
     def recorded(self, duration: int) -> Iterator[Amount]:
-        """A row a probe."""
+        """A row for each probe."""
         probes = self.lifetime(duration) // self.interval + 1
         if self.probes is not None:
             probes = min(probes, self.probes)

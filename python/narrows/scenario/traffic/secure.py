@@ -1,7 +1,7 @@
 """Web pages over TLS 1.3 and QUIC: sessions and certificates of browsers and their servers.
 
-Keys have the names that they have for DNS, where client and server are apart (`connections.tls`,
-`answers.tls`).
+Keys have the same names as for DNS, where those of client and server are separate
+(`connections.tls`, `answers.tls`).
 """
 
 from __future__ import annotations
@@ -27,26 +27,29 @@ class PageTls(Table):
     """How browsers and their servers speak TLS 1.3 (RFC 8446), on TCP or within QUIC."""
 
     resume: Switch = False
-    """A later connection to a server resumes the session of an earlier one of the same browser
-    (RFC 8446, 2.2): no certificates, as many round trips."""
+    """A later connection to a server resumes the session of an earlier one of the same browser (RFC
+    8446, 2.2). This saves the certificates, but no round trip."""
     early_data: Switch = False
-    """The first requests of a resumed connection leave behind the ClientHello (RFC 8446, 2.3;
-    QUIC's 0-RTT), a round trip earlier; needs `resume`. Servers take them."""
+    """The first requests of a resumed connection are sent right after the ClientHello (RFC 8446,
+    2.3; QUIC's 0-RTT), a round trip earlier; needs `resume`. Servers accept them."""
     hello: Annotated[Size, Field(ge=90, le=16_000)] | None = None
-    """Length of a ClientHello that offers no session, with its record. 234 B if left out: OpenSSL 3
-    without the server's name. Browsers with post-quantum keys send about 1800 B."""
+    """Length of a ClientHello that offers no session, including its record. By default 234 B, as
+    OpenSSL 3 sends it without the server's name. Browsers with post-quantum keys send about 1800
+    B."""
     certificates: (
         Literal["cloudflare-ecdsa", "google-rsa"]
         | Annotated[tuple[CertificateSize, ...], Field(min_length=1, max_length=20)]
     ) = "cloudflare-ecdsa"
-    """What servers show: the name of a chain of a real server (docs/dns-tls.md), or the lengths
-    of certificates, its own first, `["1395 B", "977 B"]`."""
+    """The servers' certificates: the name of a real server's chain (docs/dns-tls.md), or the
+    lengths of a chain's certificates, the server's own first, `["1395 B", "977 B"]`."""
     key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
-    """Their key, which says how long its signature is. The chain's, or `"ecdsa-p256"`."""
+    """The servers' key, which determines the length of the signature. By default that of the named
+    chain, or `"ecdsa-p256"`."""
     tickets: Annotated[int, Field(strict=True, ge=0, le=100)] = 2
-    """Tickets after a whole handshake, each good for one resumed connection."""
+    """Tickets after a full handshake; each is good for one resumed connection."""
     ticket_size: Annotated[Size, Field(ge=56, le=16_000)] | None = None
-    """Length of a ticket (NewSessionTicket) with its record. 255 B if left out, as of OpenSSL 3."""
+    """Length of a ticket (NewSessionTicket), including its record. By default 255 B, as in OpenSSL
+    3."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> PageTls:
@@ -59,7 +62,7 @@ class PageTls(Table):
         return self
 
     def client(self, protocol: str, quic: Quic | None) -> dict[str, Any]:
-        """The plan's form of the browsers' part."""
+        """The browsers' part, as the plan has it."""
         use = TlsUse(resume=self.resume, early_data=self.early_data, hello=_bytes(self.hello))
         handshake = use.plan(None, "https")["handshake"]
         if self.hello is None:
@@ -68,7 +71,7 @@ class PageTls(Table):
         return {"handshake": handshake, "quic": None if quic is None else quic.plan()}
 
     def server(self, quic: Quic | None) -> dict[str, Any]:
-        """The plan's form of the servers' part."""
+        """The servers' part, as the plan has it."""
         certificates: Any = self.certificates
         if not isinstance(certificates, str):
             certificates = [_bytes(size) for size in certificates]

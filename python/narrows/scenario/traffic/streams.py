@@ -1,4 +1,4 @@
-"""Streams of datagrams: what their kinds share, and what is recorded of each."""
+"""Streams of datagrams: what their kinds share, and what is recorded about each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["STREAMS", "Datagrams", "Streams"]
 
 MOST_STREAMS = 100_000
-# As many as the simulator's own bound for a group.
+# The simulator's own limit for a group.
 MOST_ROWS = 10_000_000
 
 STREAM = Countable("stream of datagrams", "streams of datagrams", MOST_STREAMS)
@@ -66,7 +66,7 @@ def _says(figures: Mapping[str, Any]) -> str | None:
 
 
 def _periods(rows: pl.DataFrame) -> pl.DataFrame:
-    """All streams together, by the time at which a period begins."""
+    """The sums over all streams, by the time at which a period begins."""
     import polars as pl
 
     received = pl.col("received_packets").sum()
@@ -184,7 +184,7 @@ class Datagrams(Flows):
     """A group of flows of datagrams."""
 
     def lower_flows(self, planner: Planner) -> list[dict[str, Any]]:
-        """Its flows in the plan: a name, the ways, and the times."""
+        """Its flows in the plan: a name, the paths, and the times."""
         flows = []
         for number in range(self.total):
             name = f"{self.name}/{number}"
@@ -203,7 +203,7 @@ class Datagrams(Flows):
         return flows
 
     def lifetime(self, duration: int) -> int:
-        """How long the first flow may send, in a run of so long."""
+        """How long the first flow may send in a run of this duration, in picoseconds."""
         end = duration if self.stop is None else min(self.stop, duration)
         return max(0, end - self.start)
 
@@ -218,7 +218,7 @@ class Streams(Datagrams):
     streams: Annotated[int, Field(strict=True, ge=1, le=MOST_STREAMS)] = 1
     """Streams for each pair."""
     period: PositiveSpan = Duration("1 s")
-    """A row of the table `streams` for each such time in which a stream sends; or `"1 s"`."""
+    """The table `streams` has a row for each period of this length in which a stream sends."""
 
     @property
     def each(self) -> int:
@@ -230,5 +230,5 @@ class Streams(Datagrams):
         yield Amount(self.total, STREAM, "streams")
 
     def recorded(self, duration: int) -> Iterator[Amount]:
-        """A row a period of each stream."""
+        """A row for each period of each stream."""
         yield Amount(self.total * (self.lifetime(duration) // self.period + 1), ROWS, "period", "")

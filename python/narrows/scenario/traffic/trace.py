@@ -24,12 +24,12 @@ class Trace(Streams):
     kind: Literal["trace"] = "trace"
     """Which kind of traffic this is."""
     file: FileName
-    """A list with a line a packet: seconds after the stream's start, and the IP packet's length in
-    bytes; times do not fall. Relative names are meant from the folder of the scenario's file; at
-    most 1,000,000 packets and 64 MiB."""
+    """A file with a line for each packet: seconds after the stream's start, and the IP packet's
+    length in bytes. Times must not fall. A relative name starts from the folder of the scenario's
+    file. At most 1,000,000 packets and 64 MiB."""
     repeat: PositiveSpan | None = None
-    """The list begins again after so long, which is not before its last packet; without it, it is
-    sent once."""
+    """The list begins again after this time, which must not be before its last packet. Without it,
+    the list is sent once."""
 
     @model_validator(mode="after")
     def _is_a_list(self) -> Trace:

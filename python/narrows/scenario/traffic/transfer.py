@@ -25,14 +25,14 @@ TRANSFERS = Countable("zone transfer", "zone transfers", 1_000_000, can_be="reco
 MESSAGES = Countable("message of zones", "messages of zones", 20_000_000, can_be="sent")
 
 _HEADER = 12
-"""A DNS message without its question (RFC 1035, 4.1.1)."""
+"""Bytes of a DNS message without question and records (RFC 1035, 4.1.1)."""
 _LONGEST = 65_535
 _MOST_BYTES = 10**9
 _MOST_MESSAGES = 10**6
 
 
 def _times(transfers: pl.DataFrame) -> pl.Series:
-    """How long transfers took, of those that came to their end."""
+    """How long completed transfers took."""
     return (transfers.get_column("end_s") - transfers.get_column("start_s")).drop_nulls()
 
 
@@ -169,21 +169,21 @@ class Transfer(Group):
     kind: Literal["transfer"] = "transfer"
     """Which kind of traffic this is."""
     server: Name
-    """Who has the zone: the node of a `[[dns]]` group's server. Where several have theirs there,
-    the first one's."""
+    """The server that has the zone: the node of a `[[dns]]` group's server. If several groups have
+    a server there, the first group's is meant."""
     secondaries: Annotated[
         tuple[Name, ...], Field(min_length=1, max_length=100_000, fail_fast=True)
     ]
-    """Who fetches it: nodes."""
+    """The nodes that fetch the zone."""
     zone: Annotated[PositiveBytes, at_most(_MOST_BYTES // 2, "500 MB")]
     """Bytes of the zone's records."""
     record: Annotated[PositiveBytes, at_most(_LONGEST - _HEADER, "65523 B")] = DataSize("100 B")
     """Bytes of a record. The SOA record comes first and again at the end (RFC 5936, 2.2)."""
     message: Annotated[Size, Field(ge=512, le=_LONGEST)] = DataSize("20480 B")
-    """The longest DNS message: as many whole records as it has room for beside the question. The
+    """The longest DNS message. It holds as many whole records as fit beside the question. The
     default is BIND's `transfer-message-size`."""
     records_per_message: Annotated[int, Field(strict=True, ge=1, le=_LONGEST)] | None = None
-    """Records in a message at most; 1 is BIND's `transfer-format one-answer`."""
+    """The most records in a message; 1 is BIND's `transfer-format one-answer`."""
     query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = DataSize("29 B")
     """Bytes of the query, a DNS message; the first message of the zone repeats its question."""
     at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (
@@ -192,7 +192,7 @@ class Transfer(Group):
     """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. If a transfer is
     due while the secondary's previous one still runs, it starts when that ends."""
     spread: Span = Duration("0 s")
-    """Each secondary begins at a random time within this span after that."""
+    """Each transfer begins at a random time, at most this long after its time in `at`."""
     tcp: Tcp = Tcp()
     """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""
 
@@ -220,7 +220,7 @@ class Transfer(Group):
 
     @property
     def _records(self) -> int:
-        """The zone's, with the SOA record at the end."""
+        """The number of the zone's records, with the SOA record at the end."""
         return -(-self.zone // self.record) + 1
 
     @property
@@ -235,7 +235,7 @@ class Transfer(Group):
 
     @property
     def _bytes(self) -> int:
-        """Of all messages, without the question."""
+        """Bytes of all messages, without the question."""
         return self._messages * _HEADER + self._records * self.record
 
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
@@ -251,7 +251,7 @@ class Transfer(Group):
             yield Leg(self.server, name, None, "", key)
 
     def dns_servers(self) -> Iterator[tuple[str, str]]:
-        """The server has to be one."""
+        """The server, which has to be a DNS server's node."""
         yield "server", self.server
 
     def amounts(self) -> Iterator[Amount]:

@@ -20,30 +20,32 @@ _PS = 10**12
 
 
 class Udp(Streams):
-    """Datagrams at a rate that nobody answers: constant, Poisson, or on and off."""
+    """Datagrams that nobody answers, at a rate: constant, Poisson, or on and off."""
 
     kind: Literal["udp"] = "udp"
     """Which kind of traffic this is."""
     rate: Rate
-    """Of IP packets, headers included and framing not, while a stream is on."""
+    """The rate of IP packets while a stream is on. Their headers count, `framing` does not."""
     packet: DatagramSize = DataSize("1500 B")
-    """Length of an IP packet; `"1500 B"` by default. Where links take less, it goes in pieces."""
+    """Length of an IP packet; `"1500 B"` by default. If a link takes less, the packet goes in
+    fragments."""
     spacing: Literal["even", "poisson"] = "even"
     """Time between packets: always the same, or exponentially distributed."""
     on: Pauses | None = None
     """How long a stream is on, such as `{ distribution = "exponential", mean = "1 s" }`; it goes
-    with `off`. Without them it is always on."""
+    with `off`. Without both, a stream is always on."""
     off: Pauses | None = None
-    """How long it is off. What is left of the time between two packets counts on in the next on
+    """How long it is off. The wait for the next packet pauses meanwhile, and goes on in the next on
     time."""
     packets: Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)] | None = None
-    """Packets after which a stream ends; without it, it lasts to the end or to `stop`."""
+    """Number of packets after which a stream ends; without it, a stream lasts until `stop` or the
+    end of the run."""
 
     @model_validator(mode="after")
     def _has_both_times(self) -> Udp:
         if (self.on is None) != (self.off is None):
             raise refuse("is missing", "on and off go together", "on" if self.on is None else "off")
-        # The simulator goes through all on times that a packet's time takes.
+        # The simulator goes through all on times between two packets.
         gap = 8 * self.packet * _PS // self.rate
         if self.on is not None and 1000 * _least(self.on) < max(gap, 1):
             raise refuse(
@@ -73,7 +75,7 @@ class Udp(Streams):
 
 
 def _least(times: int | SpanDistribution | tuple[int, ...]) -> int:
-    """The shortest of listed times; the mean of drawn ones."""
+    """The shortest of listed times, or the mean of drawn ones."""
     if isinstance(times, int):
         return times
     return min(times) if isinstance(times, tuple) else times.mean

@@ -176,7 +176,7 @@ VOIP = Record(
 
 
 class Voip(Datagrams):
-    """Telephone calls: speech both ways, and an estimate of how it sounds by ITU-T G.107."""
+    """Telephone calls: speech both ways, and an estimate by ITU-T G.107 of how it sounds."""
 
     countables: ClassVar[tuple[Countable, ...]] = (CALLS,)
     records: ClassVar[tuple[Record, ...]] = (VOIP,)
@@ -196,8 +196,8 @@ class Voip(Datagrams):
     pause: Pauses | None = None
     """Length of a pause; exponential with a mean of 1.587 s by default (ITU-T P.59)."""
     playout: Literal["adaptive"] | Span = Duration("60 ms")
-    """When speech is heard that has come: the first packet of a talk spurt waits for so long
-    (`"60 ms"` by default), or as `"adaptive"` buffers do, by the delays so far."""
+    """How long the first packet of a talk spurt waits in the receiver's buffer before it is heard
+    (`"60 ms"` by default). With `"adaptive"`, the delays so far decide."""
 
     @model_validator(mode="after")
     def _call_is_possible(self) -> Voip:

@@ -1,8 +1,8 @@
-"""What an answer costs the server in processor time, from what `make bench-gateway` measured.
+"""The server's processor time for an answer, as measured by `make bench-gateway`.
 
 The bench's folder that comes with narrows has BIND, NSD and Knot over UDP, over the kernel's TCP
 and behind the gateway, each query on a connection of its own, at 5000 queries a second. It has no
-figures for kept connections, TLS, HTTPS or QUIC: such cells have none here.
+figures for kept connections, TLS, HTTPS or QUIC, so such cells have no processor time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narrows.study.dns_transport.factors import transport
 __all__ = ["RATE", "SERVERS", "per_answer", "source"]
 
 RATE = 5000.0
-"""Queries a second at which the server's time is taken."""
+"""The rate in queries per second at which the server's time was measured."""
 
 SERVERS = ("bind", "nsd", "knot")
 

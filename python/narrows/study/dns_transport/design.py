@@ -1,12 +1,12 @@
-"""Which part of the product of all factors is run.
+"""The part of the product of all factors that is run.
 
 The full product would have tens of thousands of cells, most of which say the same as their
 neighbours. The *base plane* has every transport behind every queue under every load, on a clean
-path of 20 ms with replies of 100 bytes. The *variations* take that plane with one longer round trip
-or one longer reply, and, for two queues and two loads, each path that drops something together with
-each longer reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of
-paper H in its own test bed, with every transport, and with its routers' neighbours found by ARP or
-known.
+path of 20 ms with replies of 100 bytes. The *variations* are that plane with one longer round trip
+or one longer reply, and, for two queues and two loads, each path that drops something with each
+longer reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of paper H
+in its own test bed, with every transport; its routers either find each other by ARP, or know each
+other's address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAPER_H = "paper-h"
 _PATH_QUEUES = ("fifo", "fq-codel")
 _PATH_LOADS = ("downloads", "none")
 _NOT_QUICK = "bursts"
-"""The load that the base plane alone leaves out unless it is asked for."""
+"""The load that a base plane without variations leaves out unless it is asked for."""
 
 
 class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
@@ -38,7 +38,7 @@ class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
 
 
 class EmptyChoiceError(NarrowsError):
-    """Levels of which the study has no cell; the message is one line and says what to leave out."""
+    """Levels for which the study has no cell; the message, one line, says what to leave out."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Block:
     """A part of the study that is one sweep."""
 
     name: str
-    """Of its folder."""
+    """The name of its folder."""
     scenario: Mapping[str, Any]
     factors: tuple[Factor, ...]
     only: Callable[[tuple[int, ...]], bool]
     fixed: Mapping[str, str]
-    """What its cells have for the factors that it does not vary."""
+    """The levels of its cells for the factors that it does not vary."""
 
     @property
     def vary(self) -> dict[str, list[Any]]:
-        """What the sweep varies."""
+        """The keys and values that the sweep varies."""
         return {factor.key: [level.value for level in factor.levels] for factor in self.factors}
 
     @property
@@ -66,18 +66,18 @@ class Block:
 
 
 def load_names() -> list[str]:
-    """The loads, that of paper H's worst cell among them."""
+    """The loads, including that of paper H's worst cell."""
     load = next(factor for factor in factors() if factor.name == "load")
     return [*(level.name for level in load.levels), PAPER_H]
 
 
 def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Block]:
-    """What is run.
+    """The blocks to run.
 
     Args:
-        wanted: Names of levels by factor; a factor that is left out, or empty, has all of them.
-        variations: Whether round trips, replies and paths are varied, or the base plane alone,
-            and that without bursts.
+        wanted: Names of levels by factor; a factor that is missing or empty has all levels.
+        variations: Whether round trips, replies and paths are varied; otherwise there is only the
+            base plane, and that without bursts.
 
     Raises:
         UnknownLevel: A factor has no such level.
@@ -103,7 +103,7 @@ def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
     found = []
     if any(name != PAPER_H for name in chosen["load"]):
         found.append(_product(chosen, variations=variations))
-    # Its path is clean, and its round trip and replies are its own.
+    # Paper H's cell has a clean path, and its own round trip and replies.
     its_own = not wanted.get("round_trip") and not wanted.get("reply")
     if (
         PAPER_H in chosen["load"]
@@ -116,7 +116,7 @@ def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
 
 def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
-    """What of a choice without cells may be left out, so that there are some."""
+    """The parts of a choice without cells that may be left out so that there are some."""
     if not variations and _parts(wanted, variations=True):
         return "--quick"
     given = [factor.name for factor in factors() if wanted.get(factor.name)]
@@ -178,7 +178,7 @@ def _paper_h(transports: Sequence[str]) -> Block:
     scenario = copy.deepcopy(testbed())
     scenario["duration"] = "300 s"
     links = {link["name"]: link for link in scenario["links"]}
-    # Its settings for 200 ms, 20±5 ms, as the reproduction has them.
+    # Paper H's settings for 200 ms, 20±5 ms, as in the reproduction.
     links["bottleneck"]["queue"].update(
         {"limit": "250000 B", "min": "12374 B", "max": "137374 B", "burst": 38}
     )
@@ -186,8 +186,8 @@ def _paper_h(transports: Sequence[str]) -> Block:
     links["internet"]["jitter"]["deviation"] = "5 ms"
     scenario["traffic"][0]["ecn_share"] = 1.0
     (group,) = scenario["dns"]
-    # The same lengths as messages, which every transport has; fewer queries, as this is not about
-    # the third digit.
+    # The same lengths as DNS messages, which every transport has; fewer queries, because the third
+    # digit does not matter here.
     del group["query_size"], group["reply_size"], group["retry"]
     group |= {
         "messages": {"query": "36 B", "reply": "72 B"},

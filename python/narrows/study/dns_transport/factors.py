@@ -1,6 +1,6 @@
-"""What the study varies: each level of a factor is one line in a table here.
+"""The factors of the study: each level is one line in a table here.
 
-A transport is a name and keys of `[[dns]]`; it needs nothing else.
+A transport consists of a name and keys of `[[dns]]`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class Level:
     name: str
     title: str
     value: Any
-    """The value of the factor's key, as in TOML."""
+    """The value of the factor's key, in TOML's types."""
 
 
 @dataclass(frozen=True)
 class Transport:
-    """What carries DNS: a line of the table below."""
+    """A transport of DNS: a line in the table below."""
 
     name: str
     title: str
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Keys of `[[dns]]` on top of the network's."""
     bench: Mapping[str, str] = field(default_factory=dict)
-    """Which arm of `make bench-gateway` says what a query costs the server, by what carried it;
-    none where that was not measured."""
+    """The arm of `make bench-gateway` with the server's cost of a query, by the transport that
+    carried the query; empty if it was not measured."""
     ecn_of: str = ""
     """The transport that is the same without ECN."""
 
@@ -43,7 +43,7 @@ class Transport:
 def _ecn(
     name: str, title: str, of: str, keys: Mapping[str, Any], settings: str = "tcp"
 ) -> Transport:
-    """The same with ECN, which is a key of TCP's or QUIC's settings."""
+    """A transport with ECN, which is a key of TCP's or QUIC's settings."""
     return Transport(name, title, {**keys, settings: {"ecn": True}}, ecn_of=of)
 
 
@@ -64,12 +64,12 @@ _QUIC_EARLY: dict[str, Any] = {**_TLS_EARLY, "transport": "quic"}
 _QUIC_KEPT: dict[str, Any] = {"transport": "quic", "connections": {"reuse": True}}
 
 TRANSPORTS: tuple[Transport, ...] = (
-    # Windows' five attempts, each from a port of its own as RFC 5452 asks, so that a queue for each
-    # flow does not hold a client to one place for ever; replies of any length, in fragments.
+    # Windows' five attempts, each from a port of its own as RFC 5452 asks, so that a per-flow queue
+    # does not keep a client in the same place for ever; replies of any length, in fragments.
     Transport(
         "udp", "UDP", {"transport": "udp", "retry": "windows", "new_port": True}, {"udp": "udp"}
     ),
-    # What DNS flag day 2020 asks for; TCP after a truncated reply or two silent attempts.
+    # As DNS flag day 2020 asks; TCP after a truncated reply or two silent attempts.
     Transport(
         "udp-tcp",
         "UDP then TCP",
@@ -101,7 +101,7 @@ TRANSPORTS: tuple[Transport, ...] = (
     ),
     Transport("tcp-kept", "TCP kept", _TCP_KEPT),
     _ecn("tcp-kept-ecn", "TCP kept + ECN", "tcp-kept", _TCP_KEPT),
-    # The gateway answers no SYN's offer of ECN, so there is no line with it.
+    # The gateway never accepts a SYN's offer of ECN, so there is no line with ECN.
     Transport(
         "tcp-stateless",
         "TCP stateless",
@@ -162,8 +162,8 @@ _DNS_FIRST = {
 
 QUEUES: tuple[Level, ...] = (
     Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
-    # As many packets of 1514 bytes. Where room is counted in bytes, short packets find some that
-    # long ones do not; here all are alike, as in Linux's default.
+    # The same size in packets of 1514 bytes. If a queue counts bytes, short packets find room that
+    # long ones do not; here all packets are alike, as in Linux's default.
     Level("pfifo", "FIFO of packets", {"kind": "pfifo", "limit": 91}),
     Level("red", "RED", _red(ecn=False)),
     Level("red-ecn", "RED with ECN", _red(ecn=True)),
@@ -185,7 +185,7 @@ _DOWNLOADS: dict[str, Any] = {
     "spread": "1 s",
     "tcp": {"profile": "linux-6", "congestion": "cubic"},
 }
-# Paper K has 500 sources at 500 Mbit/s: one for each Mbit/s.
+# Paper K has 500 sources at 500 Mbit/s, which is one for each Mbit/s.
 _BURSTS: dict[str, Any] = {
     "kind": "on-off",
     "name": "background",
@@ -209,7 +209,7 @@ ROUND_TRIPS: tuple[Level, ...] = (
     Level("50ms", "50 ms", "25 ms"),
     Level("100ms", "100 ms", "50 ms"),
 )
-"""The value is the delay of one way."""
+"""The round trips; the value is the delay of one direction."""
 
 REPLIES: tuple[Level, ...] = tuple(
     Level(f"{size}B", f"{size} B", {"query": "40 B", "reply": f"{size} B"})
@@ -252,5 +252,5 @@ def factors() -> tuple[Factor, ...]:
 
 
 def transport(name: str) -> Transport:
-    """A line of the table."""
+    """The line of a transport in the table."""
     return next(line for line in TRANSPORTS if line.name == name)

@@ -28,9 +28,9 @@ _SHARES = "viridis"
 _TIMES = "viridis_r"
 _EMPTY = "#e3e6ea"
 _PATHS = {"fragments": "no fragments", "512": "at most 512 B"}
-"""What a path lets through, in short."""
+"""What each path lets through, in a few words."""
 _FEW = 10.0
-"""Percent of the queries up to which a cell asks for an explanation."""
+"""A cell with at most this percentage of the queries needs an explanation."""
 
 
 @styled
@@ -73,7 +73,7 @@ def figures(runs: pl.DataFrame) -> list[Shown]:
 
 
 def _quic_behind_drr(plane: pl.DataFrame, where: Where) -> str:
-    """Why hardly any new QUIC connection is answered in time behind DRR, where that is so."""
+    """Why hardly any query over a new QUIC connection is answered in time behind DRR, if so."""
     found = mean(plane, SECOND, {**where, "transport": "quic-new", "queue": "drr"})
     if found is None or found.mean > _FEW:
         return ""
@@ -113,7 +113,7 @@ def _worst(runs: pl.DataFrame) -> list[Shown]:
 
 
 def _only_few_live(here: pl.DataFrame) -> bool:
-    """Whether without ARP nothing but what can be marked from its first packet is answered."""
+    """Whether without ARP only transports are answered whose first packet can be marked."""
     found = {
         name: mean(here, SECOND, {"neighbours": "known", "transport": name})
         for name in _present(here, "transport")
@@ -126,7 +126,7 @@ def _only_few_live(here: pl.DataFrame) -> bool:
 
 
 def _variations(runs: pl.DataFrame) -> list[Shown]:
-    """Each other round trip, reply and path, over the queues that it was run with."""
+    """Heat maps of each other round trip, reply and path, over the queues of its runs."""
     columns: list[tuple[Where, str]] = []
     for load in ("downloads", "none"):
         words = title("load", load)
@@ -141,7 +141,7 @@ def _variations(runs: pl.DataFrame) -> list[Shown]:
             for reply in ("1232B", "3000B"):
                 where = {**base(), "path": path, "reply": reply, "load": load}
                 columns.append((where, f"{title('reply', reply)}, {_PATHS[path]}, {words}"))
-    # The paths were run with two queues; the same two are shown of the others.
+    # The paths were run with two queues; only these two are shown for the other factors.
     few = select(runs, {"queue": ["fifo", "fq-codel"]})
     columns = [(where, text) for where, text in columns if not select(few, where).is_empty()]
     if len(columns) < 3:
@@ -165,7 +165,7 @@ def _variations(runs: pl.DataFrame) -> list[Shown]:
 
 
 def _present(runs: pl.DataFrame, factor: str) -> list[str]:
-    """The levels that there are runs of, in the tables' order."""
+    """The levels for which there are runs, in the order of the tables."""
     there = set(runs[factor].unique().to_list())
     known = next((each for each in factors() if each.name == factor), None)
     names = [level.name for level in known.levels] if known is not None else sorted(there)

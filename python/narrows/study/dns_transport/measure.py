@@ -1,13 +1,14 @@
-"""What is measured of one run: the figures of a cell, in the process that ran it.
+"""The figures of one run, computed in the process that ran it.
 
-A query counts when its fate is known: it was answered or given up, or it was asked so long before
-the end of the run that it would have been given up since. A query that was given up counts as
-`GIVEN_UP_S` in the percentiles of the response time, as its user waited for so long at least.
+A query counts if its fate is known: it was answered or given up, or it was asked so long before the
+end of the run that it would have been given up since. A query that was given up counts as
+`GIVEN_UP_S` in the percentiles of the response time, because its user waited at least that long.
 
-*Connections at the server* is a mean over time: of each client from its first measured query to its
-last, which are whole cycles of asking and pausing, for all clients together. A connection counts
-from its handshake's end until its answer, and a kept one until the client opens the next or has
-asked nothing for `IDLE_S`. Half-open ones do not count, nor do the small entries of stateless TCP.
+*Connections at the server* is a mean over time, for all clients together. For each client, it is
+taken from its first measured query to its last, which are whole cycles of asking and pausing. A
+connection counts from the end of its handshake until its answer, and a kept one until the client
+opens the next or has asked nothing for `IDLE_S`. Half-open connections do not count, nor do the
+small entries of stateless TCP.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure"]
 
 GIVEN_UP_S = 17.0
-"""After so long a query is given up: `gives_up` of the network."""
+"""Seconds after which a query is given up: `gives_up` of the network."""
 
 IDLE_S = 10.0
-"""After so long a server closes a connection without queries: `answers.idle_timeout`'s default."""
+"""Seconds after which a server closes an idle connection: the default of `answers.idle_timeout`."""
 
 SECTION = "study"
-"""Of a run's summary."""
+"""The name of the section in a run's summary."""
 
 MEASURED = "narrows.study.dns_transport.measure:measure"
-"""This function, for worker processes."""
+"""The name of the function `measure`, for worker processes."""
 
 BOTTLENECK = "bottleneck.forward"
 
 
 def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
-    """The figures of one run, by name; None stands for what it does not give."""
+    """The figures of one run, by name; None stands for figures that it does not give."""
     decided = _decided(run)
     attempts = run.attempts.join(decided.select("query"), on="query", how="semi")
     count = decided.height
@@ -74,7 +75,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
 
 
 def _decided(run: Run) -> pl.DataFrame:
-    """The measured queries whose fate is known, and that were not chosen by it."""
+    """The measured queries whose fate is known, chosen without regard to their fate."""
     measured = run.queries.filter(pl.col("measured"))
     if run.stopped == "dns-done":
         return measured
@@ -82,7 +83,7 @@ def _decided(run: Run) -> pl.DataFrame:
 
 
 def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
-    """Packets and bytes an answered query, and attempts that reached the server, by transport."""
+    """Packets and bytes per answered query, and attempts that reached the server, by transport."""
     sums = {
         unit: int(
             sum(
@@ -102,7 +103,7 @@ def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
 
 
 def _connections(run: Run) -> float | None:
-    """Mean number of connections that are open at the server."""
+    """The mean number of connections that are open at the server."""
     (group,) = run.scenario["dns"]
     if group.get("answers", {}).get("stateless"):
         return 0.0
@@ -133,7 +134,7 @@ def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
         .join(queries, on="query", how="left")
         .sort("query", "attempt")
         .with_columns(
-            # An attempt without an answer ends with the next, or with its query.
+            # An attempt without an answer ends with the next attempt, or with its query.
             used_s=pl.coalesce(
                 "received_s",
                 pl.col("sent_s").shift(-1).over("query"),
@@ -159,16 +160,16 @@ def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
     if kept:
         following = pl.col("sent_s").shift(-1).over("worker")
         made = made.with_columns(until_s=pl.min_horizontal(pl.col("until_s") + IDLE_S, following))
-    # What never was open has no handshake.
+    # A connection that was never open has no handshake.
     return made.drop_nulls("since_s").select("worker", "since_s", "until_s")
 
 
 def _silent(run: Run) -> float:
-    """Share of the seconds in which the queue stands still and nobody is answered, in percent.
+    """The share of seconds in which the queue stands still and nobody is answered, in percent.
 
-    A second is *silent* when the queue hardly changes in length and no DNS query is answered in it
-    nor in the ten seconds before. Seconds count while all clients ask. It does not tell why: the
-    queue may drop DNS, which `results.frozen` looks for, or the path.
+    A second is *silent* if the queue's length hardly changes and no DNS query is answered in it or
+    in the ten seconds before. Seconds count while all clients ask. The share does not tell the
+    reason: the queue may drop DNS, which `results.frozen` looks for, or the path may.
     """
     answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
     begin, end = float(run.summary["dns"]["dns_phase"]["start_s"]), _all_ask_until(run)
@@ -189,7 +190,7 @@ def _silent(run: Run) -> float:
 
 
 def _all_ask_until(run: Run) -> float:
-    """When the first client has asked all that it asks."""
+    """When the first client has asked all of its queries."""
     (group,) = run.scenario["dns"]
     asked = run.queries.filter(pl.col("end_s").is_not_null()).group_by("worker")
     done = asked.agg(pl.len(), pl.max("end_s")).filter(

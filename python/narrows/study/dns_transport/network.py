@@ -11,10 +11,10 @@ from narrows.scenario.reading import read
 __all__ = ["NETWORK", "TESTBED", "network", "testbed"]
 
 NETWORK = Path(__file__).parent / "network.toml"
-"""A line of 10 Mbit/s, the clients behind it, and the resolver."""
+"""The file of the study's network: a line of 10 Mbit/s, the clients behind it, and the resolver."""
 
 TESTBED = Path(__file__).parents[2] / "reproduce/harhalakis_2011/scenarios/testbed.toml"
-"""The reproduction's, card's ring and exempt DNS included."""
+"""The reproduction's file of paper H's test bed, with the card's ring and exempt DNS."""
 
 
 @cache

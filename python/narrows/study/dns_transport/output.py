@@ -23,7 +23,7 @@ __all__ = ["REPORT_FILE", "print_study", "write"]
 REPORT_FILE = "report.html"
 
 WIDTH = 100
-"""Columns of the terminal for sentences."""
+"""The width of sentences on the terminal, in columns."""
 
 _HEADINGS = {
     "dns operator": "For those who run DNS",
@@ -48,7 +48,7 @@ _COLUMNS = {
     "silent_percent": "silent, %",
     "flagged_percent": "flagged, %",
 }
-"""What the report's table shows of a cell."""
+"""The figures of a cell in the report's table."""
 
 
 def print_study(study: Study, to: TextIO) -> None:
@@ -68,7 +68,7 @@ def print_study(study: Study, to: TextIO) -> None:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their cells, the heads above them in lines of their words."""
+    """Columns as wide as their cells, with heads that are broken at words."""
     head, *body = rows
     widths = [
         max(map(len, (*column, *words)))
@@ -95,7 +95,7 @@ def write(study: Study, folder: Path) -> None:
     Raises:
         RunFolderError: They cannot be written.
     """
-    # First what cannot be drawn again from anything else.
+    # Results come first, because they cannot be made again from anything else.
     text = json.dumps(study.document(), indent=2, allow_nan=False)
     write_page(folder / STUDY_FILE, text + "\n")
     for name, table in ((RUNS_FILE, study.runs), ("cells.parquet", study.cells)):
@@ -148,7 +148,7 @@ def _plus_minus(cell: Mapping[str, Any], name: str) -> str:
     low, high = cell[f"{name}_low"], cell[f"{name}_high"]
     if low is None or high is None:
         return text
-    # Ends at 0 and 100 % leave the longer half.
+    # At 0 and 100 %, the interval is asymmetric, and the longer half counts.
     half = max(high - value, value - low)
     return f"{text} ± {half:,.0f}" if half >= 1000.0 else f"{text} ± {half:.1f}"
 

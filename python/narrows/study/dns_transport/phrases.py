@@ -16,7 +16,7 @@ MATTERS = 1.0
 """Percentage points below which a difference is not worth a change."""
 
 LOADED = "under load"
-"""Of a mean over every load but none."""
+"""The words for a mean over every load except none."""
 
 SECOND = "within_1s_percent"
 """The figure by which transports and queues are compared."""
@@ -27,7 +27,7 @@ KEPT = (
     ("https-new", "https-kept"),
     ("quic-new", "quic-kept"),
 )
-"""A connection for each query, and the same kept."""
+"""Pairs of transports: with a connection for each query, and with kept connections."""
 
 
 def title(factor: str, name: str) -> str:
@@ -43,7 +43,7 @@ def title(factor: str, name: str) -> str:
 
 
 def base() -> dict[str, str]:
-    """The base plane: what all its cells have in common."""
+    """What all cells of the base plane have in common."""
     return {
         factor.name: factor.levels[0].name
         for factor in factors()
@@ -52,7 +52,7 @@ def base() -> dict[str, str]:
 
 
 def loaded(runs: pl.DataFrame) -> dict[str, str | list[str]]:
-    """The base plane with any load."""
+    """The cells of the base plane with any load."""
     loads = [name for name in runs["load"].unique().to_list() if name not in ("none", PAPER_H)]
     return {**base(), "load": sorted(loads)}
 
@@ -61,7 +61,7 @@ def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The runs that can be pooled under load, and the transports that cannot.
 
     A transport that lacks a queue or a load that others have, as after a failure or an
-    interruption, has no mean that could be held against theirs.
+    interruption, has no mean that can be compared with theirs.
     """
     under_load = loaded(runs)
     plane = select(runs, under_load)
@@ -74,28 +74,28 @@ def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def pooled_over(runs: pl.DataFrame, factor: str) -> str:
-    """Which levels of a factor, and which loads, a mean under load is taken over."""
+    """Words for the levels of a factor, and the loads, over which a mean under load is taken."""
     names, count = _pooled(runs, factor)
     those = f"all {count} {factor}s" if len(names) == count else listed(names)
     return f"{those} {under_loads(runs)}"
 
 
 def under_loads(runs: pl.DataFrame) -> str:
-    """Which loads a mean under load is taken over; `LOADED` where it is all that there are."""
+    """Words for the loads over which a mean under load is taken; `LOADED` for all loads."""
     names, count = _pooled(runs, "load")
-    # One level is no load.
+    # One of the levels is "no load".
     return LOADED if len(names) == count - 1 else f"under {listed(names)}"
 
 
 def _pooled(runs: pl.DataFrame, factor: str) -> tuple[list[str], int]:
-    """The levels of a factor that runs under load have, and how many there are of all."""
+    """The levels of a factor in runs under load, and how many levels the factor has."""
     there = set(select(runs, loaded(runs))[factor])
     levels = next(each.levels for each in factors() if each.name == factor)
     return [level.title for level in levels if level.name in there], len(levels)
 
 
 def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Interval]]:
-    """The levels of a factor by what is answered within a second, best first.
+    """The levels of a factor, ordered by the share answered within a second, best first.
 
     Levels that lack a cell that another has are left out.
     """
@@ -111,17 +111,17 @@ def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Int
 
 
 def more(gap: Interval) -> bool:
-    """Whether the difference is surely positive, and matters."""
+    """Whether the difference is certainly positive, and matters."""
     return gap.low > 0.0 and gap.mean >= MATTERS
 
 
 def fewer(gap: Interval) -> bool:
-    """Whether it is surely negative, and matters."""
+    """Whether the difference is certainly negative, and matters."""
     return gap.high < 0.0 and gap.mean <= -MATTERS
 
 
 def differs(gap: Interval | None) -> bool:
-    """Whether it is either."""
+    """Whether the difference is certainly positive or negative, and matters."""
     return gap is not None and (more(gap) or fewer(gap))
 
 
@@ -158,14 +158,14 @@ def number(value: Interval, unit: str = "", *, signed: bool = False) -> str:
 
 
 def bare(value: Interval) -> str:
-    """`98.2 (97.9 to 98.5)`: for a column that has the unit in its name."""
+    """`98.2 (97.9 to 98.5)`: for a column whose head has the unit."""
     return f"{value.mean:.1f}{_ends(value)}"
 
 
 def spread(value: Interval, *, signed: bool = False) -> str:
     """`3.1 (2.0 to 4.2)`: a difference's size, or the difference with its sign.
 
-    One that is not sure has its sign in any case.
+    A difference that is not certain always has its sign.
     """
     if signed or value.low < 0.0 < value.high:
         return f"{rounded(value.mean, '+')}{_ends(value, '+')}"
@@ -174,7 +174,7 @@ def spread(value: Interval, *, signed: bool = False) -> str:
 
 
 def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
-    """An interval behind its mean; empty where there is none, or none that the places show."""
+    """An interval after its mean; empty if there is none, or none that shows at these places."""
     if not math.isfinite(value.low):
         return ""
     low, high = (rounded(end, sign, places) for end in (value.low, value.high))
@@ -183,6 +183,6 @@ def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
 
 def rounded(value: float, sign: str = "", places: int = 1) -> str:
     """A number with this many places. Values that round to zero have no sign."""
-    # Adding zero makes of minus zero zero.
+    # Adding zero turns minus zero into zero.
     nearest = round(value, places) + 0.0
     return f"{nearest:{sign if nearest else ''}.{places}f}"

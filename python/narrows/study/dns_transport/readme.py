@@ -24,7 +24,7 @@ __all__ = ["filled"]
 TABLES = "tables: "
 
 WIDTH = 100
-"""Columns of prose."""
+"""The width of prose, in columns."""
 
 _PART = re.compile(r"(<!-- from the study: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -55,7 +55,7 @@ def _part(what: str, result: Mapping[str, Any]) -> str:
 
 
 def _lines(text: str, mark: str = "") -> str:
-    """Text in lines. Names with hyphens stay whole, because a break would look like a space."""
+    """Text in lines. Names with hyphens are not broken, because a break would look like a space."""
     return textwrap.fill(
         text,
         WIDTH,
@@ -71,7 +71,7 @@ def _text(sentence: Mapping[str, Any]) -> str:
 
 
 def _table(table: Mapping[str, Any]) -> str:
-    """A table in Markdown, its numbers to the right."""
+    """A table in Markdown, with its numbers aligned to the right."""
     columns = table["columns"]
     rows = [columns, ["---", *(["---:"] * (len(columns) - 1))], *table["rows"]]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -1,7 +1,7 @@
-"""The study itself: runs what is missing, and has every run and cell as a table.
+"""The study itself: it runs what is missing, and gives tables of every run and cell.
 
-FOLDER/product/, paper-h/   the sweeps that it consists of; an interrupted study goes on there
-runs.parquet, cells.parquet a row a run, a row a cell
+FOLDER/product/, paper-h/   its sweeps, from which an interrupted study is resumed
+runs.parquet, cells.parquet a row for each run, a row for each cell
 study.json                  what `--json` prints: how it was run, every cell, the sentences
 report.html, figures/       for people
 """
@@ -31,7 +31,7 @@ from narrows.sweeps import Progress, sweep
 __all__ = ["QUICK_SEEDS", "SEEDS", "STUDY_FILE", "Study", "dns_transport"]
 
 SEEDS = 5
-"""Runs of each cell."""
+"""The number of runs of each cell."""
 QUICK_SEEDS = 3
 """The same with `quick`."""
 
@@ -39,16 +39,16 @@ STUDY_FILE = "study.json"
 RUNS_FILE = "runs.parquet"
 
 _RENAMED = {"frozen_percent": "silent_percent"}
-"""Figures that rows of older folders have under another name."""
+"""Figures that have another name in rows of older folders."""
 
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """What the study gave.
+    """The results of the study.
 
     Attributes:
-        runs: A row a run: the cell's factors, `seed`, `status`, and the figures of `measure`.
-        seeds: With each of which every cell was run.
+        runs: A row for each run: the cell's factors, `seed`, `status`, the figures of `measure`.
+        seeds: The seeds with which every cell was run.
         status: `complete`; `failed` when runs failed; `partial` when it was interrupted.
         failures: Runs that failed, in words.
         settings: What was asked for.
@@ -62,7 +62,7 @@ class Study:
 
     @classmethod
     def load(cls, folder: str | Path) -> Study:
-        """Reads what a study wrote into its folder.
+        """Reads a study from its folder.
 
         Raises:
             RunFolderError: There is none, or it cannot be read.
@@ -92,11 +92,11 @@ class Study:
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """A row a cell: each figure's mean over seeds, and the ends of its 95 % interval.
+        """A row for each cell: each figure's mean over seeds, and the ends of its 95 % interval.
 
-        The interval is Student's over seeds, on a scale on which it stays within what is possible,
-        and for shares of queries at least as wide as Wilson's over the queries. With one seed there
-        is none. The figures are those of `runs`, with `_low` and `_high` beside them.
+        The interval is Student's over seeds, on a scale on which it stays in the possible range,
+        and for shares of queries at least as wide as Wilson's over the queries. With one seed,
+        there is none. The figures are those of `runs`, with `_low` and `_high` added.
         """
         rows = []
         for key, part in self.runs.group_by(FACTORS, maintain_order=True):
@@ -112,7 +112,7 @@ class Study:
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """What it says, in words that the numbers choose."""
+        """The study's conclusions, in sentences that depend on the numbers."""
         return sentences(self.runs)
 
     @cached_property
@@ -122,7 +122,7 @@ class Study:
 
     @cached_property
     def surprises(self) -> Surprises:
-        """Cells that contradict what one would expect, and silent ones."""
+        """Cells that contradict expectations, and silent cells."""
         return surprises(self.runs)
 
     def document(self) -> dict[str, Any]:
@@ -175,10 +175,10 @@ def dns_transport(
     workers: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Study:
-    """Runs the study, or what is missing of it in `out`; Ctrl-C ends it early, as partial.
+    """Runs the study, or the part that is missing in `out`; Ctrl-C ends it early, as partial.
 
     Args:
-        out: The folder of its sweeps; in memory only by default. `write` puts the report there.
+        out: The folder of its sweeps; in memory only by default. `write` writes the report there.
         quick: The base plane without bursts, and paper H's cell, with fewer seeds.
         seeds: Runs of each cell; `SEEDS` or `QUICK_SEEDS` by default.
         levels: Names of levels by factor, such as `{"transport": ["udp", "tcp-new"]}`; all by
@@ -241,7 +241,7 @@ def dns_transport(
     )
     ended_well = [table for table in rows if table.width]
     return Study(
-        # Nothing but names where no run came to its end.
+        # Only the names, if no run was complete.
         runs=pl.concat(ended_well, how="diagonal_relaxed")
         if ended_well
         else pl.DataFrame(schema=dict.fromkeys(FACTORS, pl.String) | {"seed": pl.Int64}),
@@ -278,7 +278,7 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
                 **{factor: names[factor] for factor in FACTORS},
                 "seed": run.seed,
                 **figures,
-                # What a run says of itself: a queue that stood still.
+                # Flags of the run, such as a queue that stood still.
                 "flagged_percent": 100.0 if run.flags else 0.0,
                 **cpu.per_answer(names["transport"], figures),
             }

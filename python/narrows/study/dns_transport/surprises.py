@@ -1,6 +1,6 @@
-"""Cells that contradict what one would expect, and cells in which nobody was answered for long.
+"""Cells that contradict expectations, and cells in which nobody was answered for a long time.
 
-Many pairs of cells are compared, each at 95 %, so some differ by chance: on one side one in forty.
+Many pairs of cells are compared, each at 95 %, so some differ by chance: one in forty on each side.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["Surprises", "surprises"]
 
 @dataclass
 class Surprises:
-    """What was found, and of how many comparisons."""
+    """The cells that were found, and the number of comparisons."""
 
     found: list[dict[str, str | float]] = field(default_factory=list)
     comparisons: int = 0
-    """Pairs of cells that were compared: those with an interval."""
+    """The number of compared pairs of cells, which are those with an interval."""
 
     @property
     def by_chance(self) -> int:
-        """How many comparisons would be below their interval without any cause."""
+        """How many comparisons would be certainly negative by chance alone."""
         return math.ceil(self.comparisons * 0.025)
 
     def note(self, gap: Interval | None, cell: dict[str, str], what: str) -> None:
-        """Counts a comparison, and keeps it if the difference is surely negative and matters."""
+        """Counts a comparison, and keeps it if the difference is certainly negative and matters."""
         if gap is None or gap.count < 2:
             return
         self.comparisons += 1
@@ -42,10 +42,10 @@ class Surprises:
 
 
 def surprises(runs: pl.DataFrame) -> Surprises:
-    """Cells that contradict what one would expect, where the difference is sure and matters.
+    """Cells that contradict expectations, if the difference is certain and matters.
 
-    Silent cells too: those in which nobody was answered, and the queue's length stood still, for
-    more than a tenth of the time. Where the path drops replies that is no surprise.
+    There are also silent cells, in which for more than a tenth of the time nobody was answered and
+    the queue's length stood still. If the path drops replies, that is no surprise.
     """
     found = Surprises()
     at = ["queue", "load", "path", "round_trip", "reply", "neighbours"]

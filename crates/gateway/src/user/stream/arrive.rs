@@ -1,4 +1,5 @@
-//! What the client sends: RFC 9293, 3.10.7.4, with RFC 5681's and 6582's answers to acknowledgements.
+//! What the client sends: RFC 9293, 3.10.7.4, with the answers of RFC 5681 and 6582 to
+//! acknowledgements.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ impl Stream {
             return;
         }
         if let (Some(ours), Some((value, _))) = (&mut self.timestamps, segment.timestamps) {
-            // RFC 7323, 4.3 (2); everything is acknowledged at once, so that Last.ACK.sent is RCV.NXT.
+            // RFC 7323, 4.3 (2). Everything is acknowledged at once, so Last.ACK.sent is RCV.NXT.
             if !before(self.rcv_nxt, segment.seq) {
                 ours.recent = value;
             }

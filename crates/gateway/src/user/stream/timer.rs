@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{RTO_INITIAL, RTO_MAX, RTO_MIN, STALLED, Segment, Stream, before};
 
 impl Stream {
-    /// The retransmission timer (RFC 6298, 5), which also probes a closed window (RFC 9293, 3.8.6.1).
-    /// Does nothing before [`Stream::timeout`].
+    /// Handles the retransmission timer (RFC 6298, 5), which also probes a closed window (RFC 9293,
+    /// 3.8.6.1). Does nothing before [`Stream::timeout`].
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.timer.is_none_or(|at| now < at) || self.is_closed() {
             return;
@@ -23,7 +23,8 @@ impl Stream {
             self.probe = true;
             return;
         }
-        // RFC 5681, 3.1 (4), once for each loss; RFC 6582, 4 (no fast retransmit until that is acknowledged).
+        // RFC 5681, 3.1 (4), once for each loss; RFC 6582, 4 (no fast retransmit until that is
+        // acknowledged).
         if self.snd_nxt == self.snd_max {
             self.ssthresh = (self.flight() / 2).max(2 * self.mss);
         }

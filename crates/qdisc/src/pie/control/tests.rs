@@ -287,8 +287,8 @@ fn an_endless_idle_time_is_caught_up_with_in_few_steps() {
     }
 }
 
-/// Between a high target and 250 ms, two percent more and the pull of the target are in balance at an
-/// edge of the auto-tuning, and the probability swings about it without end.
+/// Between a high target and 250 ms, the added two percent and the pull of the target balance at an
+/// edge of the auto-tuning, and the probability swings around this edge without end.
 #[test]
 fn a_swing_without_end_is_caught_up_with_too() {
     let config =

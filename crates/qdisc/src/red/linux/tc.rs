@@ -60,7 +60,7 @@ pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
     }
     let key = if config.burst.is_some() { "burst" } else { "min" };
     let what = format!("{burst} is more than any weight of the average gives");
-    let hint = format!("raise min above avpkt (\"{avpkt} B\") or lower burst");
+    let hint = format!("raise min above avpkt (\"{}\") or lower burst", config.avpkt);
     Err(ConfigError::new(key, what).or(hint))
 }
 

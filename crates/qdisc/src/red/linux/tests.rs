@@ -321,14 +321,14 @@ fn a_very_long_idle_time_is_bounded_by_the_last_cell() {
     assert_eq!(parms.calc_qavg_from_idle_time(qavg, Span::from_secs(3600)), 1);
 }
 
-/// The paper: (1-W)^(t/s), s being a packet's transmission time. For W = 2^-6 and s = 1.12 ms
-/// half is gone in ln 2 / -ln(63/64) = 44 packet times, 49.3 ms. Here the linear part takes the
-/// first half away in 65.5 ms, and then nothing goes for two seconds: ...
+/// The paper: (1-W)^(t/s), where s is a packet's transmission time. For W = 2^-6 and s = 1.12 ms,
+/// half is gone in ln 2 / -ln(63/64) = 44 packet times, 49.3 ms. Here the linear part removes the
+/// first half in 65.5 ms, and then nothing goes for two seconds.
 #[test]
 fn an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper() {
     let parms = Red::<TestPacket>::new(bed(), 1).parms;
     let qavg = 200_000u64 << 6;
-    // ... each bit of the table takes 15.625 / ln 2 times the paper's half-life.
+    // Each bit of the table takes 15.625 / ln 2 times the paper's half-life.
     let half_life_us = core::f64::consts::LN_2 / -f64::ln(1.0 - 1.0 / 64.0) * 1120.0;
     let bits = 20.0;
     let us = bits * half_life_us * 15.625 / core::f64::consts::LN_2;
@@ -424,7 +424,7 @@ fn impossible_settings_are_refused_by_field() {
         (|c| c.avpkt = Bytes::ZERO, "avpkt: must be above zero"),
         (
             |c| c.min = c.max,
-            "min: \"90000 B\" is not below max (\"90000 B\"); hint: tc-red(8) advises a max of at least twice min",
+            "min: \"90 kB\" is not below max (\"90 kB\"); hint: tc-red(8) advises a max of at least twice min",
         ),
         (|c| c.probability = 0.0, "probability: must be above zero"),
         (|c| c.probability = 1.1, "probability: must be at most 1"),
@@ -436,7 +436,7 @@ fn impossible_settings_are_refused_by_field() {
         (|c| c.nodrop = true, "nodrop: needs ecn = true; hint: set ecn, or leave nodrop out"),
         (
             |c| c.max = Some(Bytes::new(1 << 31)),
-            "max: \"2147483648 B\" is too large for the weight that burst 55 asks for; hint: lower it or burst",
+            "max: \"2 GiB\" is too large for the weight that burst 55 asks for; hint: lower it or burst",
         ),
     ];
     for (change, error) in refused {

@@ -55,7 +55,7 @@ pub(super) struct Endpoint {
     path_mtu: PathMtu,
     /// Whether the congestion window held it back when it last sent.
     limited: bool,
-    /// Whether the limit of bytes did.
+    /// Whether the limit of bytes (RFC 9000, 8.1) held it back when it last sent.
     held: bool,
     probe_count: u32,
     recovery_at: Option<(Time, Timer)>,

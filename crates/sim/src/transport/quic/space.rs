@@ -33,7 +33,7 @@ pub(super) struct Space {
     pub(super) ack_at: Option<Time>,
     /// The number of packets that arrived with a mark.
     pub(super) marked: u64,
-    /// The same number at the peer, as far as it has told.
+    /// The number of such packets at the peer, as last reported.
     pub(super) marked_there: u64,
     pub(super) crypto: Sending,
     pub(super) crypto_received: Receiving,

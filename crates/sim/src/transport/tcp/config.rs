@@ -48,8 +48,8 @@ pub struct Config {
     pub window_scaling: bool,
     /// The largest window that is advertised, in bytes (Linux: half of `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
-    /// Whether the window starts at 64 KB and grows with what the application reads, and data out of
-    /// order make it smaller, as in Linux. `false`: it is always `receive_buffer`.
+    /// Whether the window starts at 64 KB and grows with what the application reads, and data out
+    /// of order make it smaller, as in Linux. `false`: it is always `receive_buffer`.
     pub receive_autotuning: bool,
     /// When acknowledgements are sent.
     pub acks: AckPolicy,
@@ -152,7 +152,8 @@ pub enum AckPolicy {
     EverySegment,
     /// Every second segment, or after the span (RFC 1122, 4.2.3.2).
     Delayed(Span),
-    /// Linux: quick acknowledgements at the start and after trouble, adaptive delay of 40 to 200 ms.
+    /// Linux: quick acknowledgements at the start and after trouble, adaptive delay of 40 to 200
+    /// ms.
     Linux,
     /// Linux before 3.7: the same, except that a mark (CE) or CWR triggers no quick
     /// acknowledgement. This matters for tiny windows, whose sender waits for every

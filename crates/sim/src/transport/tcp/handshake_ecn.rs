@@ -5,11 +5,12 @@
 //! marked.
 //!
 //! ```text
-//!                  SYN asks        SYN-ACK agrees     SYN   SYN-ACK   what a mark does
-//! RFC 3168         ECE CWR         ECE
-//! RFC 5562         ECE CWR         ECE                      ECT(0)    an ACK with ECE brings the SYN-ACK again,
-//!                                                                     without ECT; initial window 1
-//! ECN++            AE ECE CWR      AE; marked: AE CWR ECT(0) ECT(0)    initial window 1 for who sent it
+//!           SYN asks    SYN-ACK agrees      SYN     SYN-ACK  what a mark does
+//! RFC 3168  ECE CWR     ECE
+//! RFC 5562  ECE CWR     ECE                         ECT(0)   an ACK with ECE makes the server
+//!                                                            repeat the SYN-ACK without ECT;
+//!                                                            initial window 1
+//! ECN++     AE ECE CWR  AE; marked: AE CWR  ECT(0)  ECT(0)   initial window 1 for its sender
 //! ```
 //!
 //! A repeated SYN or SYN-ACK is not ECN-capable, and a repeated SYN no longer asks for ECN. If the

@@ -3,9 +3,8 @@
 //! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
 //! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: Linux in 2009, before proportional
 //! rate reduction (3.2), an initial window of 10 (2.6.39), an initial RTO of 1 s (3.1) and today's
-//! timer wheel (4.8). `ns-2`:
-//! `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including limited transmit
-//! (`singledup_`).
+//! timer wheel (4.8). `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including
+//! limited transmit (`singledup_`).
 
 use core::fmt;
 
@@ -97,6 +96,10 @@ impl Config {
     }
 
     /// Checks whether an endpoint can work with these settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first setting that breaks a rule, and the rule.
     pub fn check(&self) -> Result<(), ConfigError> {
         let error = |field, message| Err(ConfigError { field, message });
         if !(88..=65_495).contains(&self.mss) {

@@ -10,17 +10,18 @@ between them:
                               | veth
                             node b, device l0
 
-- a shaper above the queue holds the rate and no queue of its own (`shapers`): it asks the queue
-  when the transmitter is free, or when the ring has room. netem below, which sends at the link's
-  rate, is the transmitter and the ring.
-- netem counts a packet's transmission, so that it arrives when its last bit has been sent, and the
-  delay. With jitter netem lets packets overtake each other only without a rate: transmission is
-  left out then, and on links of 1 Gbit/s and more without delay, which need no netem.
+- A shaper above the queue keeps the rate and has no queue of its own (`shapers`): it asks the queue
+  when the transmitter is free, or when the ring has room. The transmitter and the ring are netem,
+  below, which sends at the link's rate.
+- netem delays a packet by its transmission time, so that it arrives when its last bit has been
+  sent, and by the link's delay. With jitter, netem lets packets overtake each other only if it has
+  no rate, so transmission time is left out then. It is also left out on links of 1 Gbit/s and more
+  without delay, which need no netem.
 - A size table (`stab`) makes queues count what `framing.queue_overhead` says.
 
 Addresses: a link has a /30 of 10.0.0.0/8. A node has an address of 172.16.0.0/12 on its loopback
-device for each *flavour*: metrics of the routes to it, such as ECN. Neighbours are resolved as the
-kernel does it.
+device for each *flavour*, which is a set of metrics of the routes to it, such as ECN. The kernel
+resolves neighbours in its usual way.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __all__ = ["Design"]
 
 
 class Design:
-    """A job for the agent, and what of the plan it cannot honour."""
+    """A job for the agent, and the parts of the plan that it cannot honour."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class Design:
         """Designs everything.
 
         Args:
-            plan: What the simulator would be told.
-            profile: The settings of TCP's profile `linux-6`.
-            prefix: What the names of namespaces begin with.
-            stall_s: For how long the machine may not get to sending: buckets are so much larger.
-            software: The DNS servers that are real ones, by their groups' names.
+            plan: The plan, as the simulator would get it.
+            profile: The settings of the kernel's TCP profile.
+            prefix: The beginning of the namespaces' names.
+            stall_s: For how long the machine may fail to send; buckets are larger by that time.
+            software: The real DNS servers, by the names of their groups.
         """
         # Plain numbers: a scenario's quantities show with their units.
         plan = json.loads(json.dumps(plan))
@@ -80,11 +81,11 @@ class Design:
 
     @property
     def refusals(self) -> Sequence[Refusal]:
-        """What Linux cannot do, and what is not supported."""
+        """The keys that Linux cannot honour or that are not supported."""
         return self._network.refusals
 
     def job(self) -> dict[str, Any]:
-        """What the agent is told.
+        """The job for the agent, as JSON values.
 
         Raises:
             ValueError: There are refusals.
@@ -108,7 +109,7 @@ class Design:
 
     @property
     def flows(self) -> Sequence[Mapping[str, Any]]:
-        """Of each connection in the order of the table: name, group, ends."""
+        """Name, group and ends of each connection, in the order of the table `flows`."""
         return self._bulk.rows
 
     def _application(self, application: Plan) -> None:

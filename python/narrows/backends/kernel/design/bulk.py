@@ -1,6 +1,6 @@
-"""What the agent is told of connections, by the settings that their sockets share.
+"""The job's part on connections, grouped by the settings that their sockets share.
 
-They send without end (`bulk`) or bursts (`on-off`, which `once` and `ftp` are too).
+They send without end (`bulk`) or in bursts (`on-off`, to which `once` and `ftp` are lowered too).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST_PORT = 10_000
 
 
 class BulkDesign:
-    """Groups of connections, and the rows that tell of them in the table of flows."""
+    """Groups of connections, and the rows that the table `flows` has of them."""
 
     def __init__(self, network: Network) -> None:
         self.jobs: list[dict[str, Any]] = []

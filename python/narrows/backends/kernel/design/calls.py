@@ -1,4 +1,4 @@
-"""What the agent is told of telephone calls."""
+"""The job's part on telephone calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CALLS = 500
 
 _KEYS = {"calls", "codec", "packet_time", "talk", "playout"}
 _PORT = 5004
-"""RTP's (RFC 3551, 8), and those above it for further groups."""
+"""RTP's port (RFC 3551, 8); further groups use the ports above it."""
 
 
 class CallDesign:
@@ -49,7 +49,7 @@ class CallDesign:
                 "packets": None,
                 "talk": talk and {part: seconds(talk[part]) for part in ("spurt", "pause")},
                 "streams": streams,
-                # What is heard of it, the simulator's listener says.
+                # The simulator's listener decides what is heard of the call.
                 "plan": settings,
             }
         )

@@ -1,4 +1,4 @@
-"""What the agent is told of DNS: workers, and servers that answer them."""
+"""The job's part on DNS: workers, and servers that answer them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narrows.backends.kernel.tcp_settings import TcpUse
 __all__ = ["PORT", "DnsDesign", "options"]
 
 MOST_WORKERS = 5000
-# What one process of the agent begins and answers in a second.
+# The queries a second that one process of the agent can begin, or answer.
 MOST_ARRIVALS = 5000
 PORT = 53
 
@@ -47,7 +47,7 @@ class DnsDesign:
 
     def __init__(self, network: Network, software: Mapping[str, Chosen]) -> None:
         self.jobs: list[dict[str, Any]] = []
-        # By number of the plan's application.
+        # By the number of the application in the plan.
         self._servers: dict[int, dict[str, Any]] = {}
         self._names: dict[int, Names] = {}
         # How many servers a node has so far.
@@ -58,7 +58,7 @@ class DnsDesign:
 
     @property
     def servers(self) -> list[dict[str, Any]]:
-        """The servers, each with all that its clients ask for."""
+        """The servers, each with everything that its clients ask for."""
         return list(self._servers.values())
 
     def add(self, name: str, told: Plan) -> None:
@@ -113,13 +113,13 @@ class DnsDesign:
     def zone(
         self, told: Plan, ways: Sequence[tuple[Plan, Plan]], use: TcpUse, key: str
     ) -> tuple[dict[str, Any], list[dict[str, str]]] | None:
-        """A zone that a server has, and both ends of each secondary's way; None: it was refused.
+        """A zone at a server, and the addresses of each secondary and the server; None if refused.
 
         Args:
             told: The plan's group of secondaries.
-            ways: There and back, of each secondary.
-            use: How the secondaries' TCP is had.
-            key: Begins the group's keys.
+            ways: The paths of each secondary, there and back.
+            use: How Linux gets the secondaries' TCP settings.
+            key: The beginning of the group's keys.
         """
         network, server = self._network, self._server(told["server"], ways[0][0]["to"])
         if server["software"] is not None:
@@ -141,13 +141,13 @@ class DnsDesign:
     def target(
         self, number: int, there: Plan, queries: Plan | None, key: str
     ) -> tuple[str, dict[str, Any] | None] | None:
-        """Where a flood finds a server, and what its queries ask; None: it was refused.
+        """A server's address for a flood, and the exchange of its queries; None if refused.
 
         Args:
-            number: The server's application in the plan.
-            there: The way to it.
-            queries: The plan's lengths of the flood's queries; None: it consists of SYNs.
-            key: Begins the flood's keys.
+            number: The number of the server's application in the plan.
+            there: The path to it.
+            queries: The lengths of the flood's queries in the plan; None: it consists of SYNs.
+            key: The beginning of the flood's keys.
         """
         network, server = self._network, self._server(number, there["to"])
         flavour = network.flavour((), key, server["turn"])
@@ -173,7 +173,7 @@ class DnsDesign:
         return address, found.rows[0]
 
     def _exchanges(self, name: str, told: Plan, payload: int, *, is_real: bool) -> Exchanges | None:
-        """What the group asks; None: it was refused."""
+        """The exchanges of the group; None if they were refused."""
         refuse, key = self._network.refuse, f"dns.{name}."
         fixed = all("constant" in form for form in told["sizes"].get("drawn", {"": ""}).values())
         try:
@@ -254,7 +254,7 @@ class DnsDesign:
         metrics: tuple[tuple[str, int], ...],
         key: str,
     ) -> dict[str, str]:
-        """Addresses of both ends, between which routes have these metrics."""
+        """Addresses of both ends whose routes to each other have these metrics."""
         network, (there, back) = self._network, ways
         flavour = network.flavour(metrics, key, server["turn"])
         network.route(there, flavour, f"{key}route")
@@ -273,7 +273,7 @@ class DnsDesign:
             return self._servers[number]
         network = self._network
         application = network.plan["applications"][number]
-        # Another group may be the first that asks it.
+        # A server has the name of its own group, although another group may ask it first.
         name = application["name"]
         key = f"dns.{name}.answers."
         ((_, told),) = application["kind"].items()
@@ -290,7 +290,7 @@ class DnsDesign:
             "software": None if chosen is None else self._program(key, chosen),
             "namespace": network.spaces[node],
             "addresses": [],
-            # Two servers at a node have addresses of their own.
+            # Each of several servers at a node has an address of its own.
             "turn": turn,
             "port": PORT,
             "exchanges": [],
@@ -304,7 +304,7 @@ class DnsDesign:
         return self._servers[number]
 
     def _program(self, key: str, chosen: Chosen) -> dict[str, Any]:
-        """A server that is a program."""
+        """A real server: its program and settings."""
         for refused in chosen.refused:
             start = key.removesuffix("answers.")
             self._network.refuse(f"{start}{refused}", f"{chosen.name} decides that by itself")
@@ -326,11 +326,11 @@ class DnsDesign:
             "ipv4/tcp_max_syn_backlog": str(half_open["max_syn_backlog"]),
             "ipv4/tcp_synack_retries": str(half_open["synack_retries"]),
             "ipv4/tcp_syncookies": _COOKIES[half_open["cookies"]],
-            # What listen(2) takes at most.
+            # The longest backlog that listen(2) takes.
             "core/somaxconn": str(max(_SOMAXCONN, told["backlog"])),
         }
         if is_real:
-            # Its sockets are its own.
+            # A real server sets up its own sockets.
             sysctls["ipv4/tcp_congestion_control"] = use.congestion
         network.set_sysctls(node, sysctls, f"{key}backlog")
         return {
@@ -353,7 +353,7 @@ class DnsDesign:
 
 
 def options(use: TcpUse) -> dict[str, Any]:
-    """What sockets are told."""
+    """The options that sockets get."""
     return {
         "congestion": use.congestion,
         "mss": use.mss,

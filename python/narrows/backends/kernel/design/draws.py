@@ -1,4 +1,4 @@
-"""Amounts and times of the plan that are fixed, listed or drawn, in the agent's units."""
+"""Fixed, listed or drawn amounts and times of the plan, in the agent's units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["seconds"]
 
 
 def seconds(form: Plan) -> dict[str, Any]:
-    """A draw of picoseconds as one of seconds."""
+    """A draw of times in picoseconds, converted to seconds."""
     ((kind, told),) = form.items()
     if kind == "constant":
         return {kind: told / PS}

@@ -1,7 +1,8 @@
-"""From the lengths of DNS messages in a plan to a table of exchanges: query, reply, how often.
+"""From the lengths of DNS messages in a plan to a table of exchanges: query, reply, weight.
 
-The plan draws lengths while it runs; a server with a zone has to know them before. So lengths that
-are distributed are drawn here, `DRAWN` of them, and a run takes one of these each time, by chance.
+The simulator draws lengths while it runs, but a server with a zone has to know them beforehand. So
+`DRAWN` lengths are drawn here from a distribution, and the run picks one of them at random each
+time.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ Plan = Mapping[str, Any]
 Told = dict[str, Any]
 
 DRAWN = 1000
-"""Lengths that stand for a distribution."""
+"""How many lengths stand for a distribution."""
 
 MOST = 10_000
-"""Exchanges of a group."""
+"""The most exchanges that a group may have."""
 
 _SHORTEST, _LONGEST = 12, 65_535
 _LONGEST_NAME = 255
 _RECORD = 11
 _QUESTION_ALONE = 16
-"""Header and question, without the name."""
+"""Bytes of header and question, without the name."""
 _MARKS = "0123456789abcdefghijklmopqrstuvwxyz"
-"""Names are filled with the letter that is not here."""
+"""The characters of marks. Names are filled up with `n`, which is not among them."""
 
 
 class Exchanges:
-    """What a group asks."""
+    """The exchanges of a group of DNS clients."""
 
     def __init__(self, sizes: Plan, payload: int, seed: str, *, is_real: bool = False) -> None:
         """Reads the plan's form.
 
         Args:
-            sizes: Of the plan's client.
-            payload: The longest reply that the client takes over UDP.
-            seed: Of what is drawn.
-            is_real: Whether a real server answers, whose replies have a record that was asked for.
+            sizes: The sizes of the client in the plan.
+            payload: The longest reply that the client takes over UDP, in bytes.
+            seed: The seed of drawn lengths.
+            is_real: Whether a real server answers, whose replies hold the record asked for.
 
         Raises:
-            ValueError: There are too many.
+            ValueError: There are too many exchanges.
         """
         self.in_turn = False
         self._payload = payload
@@ -59,7 +60,7 @@ class Exchanges:
         self.rows = [self._row(each) for each in found]
 
     def impossible(self) -> Iterable[tuple[str, int]]:
-        """Lengths that no DNS message has, each with what has it: `query` or `reply`."""
+        """Lengths that no DNS message can have, each after the word `query` or `reply`."""
         for row in self.rows:
             if name_bytes(row["query"], self._payload) is None:
                 yield "query", row["query"]
@@ -100,7 +101,7 @@ class Exchanges:
         return [self._possible(each) for each in found] if drawn else found
 
     def _possible(self, each: Told) -> Told:
-        """The next longer lengths that a message can have."""
+        """The exchange, with its lengths raised to ones that messages can have."""
         query, reply = each["query"], each["reply"]
         while name_bytes(query, self._payload) is None:
             query += 1
@@ -110,14 +111,18 @@ class Exchanges:
 
 
 class Names:
-    """The names of a server's zone: each exchange has one that no other has."""
+    """The names of a server's zone: each exchange has a name that no other has."""
 
     def __init__(self) -> None:
         self._marks: dict[tuple[Any, ...], str] = {}
         self._next: dict[int, int] = {}
 
     def mark(self, rows: Sequence[Told]) -> int | None:
-        """Gives exchanges their marks; the length of a query that is too short to have one."""
+        """Gives exchanges their marks, in place.
+
+        Returns:
+            The length of a query that is too short for its mark; None if there is none.
+        """
         for row in rows:
             length = name_bytes(row["query"], row["payload"], row["longest_name"])
             assert length is not None, "impossible ones were refused"
@@ -144,9 +149,10 @@ def _mark(turn: int) -> str:
 
 
 def _longest_name(query: int, replies: Sequence[int], payload: int) -> int:
-    """The longest name of which a query and its replies can be so long; 0: there is none.
+    """The longest name with which a query and its replies can have these lengths; 0: none.
 
-    A reply is its query with another bit, or the question alone, or either of them and a record.
+    A reply is the query with the reply bit set, or the question alone, either with or without a
+    record.
     """
     least = min(replies) - _QUESTION_ALONE
     for most in (_LONGEST_NAME, least - _RECORD, least):

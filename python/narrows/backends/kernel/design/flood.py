@@ -1,4 +1,4 @@
-"""What the agent is told of floods: SYNs or DNS queries from forged addresses."""
+"""The job's part on floods: SYNs or DNS queries from forged addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narrows.backends.kernel.design.network import PS, Network, Plan
 __all__ = ["FloodDesign"]
 
 MOST_PER_SECOND = 20_000
-"""What the agent's one process for a flood can send."""
+"""Packets a second that the agent's single process for a flood can send."""
 
 _KEYS = {
     *("server", "there", "back", "of", "interval", "spacing", "addresses", "start", "stop"),

@@ -19,11 +19,11 @@ PS = 10**12
 MOST_NODES = 400
 WIRES = "wires"
 
-# What is known here of a plan: anything else that a scenario sets is refused by its name.
+# The keys of a plan that are known here. Any other key that a scenario sets is refused by its name.
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "captures", "collapse"),
-    # Linux resolves addresses on every link.
+    # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }
 _LINK_KEYS = {
@@ -34,11 +34,11 @@ _SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
 _WHY = {"opportunities_ms": "no discipline of Linux sends at listed milliseconds"}
 
 _ETHERNET = 14
-# RFC 2544, appendix C.2.2: addresses of benchmarks, which nobody has.
+# RFC 2544, appendix C.2.2: addresses for benchmarks, which nobody has.
 _FORGED = ("198.18.0.0/16", "198.19.0.0/16")
 _NETEM_LIMIT = 200_000
 _FAST = 1_000_000_000
-"""A frame takes 12 microseconds: what arrives so much sooner changes nothing."""
+"""Bits per second from which transmission time may be ignored: a frame takes 12 microseconds."""
 _FLAVOURS = 16
 _ROOT = 0x10000
 _QUEUE = 0x100000
@@ -46,16 +46,16 @@ _STAGE = 0x10000
 
 
 class Network:
-    """Everything but the traffic, and what of the plan it cannot honour."""
+    """Everything but the traffic, and the parts of the plan that it cannot honour."""
 
     def __init__(self, plan: Plan, profile: Plan, *, prefix: str, stall_s: float) -> None:
         """Designs nodes and links.
 
         Args:
-            plan: What the simulator would be told.
-            profile: The settings of TCP's profile `linux-6`.
-            prefix: What the names of namespaces begin with.
-            stall_s: For how long the machine may not get to sending: buckets are so much larger.
+            plan: The plan, as the simulator would get it.
+            profile: The settings of the kernel's TCP profile.
+            prefix: The beginning of the namespaces' names.
+            stall_s: For how long the machine may fail to send; buckets are larger by that time.
         """
         self.refusals: list[Refusal] = []
         self.plan = plan
@@ -77,7 +77,7 @@ class Network:
         self._needed: dict[str, dict[str, str]] = {}
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
-        # Of each direction: its node, devices there and behind it, size table, framing beyond it.
+        # For each direction: namespace, device there, device behind it, size table, framing beyond.
         self._places: dict[int, tuple[str, str, str | None, str, int]] = {}
         self._changing = {change["link"] for change in plan["changes"]}
         self._bound()
@@ -86,7 +86,7 @@ class Network:
         self._changes = self._later(plan["changes"])
 
     def job(self) -> dict[str, Any]:
-        """What the agent is told of it."""
+        """The job's part on the network."""
         spaces = [*self.spaces, self._wires]
         for name in spaces:
             self._settings.setdefault(name, {}).update(
@@ -131,20 +131,25 @@ class Network:
             self.refusals.append(refusal)
 
     def refuser(self, start: str) -> Any:
-        """`refuse` for keys that begin so."""
+        """`refuse` for the keys that begin with `start`."""
         return lambda key, why: self.refuse(f"{start}{key}", why)
 
     def unknown(self, start: str, table: Plan, known: set[str]) -> None:
-        """Refuses what is set in a table of the plan and not known here."""
+        """Refuses keys that are set in a table of the plan and are not known here."""
         for key in sorted(table.keys() - known):
             if table[key]:
                 why = _WHY.get(key, "not supported yet")
                 self.refuse(f"{start}{_SCENARIO_KEYS.get(key, key)}", why)
 
-    # What traffic needs of it.
+    # For the designs of traffic.
 
     def use(self, number: int, start: str) -> TcpUse:
-        """How the plan's TCP settings of a number are had; `start`: of their keys, as `dns.a.`."""
+        """How Linux gets the plan's TCP settings with this number.
+
+        Args:
+            number: Which settings.
+            start: The beginning of the keys of their group, such as `dns.a.`.
+        """
         if number not in self._uses:
             refuse = self.refuser(f"{start}tcp.")
             settings = self.plan["tcp"][number]
@@ -152,11 +157,11 @@ class Network:
         return self._uses[number]
 
     def hold(self, node: int, use: TcpUse, start: str) -> None:
-        """Sets a host's sysctls; another group may want the same ones."""
+        """Sets a host's sysctls for TCP; refuses them if another group wants other values."""
         self.set_sysctls(node, use.sysctls, f"{start}tcp")
 
     def set_sysctls(self, node: int, sysctls: Mapping[str, str], key: str) -> None:
-        """Sets a host's sysctls, below /proc/sys/net; `key`: what asks for them."""
+        """Sets a host's sysctls, below /proc/sys/net; `key` is the key that asks for them."""
         held = self._settings.setdefault(self.spaces[node], {})
         for path, value in sysctls.items():
             if held.setdefault(path, value) != value:
@@ -164,11 +169,11 @@ class Network:
                 self.refuse(key, f"{name} is one setting for all of {self.nodes[node]}")
 
     def need(self, node: int, path: str, key: str) -> None:
-        """A sysctl that the run is nothing without; `key`: what asks for it."""
+        """Notes a sysctl that the run cannot do without; `key` is the key that asks for it."""
         self._needed.setdefault(self.spaces[node], {})[path] = key
 
     def forge(self, back: Plan, key: str) -> str | None:
-        """A network that nobody has, to which a path leads; None: there are no more."""
+        """A network of forged addresses, with routes along a path; None if there are no more."""
         if len(self._forged) == len(_FORGED):
             self.refuse(f"{key}addresses", f"more than {len(_FORGED)} floods")
             return None
@@ -182,7 +187,7 @@ class Network:
                 "source": None,
                 "metrics": {},
             }
-        # There it goes no further.
+        # At the end of the path, a route without a device discards the packets.
         self._routes[self.spaces[back["to"]], network] = {
             **{"to": network, "device": None, "via": None, "source": None, "metrics": {}},
         }
@@ -192,9 +197,9 @@ class Network:
         """The number of a flavour whose routes have these metrics.
 
         Args:
-            metrics: Of the routes to its addresses.
-            start: Of the keys that ask for it.
-            turn: Tells flavours with the same metrics from each other.
+            metrics: The metrics of the routes to its addresses.
+            start: The beginning of the keys that ask for it.
+            turn: Distinguishes flavours with the same metrics.
         """
         if (metrics, turn) not in self._flavours:
             if len(self._flavours) == _FLAVOURS:
@@ -204,7 +209,7 @@ class Network:
         return self._flavours.index((metrics, turn))
 
     def address(self, node: int, flavour: int) -> str:
-        """The node's address for a flavour, which it has from then on."""
+        """The node's address for a flavour, which the node gets if it does not have it yet."""
         base = int(ipaddress.IPv4Address("172.16.0.0")) + (flavour << 16)
         address = str(ipaddress.IPv4Address(base + node + 1))
         if (node, flavour) not in self._given:
@@ -213,7 +218,7 @@ class Network:
         return address
 
     def route(self, path: Plan, flavour: int, key: str) -> None:
-        """Routes to the end of a path in every node on it."""
+        """Adds routes to the end of a path in every node on it."""
         target = self.address(path["to"], flavour)
         metrics = dict(self._flavours[flavour][0])
         for number in path["links"]:
@@ -221,7 +226,7 @@ class Network:
             name = self.spaces[link["from"]]
             is_first = link["from"] == path["from"]
             other = self._addresses_of_link(number)
-            # In the unit and with the kernel's own least time-out: only the ends need metrics.
+            # Only the first node needs the metrics.
             route = {
                 "to": target,
                 "device": f"l{number // 2}",
@@ -236,10 +241,10 @@ class Network:
                 self._routes[name, target] = route
 
     def stream(self, told: Plan, way: Plan, key: str) -> dict[str, Any]:
-        """Datagrams along a path of the plan, to which it then has routes.
+        """The ends and times of datagrams along a path of the plan, for which it adds routes.
 
         Args:
-            told: What the plan says of them: when they begin and stop.
+            told: The plan's stream: when it begins and stops.
             way: The path.
             key: The key in the scenario that chooses the path.
         """
@@ -337,7 +342,7 @@ class Network:
         return shapers.commands(device, stab, way, _ring_bytes(way), stall)
 
     def _later(self, changes: Sequence[Plan]) -> list[dict[str, Any]]:
-        """What tc is told during the run; of two changes at the same time the later one holds."""
+        """The commands of tc during the run; of two changes at the same time, the later counts."""
         ways = dict(enumerate(self.plan["links"]))
         found = []
         for change in sorted(changes, key=lambda change: change["at"]):
@@ -365,7 +370,7 @@ class Network:
         return found
 
     def _stage(self, number: int, way: Plan, device: str, stab: str, beyond: int) -> None:
-        """What a packet goes through between the ends of a link."""
+        """Adds the stage that a packet passes between the ends of a link."""
         key = f"links.{way['name']}."
         if way["jitter"] is not None:
             if _ring_bytes(way):
@@ -380,7 +385,7 @@ class Network:
             return
         if _ring_bytes(way):
             self.refuse(f"{key}dns_exempt", "with a ring below the queue it is not supported")
-        # DNS in the first band, which holds nothing back; everything else through netem.
+        # DNS goes into the first band, which delays nothing; everything else goes through netem.
         commands.append(
             f"qdisc add dev {device} root handle 1: {stab}prio bands 2 priomap {' '.join('1' * 16)}"
         )
@@ -460,7 +465,7 @@ def _sink(name: str) -> dict[str, Any]:
 
 
 def _netem(way: Plan, beyond: int) -> str:
-    """The words for netem, which counts transmission, delay, jitter and losses."""
+    """The words for netem, which adds transmission time, delay, jitter and losses."""
     jitter, delay = way["jitter"], way["delay"]
     words = f"netem limit {_NETEM_LIMIT}"
     if jitter is not None:

@@ -1,4 +1,4 @@
-"""What the agent is told of datagrams: streams at a rate, and probes."""
+"""The job's part on datagrams: streams at a rate, and probes."""
 
 from __future__ import annotations
 

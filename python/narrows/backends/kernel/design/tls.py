@@ -1,7 +1,7 @@
-"""What the agent is told of DNS over TLS: OpenSSL at both ends, as Python uses it.
+"""The job's part on DNS over TLS: OpenSSL at both ends, as Python uses it.
 
-How long a ClientHello or a ticket is, OpenSSL decides; the simulator's ends without a profile are
-as long (`scenario/dns_tls.py`). What it cannot be made to do is refused by name.
+OpenSSL decides how long a ClientHello or a ticket is; the simulator's ends without a profile have
+the same lengths (`scenario/dns_tls.py`). What OpenSSL cannot be made to do is refused by name.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["TLS_PORT", "TlsDesign"]
 TLS_PORT = 853
 
 _MOST_CERTIFICATES = 100_000
-"""Bytes that OpenSSL's client takes (SSL_CTX_set_max_cert_list(3))."""
+"""The longest list of certificates that OpenSSL's client takes (SSL_CTX_set_max_cert_list(3))."""
 
 _LEAST_CERTIFICATE = 500
 _NO_EARLY_DATA = "the agent's TLS, that of Python, has none"
 _AROUND_CERTIFICATE = 4 + 1 + 3 + 3 + 2
-"""Of a Certificate message with one certificate: RFC 8446, 4.4.2."""
+"""Bytes that a Certificate message adds to its one certificate (RFC 8446, 4.4.2)."""
 
 
 class TlsDesign:
@@ -31,12 +31,12 @@ class TlsDesign:
         self._network = network
 
     def client(self, told: Plan | None, key: str, *, fast_open: bool) -> dict[str, Any] | None:
-        """How a group of clients speaks TLS, if it does.
+        """How a group of clients speaks TLS; None if it does not.
 
         Args:
-            told: The plan's.
-            key: Begins the group's keys.
-            fast_open: Whether their SYNs carry data.
+            told: The plan's part on it.
+            key: The beginning of the group's keys.
+            fast_open: Whether the clients' SYNs carry data.
         """
         if told is None:
             return None
@@ -64,13 +64,13 @@ class TlsDesign:
     def server(
         self, told: Plan | None, key: str, extra_service: int, *, is_real: bool
     ) -> dict[str, Any] | None:
-        """How a server speaks TLS, if it does.
+        """How a server speaks TLS; None if it does not.
 
         Args:
-            told: The plan's.
-            key: Begins the keys of its answers.
-            extra_service: What a query over TCP takes beside its service time.
-            is_real: Whether it is a program, whose TLS is its own.
+            told: The plan's part on it.
+            key: The beginning of the keys of its answers.
+            extra_service: Time that a query over TCP takes in addition to its service time.
+            is_real: Whether it is a real server, which has its own TLS.
         """
         if told is None:
             return None

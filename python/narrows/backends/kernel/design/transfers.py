@@ -1,4 +1,4 @@
-"""What the agent is told of zone transfers: secondaries that fetch a zone of a DNS server."""
+"""The job's part on zone transfers: secondaries that fetch a zone from a DNS server."""
 
 from __future__ import annotations
 

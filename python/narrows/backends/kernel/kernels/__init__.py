@@ -1,8 +1,8 @@
-"""Kernels of other times, by name: what is changed in the source before a guest is built of it.
+"""Kernels of other times, by name: what is changed in the source before a guest is built from it.
 
 `METER` and its edits (`guest.toml`, one folder up) are for every guest. Each kernel of another time
-is a TOML file in this folder: a title, the TCP profile that the kernel has then, the version
-of the source that the edits fit, arguments of the kernel's command line, and the edits.
+is a TOML file in this folder: a title, the TCP profile of the resulting kernel, the version of the
+source that the edits fit, arguments of the kernel's command line, and the edits.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Kernel:
     file: Path
     title: str
     profile: str
-    """The TCP profile that it has by itself."""
+    """The TCP profile of the kernel."""
     source: str
     """The version of the source that the edits fit."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Of the kernel's command line."""
+    """Arguments of the kernel's command line."""
     edits: Sequence[Edit] = ()
 
 
 @cache
 def meter() -> Sequence[Edit]:
-    """What every guest's source gets: the meter of the processor's time of each node."""
+    """The edits of every guest's source: a meter of the processor time of each node."""
     return [Edit(**edit) for edit in tomllib.loads(METER.read_text())["edit"]]
 
 
 @cache
 def names() -> Sequence[str]:
-    """All that there are."""
+    """The names of all kernels of other times."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
@@ -57,7 +57,7 @@ def find(name: str) -> Kernel:
     """The kernel of a name.
 
     Raises:
-        BackendError: There is none.
+        BackendError: There is no such kernel.
     """
     if name not in names():
         raise BackendError(f"{name}: no such kernel; hint: there is {', '.join(names())}")

@@ -1,7 +1,7 @@
-"""Edits of a kernel's source: of definitions and functions, and code at the end of a file.
+"""Edits of a kernel's source: new definitions and functions, and code at the end of a file.
 
-They find their place by name, so that they fit every 6.1.x, and none quotes more of the kernel than
-that. A source that they do not fit is refused.
+Edits find their place by name, so they fit every 6.1.x and quote nothing else of the kernel. A
+source that they do not fit is refused.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Edit:
     value: str | None = None
     function: str | None = None
     body: str | None = None
-    """What takes the place of all between the function's braces."""
+    """What replaces everything between the function's braces."""
     find: str | None = None
     by: str | None = None
-    """What takes the place of `find` in the function."""
+    """What replaces `find` in the function."""
     append: str | None = None
     """Code that follows the file's last line."""
 
     def applied(self, text: str) -> str | None:
-        """The file's text with this change; None: it does not fit."""
+        """The file's text with this change; None if the edit does not fit."""
         if self.define is not None:
             name = re.escape(self.define)
             pattern = rf"(?m)^(#define[ \t]+{name}[ \t]+)[^\n\\]+?(?=\s*(?:/\*|$))"
@@ -62,7 +62,7 @@ def apply(edits: Sequence[Edit], tree: Path) -> None:
     """Changes a kernel's source.
 
     Raises:
-        BackendError: The source is not one that an edit fits.
+        BackendError: An edit does not fit the source.
     """
     for edit in edits:
         path = tree / edit.file

@@ -29,7 +29,7 @@ _REASONS = {
     "follows what a flow sends.",
     "K12": _SCALE,
 }
-"""Of claims that have none of their own."""
+"""The reason for claims that have none of their own."""
 
 CLAIMS = [
     *single_bottleneck(),

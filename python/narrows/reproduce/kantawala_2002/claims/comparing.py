@@ -1,6 +1,6 @@
-"""How a claim compares queues over buffers, and what several of the claims share.
+"""How a claim compares queues over several buffers, and what several claims share.
 
-Gains are of one queue over another at the same buffer, in percent, paired by seed. Where the paper
+Gains are of one queue over another at the same buffer, in percent, paired by seed. If the paper
 says "below 2000 packets" or "for all buffer sizes", the gain is averaged over the buffers that were
 run, or its worst value is taken.
 """
@@ -18,22 +18,26 @@ from narrows.reproduce.kantawala_2002.cells import Topology, name
 PERCENT = "%"
 
 ALIKE = 5.0
-"""Percent within which "almost exactly the same", "similar" and "does not change" are."""
+"""Percent within which "almost exactly the same", "similar" and "does not change" hold."""
 NEAR_OPTIMAL = 90.0
-"""Percent of the best goodput, and of perfect fairness, from which "near optimal" is said."""
+"""Percent of the best goodput, and of perfect fairness, from which "near optimal" holds."""
 BETTER = 20.0
-"""Percent from which "significantly better" is said."""
+"""Percent from which "significantly better" holds."""
 
 OURS = ("tdrr", "qsdrr")
-"""The paper's own: "our policies"."""
+"""The paper's own queues: "our policies"."""
 
 THROUGHPUT = (
-    "Several hundred flows keep every queue busy: all carry 95 % of the link or more from 5000 "
-    "packets on, so there is little left to gain."
+    "Several hundred flows keep the link busy behind every queue, so there is little to gain: from "
+    "5000 packets on, all carry 95 % of the link or more."
 )
 FAIRNESS = (
-    "The order is the paper's, the factor is not: it depends on what TCP does between bursts and "
-    "on its loss recovery, which the paper does not print."
+    "The size of the difference depends on what TCP does between bursts and on its loss recovery, "
+    "which the paper does not print."
+)
+STARVED = (
+    "The buffer of 100 packets decides: a thousand flows have at most a packet each in it, and the "
+    "end-to-end flows starve behind the queues that drop from the longest flow."
 )
 
 
@@ -51,7 +55,7 @@ def _at_each(
     over: Callable[[list[float]], float],
     variant: str = "",
 ) -> Callable[[Runs], float]:
-    """`of` the queues' figures at each buffer, and `over` the buffers.
+    """Applies `of` to the queues' figures at each buffer, and `over` to the results.
 
     Only buffers that were run count: a sensitivity row has some of them.
     """
@@ -69,7 +73,7 @@ def _at_each(
 
 
 def cells_of(topology: Topology, limits: Iterable[int], queues: Iterable[str]) -> tuple[str, ...]:
-    """The cells of these queues at those of these buffers that the network is run with."""
+    """The cells of these queues at these buffers, as far as the network is run with them."""
     wanted = set(limits)
     return tuple(
         name(topology.name, which, limit)
@@ -95,6 +99,7 @@ def compared(
     worded: Worded | None = None,
     note: str = "",
     reason: str = "",
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Claim:
     """A claim about a figure of several queues at the same buffers."""
     return Claim(
@@ -108,6 +113,7 @@ def compared(
         worded,
         note=note,
         reason=reason,
+        bounds=bounds,
     )
 
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from narrows.reproduce.claims import Claim, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Worded
 from narrows.reproduce.kantawala_2002.cells import SCALED
 from narrows.reproduce.kantawala_2002.claims.comparing import ALIKE, PERCENT, Runs
 from narrows.reproduce.kantawala_2002.queues import TITLES
@@ -23,7 +23,7 @@ from narrows.reproduce.kantawala_2002.scaling import (
 
 
 def _flat(points: Sequence[Point], which: str) -> Callable[[Runs], float]:
-    """The largest spread, over windows, of the fair-share goodput of such points."""
+    """The largest spread of goodput among points with the same window, in percent of its mean."""
 
     def measure(runs: Runs) -> float:
         spreads = []
@@ -59,6 +59,7 @@ def scaling() -> list[Claim]:
             tuple(point.cell(which) for point in points),
             _flat(points, which),
             worded=Worded(f"does not change: at most {2 * ALIKE:g} %", "at most", 2 * ALIKE),
+            bounds=NOT_NEGATIVE,
         )
         for id, wide, reach in (("K7", False, ""), ("K12", True, " over section V's whole range"))
         for panel, words in _VARIED.items()
@@ -94,6 +95,7 @@ def large() -> list[Claim]:
                             ALIKE,
                         ),
                         reason=_BURSTS_FIT if share < 1.0 else "",
+                        bounds=NOT_NEGATIVE,
                     )
                 )
         claims.append(
@@ -109,6 +111,7 @@ def large() -> list[Claim]:
                     ALIKE,
                 ),
                 reason=_BURSTS_FIT if share < 1.0 else "",
+                bounds=NOT_NEGATIVE,
             )
         )
     return claims

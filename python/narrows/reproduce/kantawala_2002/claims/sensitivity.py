@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from narrows.reproduce.claims import Claim, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Worded
 from narrows.reproduce.kantawala_2002.cells import (
     ROUND_TRIPS,
     SINGLE,
@@ -57,6 +57,7 @@ def tahoe() -> list[Claim]:
                         _largest_change(pairs, figure),
                         worded=Worded(f"similar: at most {ALIKE:g} %", "at most", ALIKE),
                         reason=_TAHOE,
+                        bounds=NOT_NEGATIVE,
                     )
                 )
     return claims
@@ -109,6 +110,7 @@ def weights() -> list[Claim]:
                 tuple(dict.fromkeys(cell for pair in pairs for cell in pair)),
                 worst,
                 worded=Worded(f"not very sensitive: at most {ALIKE:g} %", "at most", ALIKE),
+                bounds=NOT_NEGATIVE,
             )
         )
     return claims

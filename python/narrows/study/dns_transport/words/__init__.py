@@ -1,4 +1,4 @@
-"""The study's sentences: the numbers choose which of several sentences is written.
+"""The study's sentences: the numbers decide which of several sentences is written.
 
 Intervals are 95 % intervals over seeds (`pooled`). A sentence mentions a difference if its interval
 excludes zero and it is above `MATTERS`, because a difference of a tenth of a point can be sure and
@@ -28,7 +28,7 @@ _PARTS = (transports, queues, paper_h)
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """Everything that the runs allow to say in sentences."""
+    """All sentences that the runs allow."""
     if runs.is_empty():
         return []
     runs, short = whole(runs)
@@ -36,7 +36,7 @@ def sentences(runs: pl.DataFrame) -> list[Sentence]:
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """Their tables; none is empty."""
+    """The tables that the runs allow; none is empty."""
     if runs.is_empty():
         return []
     runs, _ = whole(runs)

@@ -34,12 +34,12 @@ _KNOWN: Where = {"load": PAPER_H, "neighbours": "known"}
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """What the runs say of the cell."""
+    """Sentences on what the runs say about the cell."""
     return [each for part in (_arp, _moving, _marked, _dead) for each in part(runs)]
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """All of DNS on each transport."""
+    """A table of all of DNS on each transport."""
     return [_transports(runs)]
 
 
@@ -81,7 +81,7 @@ def _arp(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _moving(runs: pl.DataFrame) -> Iterator[Sentence]:
-    """What moving all of DNS away from UDP costs where it cannot be marked."""
+    """The cost of moving all of DNS away from UDP if it cannot be marked."""
     told, costs = [], []
     for name in ("tcp-new", "tcp-stateless", "quic-new", "tcp-kept", "quic-kept"):
         value = mean(runs, SECOND, {**_ARP, "transport": name})
@@ -105,7 +105,7 @@ def _moving(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _marked(runs: pl.DataFrame) -> Iterator[Sentence]:
-    """What ECN on DNS gives there."""
+    """The gain from ECN on DNS in this cell."""
     gained, not_sure = [], []
     for line in TRANSPORTS:
         value = mean(runs, SECOND, {**_ARP, "transport": line.name})

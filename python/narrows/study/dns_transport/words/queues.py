@@ -1,4 +1,4 @@
-"""For those who run the line: which queue."""
+"""For those who run the line: which queue to use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = ["sentences", "tables"]
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """What the runs say to those who run the line."""
+    """Sentences for those who run the line."""
     parts = (_best, _marking, _first, _worst_case)
     return [each for part in parts for each in part(runs)]
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """Queues under load."""
+    """A table of queues under load."""
     return [_under_load(runs)]
 
 
@@ -67,7 +67,7 @@ def _best(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _against_fifo(runs: pl.DataFrame, names: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """The queues that are better than FIFO, not surely different, and worse, with differences."""
+    """Queues that are better than FIFO, not certainly different, and worse, with differences."""
     better: list[str] = []
     same: list[str] = []
     worse: list[str] = []
@@ -161,7 +161,7 @@ def _worst_case(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[dict[str, str], Interval] | None:
-    """The cell of a queue in which fewest queries are answered within a second, and how many."""
+    """A queue's cell with the fewest queries answered within a second, and their share."""
     rows = select(runs, {**loaded(runs), "queue": queue})
     found: tuple[dict[str, str], Interval] | None = None
     for (name, load), part in rows.group_by(("transport", "load"), maintain_order=True):
@@ -214,4 +214,4 @@ def _under_load(runs: pl.DataFrame) -> Table:
 
 
 WAITED = "time in the queue, ms"
-"""The head of a column that needs runs with UDP."""
+"""The heading of a column that needs runs with UDP."""

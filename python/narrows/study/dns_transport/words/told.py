@@ -1,4 +1,4 @@
-"""What the study says: sentences and their tables."""
+"""The forms of what the study says: sentences and their tables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Audience = Literal["dns operator", "network operator", "paper H's worst cell", "
 
 @dataclass(frozen=True)
 class Sentence:
-    """Something that the study says, and to whom."""
+    """A conclusion of the study, and its audience."""
 
     audience: Audience
     advice: str
-    """What to do or to know, in a few words that the numbers chose; empty for a plain remark."""
+    """What to do or to know, in a few words that depend on the numbers; empty for a remark."""
     text: str
     """The numbers behind it."""
     headline: bool = False
-    """Whether it is among the few that stand for the whole."""
+    """Whether it is among the few headlines of the whole study."""
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Table:
     audience: Audience
     title: str
     columns: Sequence[str]
-    """The first names a row, the others are numbers."""
+    """The heads of the columns: the first column names a row, the others are numbers."""
     rows: Sequence[Sequence[str]]

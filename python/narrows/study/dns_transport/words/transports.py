@@ -1,4 +1,4 @@
-"""For those who run DNS: which transport, on which connections, with ECN or without."""
+"""For those who run DNS: which transport to use, on which connections, with ECN or without."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ __all__ = ["ecn_gap", "sentences", "tables"]
 NO_SURE_DIFFERENCE = "no sure difference of a point or more"
 
 MARKED: Where = {**base(), "queue": "red-ecn", "load": "downloads-ecn"}
-"""Where marks take the place of drops for those who can be marked."""
+"""Queues in which marks replace drops for packets that can be marked."""
 
 CLIENTS = (
     "The clients are 100 stubs that ask again over UDP after 1 s, each with connections of its "
     "own. A resolver asks again sooner and shares connections, so the order may be another for it."
 )
-"""Whom the ranking is for: network.toml."""
+"""The network for which the ranking holds: network.toml."""
 
 QUIET: Where = {**base(), "load": "none"}
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """What the runs say to those who run DNS."""
+    """Sentences for those who run DNS."""
     parts = (_best, _keeping, _ecn, _stateless, _paths, _quiet)
     return [each for part in parts for each in part(runs)]
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """Transports under load with what they cost, and what ECN on DNS gives."""
+    """Tables of transports under load with their costs, and of the gain from ECN on DNS."""
     return [_under_load(runs), _with_ecn(runs)]
 
 
 def ecn_gap(runs: pl.DataFrame, line: Transport, where: Where) -> Interval | None:
-    """What ECN gives a transport, in points within a second."""
+    """The gain from ECN for a transport, in points of answers within a second."""
     return difference(runs, SECOND, {"transport": line.name}, {"transport": line.ecn_of}, where)
 
 
@@ -159,7 +159,7 @@ def _ecn(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _plain(line: Transport) -> str:
-    """A transport with ECN by its name without, but for ECN++, which is another ECN."""
+    """The name of a transport with ECN, without "ECN", except for ECN++, which is another ECN."""
     name, _, ecn = line.title.partition(" + ")
     return name if ecn == "ECN" else f"{name} (as {ecn})"
 
@@ -310,7 +310,7 @@ def _under_load(runs: pl.DataFrame) -> Table:
 
 
 def _cost_cells(runs: pl.DataFrame) -> tuple[Where, str]:
-    """Where the table's costs are taken: without load behind FIFO, or else what was run."""
+    """The cells of the table's costs: without load behind FIFO, or else cells that were run."""
     quiet = select(runs, QUIET).get_column("queue").unique(maintain_order=True).to_list()
     if quiet:
         queue = "fifo" if "fifo" in quiet else quiet[0]

@@ -1,6 +1,6 @@
-//! A DNS server on the loopback interface. It answers a query for `s<N>.c<ID>` with N bytes, over UDP
-//! with TC if that is more than the client accepts, and `s<N>.c<ID>` AXFR with N messages of 16000
-//! bytes.
+//! A DNS server on the loopback interface. It answers a query for `s<N>.c<ID>` with N bytes; over
+//! UDP with TC if that is more than the client accepts. It answers `s<N>.c<ID>` AXFR with N
+//! messages of 16000 bytes.
 
 use super::*;
 

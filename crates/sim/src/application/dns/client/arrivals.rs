@@ -1,9 +1,9 @@
 //! Open-loop arrivals: queries begin at their own times, whether earlier ones are answered or not.
 //!
-//! An arrival takes the place of a worker that has nothing to do, the last one that became free, and
-//! asks as workers do. There are so many places as the group has workers, and so many queries can
-//! be under way at once. An arrival that finds no place free leaves a row without attempts, as a
-//! resolver drops a query when its table of outstanding ones is full.
+//! An arrival takes the place of an idle worker, the one that became idle last, and asks as workers
+//! do. There are as many places as the group has workers, so that many queries can be under way at
+//! once. An arrival that finds no free place leaves a row without attempts, as a resolver drops a
+//! query when its table of outstanding ones is full.
 
 use narrows_units::Span;
 

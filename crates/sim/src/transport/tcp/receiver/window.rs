@@ -4,15 +4,15 @@
 //! `tcp_rcv_rtt_measure`, `tcp_rcv_rtt_measure_ts`, `tcp_rcv_space_adjust`, `tcp_clamp_window`,
 //! `__tcp_select_window`, `tcp_select_window`, `__tcp_cleanup_rbuf`. The window starts at 64 KB
 //! ("slow start" of the receiver). It grows by two segments for each segment that arrives, up to
-//! half of the buffer, and every segment is acknowledged at once meanwhile. The buffer grows to four
-//! times what the application has read in a round trip, but not above twice
+//! half of the buffer, and every segment is acknowledged at once meanwhile. The buffer grows to
+//! four times what the application has read in a round trip, but not above twice
 //! [`receive_buffer`](crate::Config::receive_buffer) (`tcp_rmem[2]`; `tcp_adv_win_scale` is 1).
 //!
 //! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
 //! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
-//! and nothing is thrown out of a full buffer (`tcp_prune_queue`): the buffer grows as far as it may,
-//! and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules; its profile uses
-//! these.
+//! and nothing is thrown out of a full buffer (`tcp_prune_queue`): the buffer grows as far as it
+//! may, and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules; its profile
+//! uses these.
 
 use super::Receiver;
 use crate::transport::tcp::clock::{Context, elapsed_us};
@@ -38,8 +38,8 @@ pub(super) struct Buffer {
     space: u32,
     space_us: u32,
     space_seq: Seq,
-    /// `rcv_rtt_est`: eight times the round trip; 0: no sample yet. Without timestamps, a round trip
-    /// is the time in which a window arrives.
+    /// `rcv_rtt_est`: eight times the round trip; 0: no sample yet. Without timestamps, a round
+    /// trip is the time in which a window arrives.
     rtt_us: u32,
     rtt_from_us: u32,
     rtt_seq: Seq,
@@ -303,7 +303,7 @@ impl Receiver {
         }
     }
 
-    /// The application reads everything that is in order.
+    /// Lets the application read everything that is in order.
     #[inline]
     pub(super) fn read(&mut self) {
         if let Some(buffer) = self.buffer_mut() {
@@ -311,7 +311,7 @@ impl Receiver {
         }
     }
 
-    /// The application reads everything that is in order, after an acknowledgement was sent.
+    /// Lets the application read everything that is in order, after an acknowledgement was sent.
     #[inline]
     pub(super) fn read_after_ack(&mut self) {
         if let Some(buffer) = self.buffer_mut() {

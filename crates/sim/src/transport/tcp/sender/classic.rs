@@ -21,7 +21,7 @@ use crate::transport::tcp::segment::Header;
 const THIRD: u16 = 3;
 
 impl Sender {
-    /// An acknowledgement at or above `snd_una`, which is updated already.
+    /// Handles an acknowledgement at or above `snd_una`, which is already updated.
     pub(super) fn handle_ack_classic(&mut self, cx: &Context, header: &Header, ack: &mut Ack) {
         if ack.has(flag::ADVANCED) {
             self.take_new_ack(cx, ack);

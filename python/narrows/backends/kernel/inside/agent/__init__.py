@@ -1,6 +1,6 @@
-"""What runs beside the kernel's network: builds it, drives traffic over it, and records.
+"""The agent, which builds the kernel's network, drives traffic over it, and records the results.
 
-It runs as the first process of a guest, or on the host, with nothing but Python's standard library:
-the guest starts Python anew, and what it would import besides costs seconds there. `main` reads the
-job, a JSON document that `narrows.backends.kernel.job` writes, and leaves columns as JSON.
+It runs as the first process of a guest, or on the host, with nothing but Python's standard library,
+because the guest starts Python anew and other imports would cost seconds there. `main` reads the
+job, a JSON document that `narrows.backends.kernel.design` makes, and leaves columns as JSON.
 """

@@ -1,9 +1,9 @@
-"""Clients that ask servers over TCP, and what answers them: the ground of `incast` and `page`.
+"""Clients that ask servers over TCP, and the servers: the base of `incast` and `page`.
 
-Both ends of each connection are in one process. So a request carries nothing but its bytes: the
-server knows from the port that it came from whose it is, and how long an answer is wanted. As in
-the simulator (`responder.rs`), the server answers after its service time, in the order in which
-answers are ready, each whole before the next.
+Both ends of each connection are in one process, so a request carries nothing but its bytes: from
+the port that it came from, the server knows the connection and the wanted length of the answer. As
+in the simulator (`responder.rs`), the server answers after its service time, in the order in which
+answers are ready, and each answer is sent whole before the next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Place = Mapping[str, Any]
 
 
 class _End:
-    """One end of a connection: writes so many bytes, and counts what comes."""
+    """One end of a connection, which writes a number of bytes and counts those that come."""
 
     def __init__(self, found: socket.socket, loop: Loop) -> None:
         self.socket = found
@@ -48,14 +48,14 @@ class _End:
         self._loop.watch(self.socket, events, self._ready)
 
     def write(self, count: int) -> None:
-        """Writes so many bytes, behind those that were to be written."""
+        """Writes `count` bytes, after those that still have to be written."""
         waited = self._unsent > 0
         self._unsent += count
         if not waited and self._send():
             self.watch()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Closes, with a reset where that is to be at once; nothing is told of it."""
+        """Closes the end, with a reset if `at_once`; no callback is called."""
         if self.socket.fileno() < 0:
             return
         self._loop.forget(self.socket)
@@ -74,7 +74,7 @@ class _End:
             self._receive()
 
     def _send(self) -> bool:
-        """False: the connection has failed."""
+        """Sends what it can; returns False if the connection has failed."""
         try:
             while self._unsent:
                 self._unsent -= self.socket.send(_BLOCK[: self._unsent])
@@ -117,18 +117,18 @@ class Call:
         """Opens it.
 
         Args:
-            servers: Who answers.
-            server: Which of them.
-            opened: Told when it is open.
-            answered: Told an answer's tag and bytes when all of it is there.
-            closed: Told when it fails.
+            servers: The servers of the group.
+            server: The number of the one to connect to.
+            opened: Called when the connection is open.
+            answered: Called with an answer's tag and bytes when all of it is there.
+            closed: Called when the connection fails.
         """
         self.is_open = False
         self.tag: Any = None
         self.asked: deque[tuple[int, int]] = deque()
-        """What the server has not had yet: bytes of the answer, and its tag."""
+        """Requests that the server has not received yet: bytes and tag of each answer."""
         self.coming: deque[tuple[int, int]] = deque()
-        """What the server has written, or is about to."""
+        """Answers that the server has written or is about to write: bytes and tag of each."""
         self.answerer: _End | None = None
         self._servers = servers
         self._opened, self._answered, self._closed = opened, answered, closed
@@ -147,17 +147,17 @@ class Call:
         servers.loop.watch(found, WRITE, self._connected)
 
     def ask(self, answer: int, tag: int) -> None:
-        """Asks for so many bytes."""
+        """Sends a request for an answer of `answer` bytes."""
         self.asked.append((answer, tag))
         self._end.write(self._servers.job["request"])
 
     def close(self, *, at_once: bool = False) -> None:
-        """Closes it; nothing is told of it."""
+        """Closes the connection, with a reset if `at_once`; no callback is called."""
         self.is_open = False
         self._end.close(at_once=at_once)
 
     def resent(self) -> int:
-        """Segments that the server has sent again since this was asked last."""
+        """Segments that the server has retransmitted since the last call."""
         before = self._resent
         if self.answerer is not None and self.answerer.socket.fileno() >= 0:
             self._resent = int(tcp_info(self.answerer.socket).get("retransmitted", before))
@@ -185,7 +185,7 @@ class Call:
 
 
 class Servers:
-    """What answers a group's client at all of its servers."""
+    """All servers of a group's client."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         """Listens.
@@ -225,7 +225,7 @@ class Servers:
                 end.watch()
 
     def on_request(self, call: Call) -> None:
-        """A request has come whole: its answer follows."""
+        """Called when a whole request has come; its answer follows."""
         length, tag = call.asked.popleft()
         service = self._service.next(self._turn)
         self._turn += 1
@@ -249,7 +249,7 @@ class _Reading:
         self._count = 0
 
     def came(self, count: int) -> None:
-        """So many bytes came."""
+        """Notes that `count` bytes have come."""
         self._count += count
         while self._count >= self._servers.job["request"] and self._call.asked:
             self._count -= self._servers.job["request"]

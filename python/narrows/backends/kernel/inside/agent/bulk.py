@@ -19,7 +19,7 @@ _BLOCK = b"\0" * 16384
 
 
 class Flow:
-    """A connection, and what is known of it."""
+    """A connection, and what is known about it."""
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.told = told
@@ -35,8 +35,8 @@ class Flow:
 class Bulk:
     """A group of connections: both ends of each, in whichever namespaces they are.
 
-    The end that opens a connection binds a port that tells the other end which one it is. An end
-    that is on another machine has no namespace here: None.
+    The end that opens a connection binds a port from which the other end knows which connection it
+    is. An end on another machine has None as its namespace.
     """
 
     def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
@@ -104,7 +104,7 @@ class Bulk:
 
     def _opened(self, flow: Flow, found: socket.socket) -> None:
         if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            # Nobody answered for as long as TCP asks: two minutes.
+            # Nobody answered for as long as TCP repeats its SYN, which is two minutes.
             self._loop.forget(found)
             found.close()
             return

@@ -1,8 +1,8 @@
 """TCP connections that send bursts: the next begins an idle time after this one is acknowledged.
 
-The kernel tells when the last byte of a burst has been acknowledged (`SOF_TIMESTAMPING_TX_ACK`,
-Documentation/networking/timestamping.rst): a message on the socket's error queue, with the number
-of the byte. The time is that at which the process reads it.
+The kernel reports when the last byte of a burst has been acknowledged (`SOF_TIMESTAMPING_TX_ACK`,
+Documentation/networking/timestamping.rst) with a message on the socket's error queue that has the
+byte's number. The end of a burst is the time at which the process reads this message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORD = 1 << 32
 
 
 class _Sender:
-    """A connection's end that sends."""
+    """The sending end of a connection."""
 
     def __init__(self, flow: Flow, told: Mapping[str, Any], seed: str) -> None:
         self.flow = flow
@@ -125,7 +125,7 @@ class Bursts(Bulk):
         if sender.is_last:
             with contextlib.suppress(OSError):
                 found.shutdown(socket.SHUT_WR)
-        # Errors alone: what the kernel tells of acknowledgements is one.
+        # Watches for errors only, which include the kernel's messages about acknowledgements.
         self._loop.watch(found, 0, partial(self._ready, sender, found))
 
     def _ready(self, sender: _Sender, found: socket.socket, _events: int) -> None:
@@ -137,7 +137,7 @@ class Bursts(Bulk):
         if sender.left:
             self._write(sender, found)
         elif not was_told:
-            # Both directions are closed, or it failed.
+            # Both directions are closed, or the connection has failed.
             self._over(sender, found)
 
     def _delivered(self, sender: _Sender) -> None:
@@ -169,7 +169,7 @@ class Bursts(Bulk):
 
 
 def _acknowledged(found: socket.socket) -> list[int]:
-    """How many bytes were acknowledged, each time that the kernel told it, modulo 2^32."""
+    """The acknowledged bytes, modulo 2^32, in each message of the kernel on the error queue."""
     counts: list[int] = []
     while True:
         try:

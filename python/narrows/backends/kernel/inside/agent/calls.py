@@ -1,8 +1,8 @@
 """Telephone calls: speech in datagrams, both ways.
 
-It does what the simulator's speakers do (crates/sim, application/voip): a packet is sent when its
-last sample has been spoken, and nothing is sent in the pauses. What is heard of it is judged
-elsewhere, from what is written down here: which packets arrived, in which order, after which time.
+Speakers do what the simulator's do (crates/sim, application/voip): a packet is sent when its last
+sample has been spoken, and nothing is sent in the pauses. The rows say which packets arrived, in
+which order and after which time; what a listener hears is computed from them elsewhere.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class _Speech:
 
 
 def _ceil(span_s: float, packet_s: float) -> int:
-    """Packets for a spurt, in whole picoseconds as the simulator counts them."""
+    """Packets of a spurt, computed in whole picoseconds as the simulator does."""
     return -(-round(span_s * 1e12) // round(packet_s * 1e12))
 
 
 class Calls(Group):
-    """The calls of a group; its streams are their directions, there and back in turn."""
+    """The calls of a group; its streams are the directions of each call, there and back in turn."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         """Waits for the first words.
 
         Args:
-            job: The group's.
-            loop: Of the process.
-            seed: Of the lengths of spurts and pauses.
+            job: The group's job.
+            loop: The loop of the process.
+            seed: The seed of the lengths of spurts and pauses.
         """
         self._speech: list[_Speech] = []
         self._sent: list[list[float]] = [[] for _ in job["streams"]]
@@ -78,15 +78,15 @@ class Calls(Group):
         return self._speech[-1]
 
     def on_sent(self, sender: Sender, now: float, _length: int) -> None:
-        """Notes when."""
+        """Notes when a packet is sent."""
         self._sent[sender.number].append(now)
 
     def on_received(self, number: int, count: int, sent_s: float, _length: int) -> None:
-        """Notes after which time."""
+        """Notes how long a packet took."""
         self._arrivals[number].append((count, max(0.0, self.loop.now() - sent_s)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Each direction of each call."""
+        """A row for each direction of each call."""
         end = self.loop.now()
         found = []
         for number, told in enumerate(self.job["streams"]):

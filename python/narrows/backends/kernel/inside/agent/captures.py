@@ -1,8 +1,9 @@
 """Packets of links as capture files (pcapng, draft-ietf-opsawg-pcapng), from packet sockets.
 
-A packet is seen as the queue lets it go, with the kernel's stamp of that moment: its transmission
-begins then. (The simulator's captures have the end of the transmission.) A capture of a place sees
-what comes as well, when it comes. Each packet says in which direction it passed.
+A packet is captured when it leaves the queue, with the kernel's time stamp of that moment, which is
+the beginning of its transmission. (The simulator's captures have the end of the transmission.) A
+capture at a place also has the packets that arrive there, when they arrive. Each packet has its
+direction.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
 _ROOM_BYTES = 4 << 20
 _LONGEST = 65_535
-# linux/filter.h: the packet's type (SKF_AD_PKTTYPE); all of it where it is outgoing, else nothing.
+# linux/filter.h: the packet's type (SKF_AD_PKTTYPE); outgoing packets pass whole, no others pass.
 _OUTGOING = struct.pack(
     "=HBBIHBBIHBBIHBBI",
     *(0x30, 0, 0, 0xFFFFF004),
@@ -48,12 +49,12 @@ class Captures:
     def __init__(
         self, told: Sequence[Mapping[str, Any]], folder: Path, loop: Loop, realtime_origin: float
     ) -> None:
-        """Opens a socket and a file for each.
+        """Opens a socket and a file for each link.
 
         Args:
-            told: Where each link begins, and its file's name in `folder`.
+            told: Where each link begins, and the name of its file in `folder`.
             folder: The workspace.
-            loop: Of this process.
+            loop: The loop of this process.
             realtime_origin: CLOCK_REALTIME at the run's start.
         """
         self._origin = realtime_origin
@@ -63,7 +64,7 @@ class Captures:
         for each, file in zip(told, self._files, strict=True):
             file.write(_head(each["link"], each["snaplen"] or 0))
             with system.inside(each["namespace"]):
-                # Nothing comes before it is bound.
+                # With protocol 0, nothing comes before the socket is bound.
                 found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
                 found.setblocking(False)
                 if not each["both_ways"]:
@@ -75,7 +76,7 @@ class Captures:
             loop.watch(found, READ, partial(self._receive, len(self._sockets) - 1))
 
     def end(self) -> dict[str, Any]:
-        """Writes what is left, and says how many packets found no room on their way here."""
+        """Writes what is left, and reports how many packets the sockets had no room for."""
         missed = 0
         for number, found in enumerate(self._sockets):
             self._receive(number, READ)

@@ -1,4 +1,4 @@
-"""What a host's TCP has counted: /proc/net/netstat and /proc/net/snmp of its namespace."""
+"""The counters of a host's TCP: /proc/net/netstat and /proc/net/snmp of its namespace."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Counters:
 
     def __init__(self, namespace: str) -> None:
         with system.inside(namespace):
-            # What is opened here stays the namespace's.
+            # Files that are opened here stay those of the namespace.
             self._files = [
                 os.open(f"/proc/thread-self/net/{name}", os.O_RDONLY)
                 for name in ("netstat", "snmp")
             ]
 
     def resent(self) -> tuple[int, int]:
-        """Segments that were sent again, and retransmission time-outs, so far."""
+        """Retransmitted segments and retransmission time-outs so far."""
         found = self.read("RetransSegs", "TCPTimeouts")
         return found["RetransSegs"], found["TCPTimeouts"]
 
     def read(self, *names: str) -> dict[str, int]:
-        """Counters by their names; 0 where the kernel has none of the name."""
+        """Counters by their names; 0 if the kernel has no counter of a name."""
         told = self._all()
         return {name: told.get(name, 0) for name in names}
 
     def changed(self) -> dict[str, int]:
         """All counters of TCP that are not zero, by their names."""
-        # Settings among the counters; -1: no limit.
+        # Settings that stand among the counters; -1 is no limit.
         settings = {"RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn"}
         return {
             name: count for name, count in self._all().items() if count and name not in settings

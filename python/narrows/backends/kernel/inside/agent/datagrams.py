@@ -1,7 +1,8 @@
 """Streams of datagrams at a rate, and probes that are answered, over UDP.
 
-Both ends of a stream are in one process, so that what arrived is known at both. A datagram that is
-not there `LOST_S` before the end of the run counts as lost; where, nobody knows.
+Both ends of a stream are in one process, which therefore knows what was sent and what arrived. A
+datagram that was sent earlier than `LOST_S` before the end of the run and has not arrived counts as
+lost; nobody knows where.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["LEAST_BYTES", "LOST_S", "Group", "Probers", "Sender", "Streams", "Ti
 
 LOST_S = 5.0
 LEAST_BYTES = 28 + 16
-"""An IP packet with its headers and what is written into each: stream, number, when it was sent."""
+"""The shortest IP packet: its headers and the mark in each: stream, number, time of sending."""
 
 _HEADERS = 28
 _MARK = struct.Struct(">IId")
@@ -38,7 +39,7 @@ class Times(Protocol):
 
 
 class _Rate:
-    """When a stream at a rate sends, as in `udp.rs`: its clock stands still while it is off."""
+    """When a stream at a rate sends. Its clock stands still while it is off, as in `udp.rs`."""
 
     def __init__(self, job: Mapping[str, Any], start_s: float, seed: str) -> None:
         self._gap_s: float = job["gap_s"]
@@ -80,7 +81,7 @@ class _Rate:
 
 
 class _Listed:
-    """When a stream sends whose packets are listed, as in `trace.rs`."""
+    """When a stream of listed packets sends, as in `trace.rs`."""
 
     def __init__(self, job: Mapping[str, Any], start_s: float) -> None:
         self._packets = job["listed"]
@@ -105,8 +106,8 @@ class Sender:
         """Waits for the first time.
 
         Args:
-            group: It belongs to it.
-            number: Of the stream.
+            group: The group of the stream.
+            number: The number of the stream.
             told: Both ends, and when it starts and stops.
         """
         self.group = group
@@ -135,14 +136,14 @@ class Sender:
         payload = _MARK.pack(self.number, self.count, now)
         self.count += 1
         with contextlib.suppress(OSError):
-            # A host's own queue that is full loses the datagram as one on the way does.
+            # A full queue of the host loses the datagram, like a full queue on the way.
             self.socket.send(payload.ljust(length - _HEADERS, b"\0"))
         if job["packets"] is None or self.count < job["packets"]:
             self._wait()
 
 
 class Group(ABC):
-    """What streams, probers and calls share: senders, and sockets that receive."""
+    """The base of streams, probers and calls: senders, and sockets that receive."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self.job = job
@@ -168,11 +169,11 @@ class Group(ABC):
 
     @abstractmethod
     def on_sent(self, sender: Sender, now: float, length: int) -> None:
-        """A sender is about to send its next datagram."""
+        """Called when a sender is about to send its next datagram."""
 
     @abstractmethod
     def on_received(self, number: int, count: int, sent_s: float, length: int) -> None:
-        """A datagram of a stream arrived."""
+        """Called when a datagram of a stream has arrived."""
 
     def _receive(self, found: socket.socket, _events: int) -> None:
         while True:
@@ -192,7 +193,7 @@ class Group(ABC):
 
 
 class Streams(Group):
-    """Streams that nobody answers: a row for each period in which one sent something."""
+    """Streams that nobody answers: a row for each period in which a stream sent something."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self._rows: dict[tuple[int, int], dict[str, Any]] = {}
@@ -202,13 +203,13 @@ class Streams(Group):
         super().__init__(job, loop, seed)
 
     def on_sent(self, sender: Sender, now: float, length: int) -> None:
-        """Counts it in its period."""
+        """Counts a datagram in its period."""
         row = self._row(sender.number, now)
         row["sent_packets"] += 1
         row["sent_bytes"] += length
 
     def on_received(self, number: int, count: int, sent_s: float, length: int) -> None:
-        """Counts it in the period in which it was sent."""
+        """Counts a datagram in the period in which it was sent."""
         row = self._row(number, sent_s)
         delay = self.loop.now() - sent_s
         row["received_packets"] += 1
@@ -249,7 +250,7 @@ class Streams(Group):
         return found
 
     def _row(self, number: int, sent_s: float) -> dict[str, Any]:
-        # A row is a period since the stream began; the first packet may be due a moment before.
+        # Rows are periods since the stream began; the first packet may be due a moment before.
         since = max(0.0, sent_s - self.job["streams"][number]["start_s"])
         return self._rows.setdefault(
             (number, int(since // self.job["period_s"])),
@@ -266,7 +267,7 @@ class Streams(Group):
 
 
 class Probers(Group):
-    """Probes that are answered at once by datagrams of their length: a row for each."""
+    """Probes, which are answered at once by datagrams of the same length: a row for each."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self._rows: list[list[dict[str, Any]]] = [[] for _ in job["streams"]]
@@ -275,7 +276,7 @@ class Probers(Group):
             loop.watch(sender.socket, READ, partial(self._answered, sender))
 
     def on_sent(self, sender: Sender, now: float, _length: int) -> None:
-        """A row."""
+        """Adds a row for a probe."""
         self._rows[sender.number].append(
             {
                 "group": self.job["group"],
@@ -288,7 +289,7 @@ class Probers(Group):
         )
 
     def on_received(self, number: int, count: int, sent_s: float, _length: int) -> None:
-        """It arrived, and is answered."""
+        """Answers a probe that has arrived."""
         self._rows[number][count]["there_ms"] = 1e3 * (self.loop.now() - sent_s)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -1,13 +1,15 @@
 """Resolver workers: each asks, waits, retries, and then asks the next.
 
-Or queries arrive by themselves, and each takes the place of a worker that has nothing to do. They
-do what the simulator's workers do (crates/sim, application/dns/client.rs), with sockets: over UDP
-by a schedule of time-outs, over TCP or TLS as often as each kind of failure is worth, from UDP to
-TCP after a truncated reply or silence, until an answer comes or the query is given up.
+Or queries arrive by themselves, and each takes an idle worker. Workers do what the simulator's do
+(crates/sim, application/dns/client.rs), with sockets. Over UDP, they follow a schedule of
+time-outs; over TCP or TLS, they try again as often as each kind of failure allows. They turn from
+UDP to TCP after a truncated reply or silence. They go on until an answer comes or the query is
+given up.
 
-These are not the sockets of the crate `client`, which `narrows probe` uses: that one asks one
+They do not use the sockets of the crate `client`, as `narrows probe` does. That crate asks one
 question at a time and blocks until it is answered, while here thousands of workers share a loop,
-several of them a connection. Nor could it be loaded here: the agent has the standard library alone.
+and several of them a connection. Nor could it be loaded here, because the agent has only the
+standard library.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class _Worker:
         self.over_tcp = 0
         # Attempts over TCP since the last one over UDP.
         self.together = 0
-        # Counts what makes the time of an attempt begin anew.
+        # Goes up whenever the time of an attempt begins anew, so that older timers do nothing.
         self.turn = 0
         self.datagrams: Datagrams | None = None
 
@@ -53,10 +55,10 @@ class Workers:
         """Starts nothing yet.
 
         Args:
-            job: The group's, and `realtime_origin`: CLOCK_REALTIME at the run's start.
-            loop: Of the process.
-            seed: Of the random numbers.
-            done: Called when every worker has had its last answer. Late ones may still come.
+            job: The group's job, with `realtime_origin`: CLOCK_REALTIME at the run's start.
+            loop: The loop of the process.
+            seed: The seed of the random numbers.
+            done: Called when every worker has had its last answer. Late replies may still come.
         """
         self._done = done
         self._job = job
@@ -70,7 +72,7 @@ class Workers:
         self._arrivals: Arrivals | None = None
         if job["arrivals"] is not None:
             self._arrivals = Arrivals(job, loop, random.Random(f"{seed} arrivals"), self._arrive)
-        # Places that no query holds; the last one is taken next.
+        # Idle workers, for queries that arrive; the last one is taken next.
         self._free = self._workers[::-1]
         self._queries: list[Query] = []
         self._connections: Connections | None = None
@@ -101,13 +103,13 @@ class Workers:
         return queries, attempts
 
     def on_written(self, attempt: Attempt) -> None:
-        """Its query has left on a connection: the time for its answer begins."""
+        """Called when an attempt's query has left; the time for its answer begins."""
         worker = self._workers[attempt.query.worker]
         if worker.attempt is attempt:
             self._expect(worker, self._job["tcp"]["answer_timeout_s"])
 
     def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
-        """Its answer came over a connection."""
+        """Called when an attempt's answer came over a connection."""
         worker = self._workers[attempt.query.worker]
         if worker.attempt is not attempt:
             attempt.is_late(now, first_byte_s)
@@ -117,13 +119,13 @@ class Workers:
         self._end(worker, attempt, now)
 
     def on_failed(self, attempt: Attempt, how: str) -> None:
-        """Its connection is over."""
+        """Called when an attempt's connection is over."""
         worker = self._workers[attempt.query.worker]
         if worker.attempt is attempt:
             self._fail(worker, attempt, how)
 
     def _arrive(self, index: int) -> None:
-        """A query begins; without a free place it is not asked."""
+        """Begins a query; without an idle worker it is not asked."""
         if self._free:
             worker = self._free.pop()
             worker.begun = index
@@ -158,7 +160,7 @@ class Workers:
 
     def _ask_over_udp(self, worker: _Worker) -> None:
         timeouts: Sequence[float] = self._job["udp"]["timeouts_s"]
-        # Where it comes back to UDP after a connection, the last time-out holds again.
+        # After a connection, a query that comes back to UDP has the last time-out again.
         timeout = timeouts[min(worker.over_udp, len(timeouts) - 1)]
         worker.over_udp += 1
         worker.together = 0
@@ -194,7 +196,7 @@ class Workers:
             self._expect(worker, told[key])
 
     def _expect(self, worker: _Worker, timeout_s: float | None) -> None:
-        """Waits for so long, and no longer than until the query is given up."""
+        """Waits for `timeout_s`, but no longer than until the query is given up."""
         worker.turn += 1
         turn = worker.turn
         due = None if timeout_s is None else self._loop.now() + timeout_s
@@ -226,7 +228,7 @@ class Workers:
             self._end(worker, None, self._loop.now())
 
     def _fail(self, worker: _Worker, attempt: Attempt, how: str) -> None:
-        """An attempt over TCP has failed: the next one, or the query's end."""
+        """Begins the next attempt after one over TCP has failed, or ends the query."""
         told = self._job["tcp"]
         attempt.fate = how
         if worker.over_tcp >= told["attempts"][how] or self._is_given_up(worker):
@@ -266,7 +268,7 @@ class Workers:
 
 
 class _Messages:
-    """The queries of a group, by the lengths that a scenario asks for."""
+    """The queries of a group, with the lengths that a scenario asks for."""
 
     def __init__(self, job: Told) -> None:
         told = job["exchanges"]
@@ -278,7 +280,7 @@ class _Messages:
         self._weights = list(itertools.accumulate(each["weight"] for each in told))
 
     def next(self, numbers: random.Random, turn: int) -> bytes:
-        """The query of a worker's number `turn`."""
+        """A worker's query number `turn`."""
         if self._in_turn:
             return self._messages[turn % len(self._messages)]
         return numbers.choices(self._messages, cum_weights=self._weights)[0]

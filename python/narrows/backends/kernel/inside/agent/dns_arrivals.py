@@ -1,8 +1,8 @@
 """When DNS queries arrive by themselves: evenly, or as a Poisson process.
 
-They do what the simulator's do (crates/sim, application/dns/client/arrivals.rs). Times are counted
-from the start, so that a loop that is late for one arrival is not late for all that follow: it lets
-those that are due begin together.
+Arrivals do what the simulator's do (crates/sim, application/dns/client/arrivals.rs). Times are
+counted from the start, so that a loop that is late for one arrival is not late for all that follow:
+it begins all queries that are due together.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Arrivals:
         """Starts nothing yet.
 
         Args:
-            job: The group's.
-            loop: Of the process.
-            numbers: Random ones, of arrivals alone.
+            job: The group's job.
+            loop: The loop of the process.
+            numbers: Random numbers for the arrivals alone.
             arrive: Begins the query of this number, from 0.
         """
         self._loop = loop
@@ -42,7 +42,7 @@ class Arrivals:
 
     @property
     def are_over(self) -> bool:
-        """Whether no other arrives."""
+        """Whether no further query arrives."""
         return self._begun == self._total
 
     def start(self) -> None:

@@ -1,8 +1,9 @@
 """The TCP connections of a group of resolver workers: opened for a query, or kept and used again.
 
-It does what the simulator's clients do (crates/sim, application/dns/connections.rs), with sockets.
-Of packets the kernel tells numbers (`TCP_INFO`); their bytes are what TCP carried and its headers,
-without the options of selective acknowledgements. Over TLS they are those of its records.
+They do what the simulator's clients do (crates/sim, application/dns/connections.rs), with sockets.
+The kernel tells the numbers of packets (`TCP_INFO`). Their bytes are computed from what TCP
+carried, which is TLS's records if there is TLS, and from its headers without the options of
+selective acknowledgements.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _TCP_FASTOPEN_CONNECT = 30
 
 
 class Asker(Protocol):
-    """Who asks over the connections, and is told what becomes of it."""
+    """Who asks over the connections, and is told what becomes of the attempts."""
 
     def on_written(self, attempt: Attempt) -> None:
-        """Its query has left: the time for its answer begins."""
+        """Called when the attempt's query has left; the time for its answer begins."""
 
     def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
-        """Its answer is there."""
+        """Called when the attempt's answer has come."""
 
     def on_failed(self, attempt: Attempt, how: str) -> None:
-        """Its connection is over: `refused`, `closed`, `reset` or `timed-out`."""
+        """Called when its connection is over: `refused`, `closed`, `reset` or `timed-out`."""
 
 
 class _Connection:
@@ -56,30 +57,30 @@ class _Connection:
         self.owner = owner
         self.opened_s = opened_s
         self.only = only
-        """The attempt that all of its packets are counted for; None: it serves several queries."""
+        """The attempt for which all of its packets count; None: it serves several queries."""
         self.established = False
-        """Queries can leave: TCP's handshake is over, and TLS's where there is one."""
+        """Whether queries can leave: TCP's handshake is over, and TLS's if there is TLS."""
         self.tls: End | None = None
-        # TCP's handshake is over.
+        # Whether TCP's handshake is over.
         self.connected = False
-        # The query that left with the SYN (RFC 7413).
+        # The number of the query that left with the SYN (RFC 7413).
         self.early: int | None = None
-        # It waits for its first data, which go with the SYN.
+        # Whether the kernel waits for the first data, which go with the SYN.
         self.takes_data = False
-        # The server's end of it has come.
+        # Whether the server's FIN has come.
         self.ended = False
         self.closing = False
         self.queries = 0
-        # What had crossed when packets were last counted for one of several queries.
+        # What had crossed when packets were last counted, if there are several queries.
         self.counted: _Crossed = _NOTHING
-        # By number: attempts without a reply, with their messages and what had crossed before.
+        # Attempts without a reply by number, with their messages and what had crossed before.
         self.waiting: dict[int, tuple[Attempt, bytes, _Crossed]] = {}
-        # Those whose time is over.
+        # Attempts whose time is over, by number.
         self.left: dict[int, Attempt] = {}
         self.read = bytearray()
         self.first_byte_s = 0.0
         self.unsent = bytearray()
-        # Counts what makes its idle time begin anew.
+        # Goes up whenever the idle time begins anew, so that older timers do nothing.
         self.turn = 0
 
 
@@ -103,16 +104,19 @@ class Connections:
         self._context = None if self._tls is None else client_context()
         self._session: ssl.SSLSession | None = None
         self._open: dict[int | None, list[_Connection]] = {}
-        # Where each attempt without a reply is, and its number there.
+        # The connection of each attempt without a reply, and its number there.
         self._waiting: dict[Attempt, tuple[_Connection, int]] = {}
 
     def ask(self, worker: int, attempt: Attempt, message: bytes) -> bool:
-        """Asks on a connection that is there, or a new one; whether it is established already.
+        """Asks on an open connection, or a new one.
 
         Args:
-            worker: Who asks.
+            worker: The worker that asks.
             attempt: The attempt, whose facts are filled in.
-            message: The query; its number will be another.
+            message: The query, whose number is replaced.
+
+        Returns:
+            Whether the connection is already established.
         """
         owner = None if self._kept is not None and self._kept["shared"] else worker
         connection = self._usable(owner) or self._dial(owner, attempt)
@@ -138,11 +142,11 @@ class Connections:
 
     @property
     def _round_trips(self) -> int:
-        """What a new connection needs before its first query."""
+        """The round trips that a new connection needs before its first query."""
         return 1 if self._tls is None else 2
 
     def leave(self, attempt: Attempt) -> None:
-        """An attempt's time is over: its connection is closed, unless others wait there."""
+        """Gives up an attempt; its connection is closed unless others wait there."""
         found = self._waiting.pop(attempt, None)
         if found is None:
             return
@@ -170,7 +174,7 @@ class Connections:
         return None
 
     def _has_turns(self, connection: _Connection) -> bool:
-        """Whether it may have another query."""
+        """Whether a connection may take another query."""
         most = None if self._kept is None else self._kept["queries"]
         return most is None or connection.queries < most
 
@@ -191,7 +195,7 @@ class Connections:
             found.setsockopt(socket.IPPROTO_TCP, _TCP_FASTOPEN_CONNECT, 1)
         try:
             found.connect((told["server_address"], self._job["port"]))
-            # Where the server's cookie is known, the kernel waits for data now.
+            # If the server's cookie is known, the kernel now waits for data.
             connection.takes_data = bool(told["fast_open"])
         except BlockingIOError:
             pass
@@ -201,7 +205,7 @@ class Connections:
                     f"{self._job['group']}: no port is left; let connections be used again, "
                     "or ask less often"
                 ) from None
-            # No way there. The time-out of the attempt tells; the socket would be ready for ever.
+            # There is no route. The attempt times out; the socket would be ready for ever.
             return connection
         self._loop.watch(found, WRITE, lambda events: self._ready(connection, events))
         return connection
@@ -217,7 +221,7 @@ class Connections:
             self._receive(connection)
 
     def _connect(self, connection: _Connection) -> bool:
-        """Whether TCP's handshake is over now; TLS's begins, or queries leave."""
+        """Notes the end of TCP's handshake, if it is over; TLS's begins, or queries leave."""
         error = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self._fail(connection, "refused" if error == errno.ECONNREFUSED else "timed-out")
@@ -225,7 +229,7 @@ class Connections:
         try:
             connection.socket.getpeername()
         except OSError:
-            # What woke it concerns another socket that had its number.
+            # The event belongs to another socket that had the same number.
             return False
         connection.connected = True
         self._watch(connection)
@@ -236,14 +240,14 @@ class Connections:
         return True
 
     def _opened(self, connection: _Connection) -> None:
-        """Queries can leave."""
+        """Sends the waiting queries, because the handshakes are over."""
         connection.established = True
         handshake_ms = 1e3 * (self._loop.now() - connection.opened_s)
         early = connection.early
         if early is not None:
             facts = tcp_info(connection.socket)
             if not facts.get("options", 0) & _SYN_DATA and early in connection.waiting:
-                # The server did not take it with the SYN.
+                # The server did not take the query with the SYN.
                 attempt, _, _ = connection.waiting[early]
                 attempt.handshakes, attempt.handshake_ms = 1, handshake_ms
         if connection.unsent:
@@ -274,7 +278,7 @@ class Connections:
         try:
             sent = connection.socket.send(connection.unsent)
         except OSError:
-            # It has no room, or it is over: then reading says how.
+            # There is no room, or the connection is over; reading will tell how it ended.
             return
         del connection.unsent[:sent]
 
@@ -308,7 +312,7 @@ class Connections:
         try:
             data, writes = tls.take(data)
         except ssl.SSLError:
-            # The other end is none of TLS, or refuses: the connection is worth nothing.
+            # The other end does not speak TLS, or refuses: the connection is useless.
             self._fail(connection, "closed")
             return b""
         self._write_all(connection, writes)
@@ -344,7 +348,7 @@ class Connections:
         self._asker.on_reply(attempt, now, first_byte_s)
 
     def _release(self, connection: _Connection) -> None:
-        """A reply has come, or is no longer wanted: what happens to the connection next."""
+        """Decides what happens to a connection after a reply has come or is no longer wanted."""
         if connection.waiting or connection.closing:
             return
         kept = self._kept
@@ -361,7 +365,7 @@ class Connections:
             self._loop.at(self._loop.now() + kept["idle_s"], idle)
 
     def _close(self, connection: _Connection) -> None:
-        """Nothing more goes there; the server's end of it is awaited."""
+        """Closes our direction of a connection, and waits for the server's FIN."""
         connection.closing = True
         with contextlib.suppress(OSError):
             connection.socket.shutdown(socket.SHUT_WR)
@@ -376,7 +380,7 @@ class Connections:
             self._asker.on_failed(attempt, how)
 
     def _forget(self, connection: _Connection) -> None:
-        """The connection is over."""
+        """Forgets a connection that is over."""
         connection.closing = True
         if connection.only is not None:
             self._count(connection, connection.only, _NOTHING)
@@ -385,16 +389,16 @@ class Connections:
         self._open[connection.owner].remove(connection)
 
     def finish(self) -> None:
-        """Counts the packets of connections that are still there."""
+        """Counts the packets of connections that are still open."""
         for connections in self._open.values():
             for connection in connections:
                 if connection.only is not None:
                     self._count(connection, connection.only, _NOTHING)
 
     def _count(self, connection: _Connection, attempt: Attempt, before: _Crossed) -> None:
-        """Counts what has crossed a connection since then, and for no other query, for an attempt.
+        """Counts for an attempt what has crossed since `before` and counted for no other query.
 
-        Like the simulator, which counts for a query from where the last count ended.
+        So does the simulator, which counts for a query from where the last count ended.
         """
         now = self._crossed(connection)
         since = [max(pair) for pair in zip(before, connection.counted, strict=True)]
@@ -409,18 +413,18 @@ class Connections:
             return _NOTHING
         sent, received = facts["segs_out"], facts["segs_in"]
         if not connection.connected:
-            # A SYN has all options, and what refuses it none.
+            # A SYN has all options, and the reset that refuses it has none.
             return sent, sent * (_IP_AND_TCP + 20), received, received * _IP_AND_TCP
         options = facts["options"]
         stamped = bool(options & _TIMESTAMPS)
         segment = _IP_AND_TCP + (12 if stamped else 0)
-        # What a SYN has besides: the MSS; SACK, which has room beside a time stamp; the scale.
+        # More options of a SYN: MSS; SACK, which costs nothing beside time stamps; window scale.
         syn = 4 + (4 if options & _SACK and not stamped else 0) + (4 if options & _SCALING else 0)
         return (
             sent,
             sent * segment + syn + facts["bytes_sent"],
             received,
-            # The kernel counts the end as a byte.
+            # The kernel counts a FIN as a byte.
             received * segment + syn + facts["bytes_received"] - connection.ended,
         )
 

@@ -1,7 +1,7 @@
 """DNS messages of exact lengths (RFC 1035, section 4; RFC 6891; RFC 7830 for padding).
 
-A query asks for a name that its exchange alone has, so that a server knows by the name which reply
-is wanted. Where queries of two exchanges have the same length, their names begin with other
+A query asks for a name that only its exchange has, so that a server knows from the name which reply
+is wanted. If queries of two exchanges have the same length, their names begin with different
 *marks*.
 """
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 TXT = 16
-"""The type that is asked for: a record of it can have any length."""
+"""The type that queries ask for, because its records can have any length."""
 
 _AXFR = 252
 
@@ -42,13 +42,13 @@ _MOST_OVER_UDP = 65_507
 
 
 def name_bytes(length: int, payload: int, most: int = _LONGEST_NAME) -> int | None:
-    """The length of the name in a query of so many bytes; None: there is no such query.
+    """The length of the name in a query of `length` bytes; None: there is no such query.
 
     Args:
-        length: Of the query.
-        payload: The longest reply that the client takes over UDP: above 512 B it says so (EDNS),
-            if there is room.
-        most: The longest name that the reply has room for.
+        length: The length of the query, in bytes.
+        payload: The longest reply that the client takes over UDP, in bytes. Above 512 B the query
+            says so with EDNS, if there is room.
+        most: The longest name that the reply has room for, in bytes.
     """
     plain = length - _HEADER - _QUESTION
     room = plain - _OPT
@@ -64,10 +64,10 @@ def name_bytes(length: int, payload: int, most: int = _LONGEST_NAME) -> int | No
 
 
 def query(number: int, length: int, payload: int, mark: str = "", most: int = 255) -> bytes:
-    """A question of so many bytes.
+    """A query of `length` bytes.
 
     Raises:
-        ValueError: There is none of this length.
+        ValueError: No query has this length.
     """
     found = name_bytes(length, payload, most)
     if found is None or len(mark) > max(0, min(63, found - 2)):
@@ -91,7 +91,7 @@ def padded_length(length: int, block: int) -> int:
 
 
 def padded(message: bytes, block: int) -> bytes:
-    """A query that is padded to a multiple of so many bytes (RFC 7830)."""
+    """A query, padded to a multiple of `block` bytes (RFC 7830)."""
     end = _HEADER + len(asked_name(message)) + _QUESTION
     begun = message[:end]
     opt = message[end : end + _OPT - 2]
@@ -99,7 +99,7 @@ def padded(message: bytes, block: int) -> bytes:
     if not opt:
         begun = begun[:10] + b"\0\1" + begun[12:]
         opt = struct.pack(">BHHI", 0, 41, _WITHOUT_EDNS, 0)
-    # There is one such option at most, and it is the last.
+    # There is at most one padding option, and it is the last option.
     before = len(begun) + _OPT + len(data)
     padding = padded_length(before, block) - before
     rest = data[_OPTION:] + bytes(padding if data else padding - _OPTION)
@@ -114,12 +114,12 @@ def is_padded(message: bytes) -> bool:
 
 
 def header(number: int, flags: int, additional: int) -> bytes:
-    """A header of one question."""
+    """The header of a message with one question."""
     return struct.pack(">6H", number, flags, 1, 0, 0, additional)
 
 
 def asked_name(message: bytes) -> bytes:
-    """The name in a message's question, as it stands there; empty where there is none."""
+    """The name in a message's question, in wire format; empty if there is none."""
     at = _HEADER
     while at < len(message):
         label = message[at]
@@ -132,10 +132,10 @@ def asked_name(message: bytes) -> bytes:
 
 
 def reply(asked: bytes, length: int) -> bytes:
-    """An answer to a query, of so many bytes: what is above the query's length is one record.
+    """A reply of `length` bytes to a query: the query and one record that makes up the difference.
 
-    Where that is too little for a record (11 bytes), it is the query, without its EDNS record if
-    need be, with the bit of a reply.
+    If that is too little for a record (11 bytes), the reply is the query with the reply bit set,
+    without its EDNS record if need be.
     """
     flags, _, _, _, additional = struct.unpack_from(">5H", asked, 2)
     body = asked[_HEADER:]
@@ -143,22 +143,22 @@ def reply(asked: bytes, length: int) -> bytes:
         body, additional = body[: len(asked_name(asked)) + _QUESTION], 0
     rest = length - _HEADER - len(body) - _NULL_RECORD
     record = b"" if rest < 0 else struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
-    # Behind the query's own EDNS record, so that the query can stay as it is.
+    # After the query's own EDNS record, so that the query can stay as it is.
     return asked[:2] + header(0, flags | 0x8400, additional + bool(record))[2:] + body + record
 
 
 def truncated(asked: bytes, length: int) -> bytes:
-    """A reply of so many bytes in which something is missing (TC)."""
+    """A truncated reply (TC) of `length` bytes."""
     found = bytearray(reply(asked, length))
     found[2] |= 0x02
     return bytes(found)
 
 
 def transfer_query(length: int, mark: str = "") -> bytes:
-    """A question for a whole zone (RFC 5936), of so many bytes.
+    """A query for a zone transfer (RFC 5936) of `length` bytes.
 
     Raises:
-        ValueError: There is none of this length.
+        ValueError: No such query has this length.
     """
     found = length - _HEADER - _QUESTION
     if not _is_name(found) or len(mark) > max(0, min(63, found - 2)):
@@ -173,12 +173,12 @@ def asks_for_a_zone(asked: bytes) -> bool:
 
 
 def zone_messages(asked: bytes, zone: int, full: int) -> list[bytes]:
-    """The messages of a zone, each with a record as long as all of its records.
+    """The messages of a zone; each has one record in place of all its records.
 
     Args:
-        asked: The query, whose question the first one repeats.
-        zone: Bytes of all of them, without that question.
-        full: Bytes of each but the last, likewise.
+        asked: The query, whose question the first message repeats.
+        zone: Bytes of all messages, without that question.
+        full: Bytes of each message but the last, without that question.
     """
     found = []
     for start in range(0, zone, full):
@@ -197,7 +197,7 @@ def _is_name(length: int) -> bool:
 
 
 def _name(length: int, mark: str = "") -> bytes:
-    """A name of so many bytes, its last zero included: 1, or 3 to 255."""
+    """A name of `length` bytes with its final zero: 1, or 3 to 255."""
     rest = length - 1
     labels = b""
     while rest > 0:

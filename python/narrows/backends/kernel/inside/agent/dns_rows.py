@@ -1,4 +1,4 @@
-"""What is written down of DNS: queries and attempts, as the tables have them."""
+"""The records of DNS: queries and attempts, as the tables have them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Query:
     def row(self) -> dict[str, Any]:
         """A row of the table `queries`."""
         answer = self.answer
-        # An arrival that found no place has no attempts.
+        # An arrival that found no idle worker has no attempts.
         start_s = self.attempts[0].sent_s if self.attempts else self.start_s
         took = None if answer is None else answer.received_s
         return {
@@ -73,18 +73,18 @@ class Attempt:
         self.reused = False
         self.handshakes = 0
         self.handshake_ms: float | None = None
-        # IP packets and their bytes.
+        # The numbers of IP packets and their bytes.
         self.sent = (0, 0)
         self.received = (0, 0)
 
     def is_late(self, now: float, first_byte_s: float) -> None:
-        """Its answer came after it was over."""
+        """Notes that its answer came after it was over."""
         self.fate = "late"
         self.first_byte_s, self.received_s = first_byte_s, now
         self.query.late += 1
 
     def row(self, number: int) -> dict[str, Any]:
-        """A row of the table `attempts`; `number` is its query's."""
+        """A row of the table `attempts`; `number` is that of its query."""
         return {
             "query": number,
             "attempt": self.number,

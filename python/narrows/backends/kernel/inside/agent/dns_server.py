@@ -1,8 +1,7 @@
 """A DNS server that answers each query after its service time, as the simulator's does.
 
-What a reply is, the name of its query says (`dns_messages`); a name that nobody asks for brings
-NXDOMAIN. Over UDP a reply is truncated where the whole one is longer than the client takes or the
-server sends.
+The name of a query determines its reply (`dns_messages`); any other name gets NXDOMAIN. Over UDP, a
+reply is truncated if the whole reply is longer than what the client takes or the server sends.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _NXDOMAIN = 0x8003
 
 
 class Answers:
-    """The replies of a server, by the names that are asked."""
+    """The replies of a server, by the names in the queries."""
 
     def __init__(self, job: Told) -> None:
         self._payload: int = job["udp_payload"]
@@ -51,11 +50,12 @@ class Answers:
             self._by_name[asked_name(asked)] = each
 
     def whole(self, asked: bytes, padding: int | None) -> list[bytes]:
-        """The reply over TCP, which has room for all of it; of a zone, several messages.
+        """The whole reply, as sent over TCP; several messages for a zone.
 
         Args:
             asked: The query.
-            padding: The multiple of bytes to which a reply to a padded query is padded.
+            padding: Replies to padded queries are padded to a multiple of this many bytes; None:
+                they are not padded.
         """
         zone = self._zones.get(asked_name(asked))
         if zone is not None and asks_for_a_zone(asked):
@@ -83,16 +83,16 @@ class Answers:
 
 
 class Server:
-    """Answers queries after a service time, all at once if need be."""
+    """Answers each query after a service time; queries do not wait for each other."""
 
     def __init__(self, job: Told, loop: Loop, seed: str, folder: Path) -> None:
         """Listens.
 
         Args:
-            job: The server's.
-            loop: Of the process.
-            seed: Of the service times.
-            folder: Where a file can be written.
+            job: The server's job.
+            loop: The loop of the process.
+            seed: The seed of the service times.
+            folder: A folder for files.
 
         Raises:
             OSError: A port is taken.
@@ -135,7 +135,7 @@ class Server:
         try:
             found.sendto(answer, peer)
         except OSError:
-            # A queue at the host that is full: the reply is lost as on the way.
+            # A full queue of the host loses the reply, like a full queue on the way.
             return
 
 

@@ -1,8 +1,8 @@
-"""A DNS server's connections: as many at once as it may have, and the time-outs that hold for them.
+"""A DNS server's connections, with the limits on their number and their time-outs.
 
 It does what the simulator's server does (crates/sim, application/dns/server.rs): RFC 7766, sections
-6 and 7. Connections above the limit that wait do so in the kernel's queue (listen(2)). Those over
-TLS have a port of their own, and count with the others.
+6 and 7. Connections that have to wait because of the limit are in the kernel's queue (listen(2)).
+TLS has a port of its own, but its connections count with the others.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class _Connection:
         self.read = bytearray()
         self.unsent = bytearray()
         self.asked = 0
-        # Queries without a reply, the first one first.
+        # Queries without a reply, in their order.
         self.waiting: list[_Waiting] = []
-        # A part of a query has come, and its rest has not.
+        # Whether a part of a query has come, and the rest has not.
         self.reading = False
-        # Nothing more is read, and what waits is the last.
+        # Whether nothing more is read, so that the waiting queries are the last.
         self.closing = False
-        # Counts what makes the time until it is closed begin anew.
+        # Goes up whenever the time until it is closed begins anew, so that older timers do nothing.
         self.turn = 0
 
 
@@ -70,12 +70,12 @@ class Service:
         """Listens.
 
         Args:
-            job: The server's.
-            loop: Of the process.
-            answer: The reply to a query, a message or those of a zone; it is padded to a multiple
-                of so many bytes where the query is.
+            job: The server's job.
+            loop: The loop of the process.
+            answer: Gives the messages of a reply, from the query and the multiple to which replies
+                to padded queries are padded.
             service_s: Draws a service time.
-            folder: Where a file can be written.
+            folder: A folder for files.
 
         Raises:
             OSError: The port is taken.
@@ -103,7 +103,7 @@ class Service:
             found = tcp_socket(self._told)
         found.bind(address)
         if self._told["fast_open"] and not over_tls:
-            # Connections that may wait with data before they are established.
+            # How many connections may wait with data before they are established.
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, self._told["backlog"])
         found.listen(self._told["backlog"])
         self._listening.append((found, over_tls))
@@ -116,7 +116,7 @@ class Service:
         return most is not None and len(self._connections) >= most
 
     def _accept(self) -> None:
-        """Takes connections that wait, as many as it may have."""
+        """Accepts waiting connections, as many as the limit allows."""
         for listening, over_tls in self._listening:
             while not (self._is_full() and self._told["when_full"] == "wait"):
                 try:
@@ -124,7 +124,7 @@ class Service:
                 except OSError:
                     break
                 self._take(found, client, over_tls=over_tls)
-        # A socket that has connections which must wait would wake the loop for ever.
+        # A listening socket whose connections have to wait would wake the loop again and again.
         accepts = not (self._is_full() and self._told["when_full"] == "wait")
         if accepts != self._accepts:
             self._accepts = accepts
@@ -146,7 +146,7 @@ class Service:
         if full:
             idle = [connection for connection in self._connections if not connection.waiting]
             if not idle:
-                # All are busy: the newcomer goes.
+                # All connections are busy, so the new one is closed.
                 found.close()
                 return
             self._reset(min(idle, key=lambda connection: connection.idle_since))
@@ -180,7 +180,7 @@ class Service:
         self._loop.at(self._loop.now() + span_s, over)
 
     def _finish(self, connection: _Connection) -> None:
-        """Hangs up when what has come whole is answered (RFC 7766, section 6.2.3)."""
+        """Hangs up when all complete queries are answered (RFC 7766, section 6.2.3)."""
         connection.closing = True
         connection.turn += 1
         if connection.waiting or connection.unsent:
@@ -194,7 +194,7 @@ class Service:
         self._hang_up(connection)
 
     def _hang_up(self, connection: _Connection) -> None:
-        """Closes a connection, which makes room for another one."""
+        """Closes a connection, which makes room for another."""
         connection.turn += 1
         connection.closing = True
         if connection not in self._connections:
@@ -247,7 +247,7 @@ class Service:
             return b""
         service_s = 0.0 if self._tls is None else self._tls["service_s"]
         if begins and not tls.is_open and writes and service_s and not tls.is_resumed:
-            # What the answer to a ClientHello takes.
+            # The answer to a ClientHello takes this time.
             when = self._loop.now() + service_s
             self._loop.at(when, partial(self._write_all, connection, writes))
         else:
@@ -308,7 +308,7 @@ class Service:
         self._is_idle(connection)
 
     def _is_idle(self, connection: _Connection) -> None:
-        """Its last reply has left: the idle time begins."""
+        """Begins the idle time of a connection whose last reply has left."""
         if connection.closing:
             self._hang_up(connection)
         elif not connection.reading:
@@ -339,7 +339,7 @@ class Service:
         except BlockingIOError:
             return
         except OSError:
-            # It is over: nobody waits for the rest.
+            # The connection is over, and nobody waits for the rest.
             connection.unsent.clear()
             return
         del connection.unsent[:sent]

@@ -1,7 +1,7 @@
 """Queries over UDP: a worker's sockets, and the replies that come to them.
 
-A worker has one port for all of its attempts, or one for each. Those of a query stay open until the
-worker's next query begins; a reply that comes after that is lost, as at a stub that is done.
+A worker has one port for all of its attempts, or one for each. The ports of a query stay open until
+the worker's next query begins; a later reply is lost, as at a stub resolver that has finished.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ class Datagrams:
         loop: Loop,
         on_reply: Callable[[Attempt, float, bool], None],
     ) -> None:
-        """Opens none yet.
+        """Opens no socket yet.
 
         Args:
-            job: The group's.
-            loop: Of the process.
-            on_reply: Told of the first reply to an attempt: when it came, and whether it is
+            job: The group's job.
+            loop: The loop of the process.
+            on_reply: Called with an attempt, when its first reply came, and whether the reply is
                 truncated.
         """
         self._job = job
         self._loop = loop
         self._on_reply = on_reply
         self._sockets: list[socket.socket] = []
-        # By number: those that a reply may still come for.
+        # Attempts for which a reply may still come, by number.
         self._asked: dict[int, Attempt] = {}
 
     def send(self, attempt: Attempt, number: int, message: bytes) -> None:
-        """Sends an attempt's query, whose number `number` is."""
+        """Sends an attempt's query, which has this number."""
         if self._job["udp"]["new_port"] or not self._sockets:
             self._open()
         found = self._sockets[-1]
@@ -61,16 +61,16 @@ class Datagrams:
         try:
             found.send(message)
         except OSError:
-            # The host's own queue is full, or it cannot resolve its neighbour: the attempt times
-            # out, as a stub's does.
+            # The host's own queue is full, or it cannot resolve its neighbour. The attempt times
+            # out, as that of a stub resolver does.
             return
 
     def is_taken(self, number: int) -> bool:
-        """Whether a reply with this number would be taken for another attempt's."""
+        """Whether a reply with this number would be taken for that of another attempt."""
         return number in self._asked
 
     def begin(self) -> None:
-        """The next query begins: ports of the last one's own are closed."""
+        """Prepares for the next query: closes ports that belong to the last query alone."""
         if not self._job["udp"]["new_port"]:
             return
         for found in self._sockets:
@@ -106,9 +106,9 @@ class Datagrams:
 
 
 def fragments(message: int, mtu: int) -> tuple[int, int]:
-    """IP packets of a datagram with a message of so many bytes, and their lengths together."""
+    """The number of IP packets of a datagram with `message` bytes, and their total length."""
     if message + _BELOW_DNS <= mtu:
         return 1, message + _BELOW_DNS
-    # What a fragment carries is a multiple of 8 (RFC 791, 3.2).
+    # The payload of a fragment is a multiple of 8 bytes (RFC 791, 3.2).
     count = -(-(message + 8) // ((mtu - _IP) // 8 * 8))
     return count, message + 8 + count * _IP

@@ -1,4 +1,4 @@
-"""Amounts and times that are fixed, listed or drawn, as the simulator has them (`draw.rs`)."""
+"""Fixed, listed or drawn amounts and times, as in the simulator (`draw.rs`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Draw"]
 
 
 class Draw:
-    """What a draw of the plan gives, in turn."""
+    """The successive values of a draw in the plan."""
 
     def __init__(self, told: Mapping[str, Any], seed: str) -> None:
         """Reads the plan's form.
 
         Args:
-            told: `constant`, `list`, `exponential` or `pareto`, in the unit that is wanted.
-            seed: Of what is drawn.
+            told: `constant`, `list`, `exponential` or `pareto`, in the wanted unit.
+            seed: The seed of drawn values.
         """
         ((self._kind, self._told),) = told.items()
         self._random = random.Random(seed)
@@ -35,5 +35,5 @@ class Draw:
         return mean * (shape - 1) / shape * self._random.paretovariate(shape)
 
     def whole(self, turn: int) -> int:
-        """The same in whole bytes, at least one."""
+        """The amount number `turn` in whole bytes, at least one."""
         return max(1, round(self.next(turn)))

@@ -1,13 +1,13 @@
 """A flood of SYNs or DNS queries from forged addresses, and what its server did about it.
 
 Packets leave through a raw socket (raw(7)), with ports and sequence numbers of their own. The
-forged addresses belong to nobody: a route without an exit swallows what comes to them, as in the
+forged addresses belong to nobody: a route without a device discards what is sent to them, as in the
 simulator (`flood.rs`).
 
-What the server did is told by the counters of its host: netstat's `ListenDrops`, `SyncookiesSent`,
-`TCPSynRetrans`, `PassiveOpens`, and its table of sockets. So other servers at the host count too,
-and a SYN that an ordinary client repeats counts as one that was given up. Packets that arrive are
-counted by sockets whose filters (classic BPF) let nothing else through.
+The counters of the server's host say what the server did: netstat's `ListenDrops`,
+`SyncookiesSent`, `TCPSynRetrans`, `PassiveOpens`, and its table of sockets. So other servers at the
+host count too, and a SYN that an ordinary client repeats counts as one that was given up. Packets
+that arrive are counted by sockets whose filters (classic BPF) let nothing else through.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Flood"]
 
 _HEADERS = 28
 _SYN = 0x02
-# MSS 1460; SACK; time stamps; no operation; a scale of 7: as Linux orders them.
+# MSS 1460; SACK; time stamps; no operation; a window scale of 7: in Linux's order.
 _OPTIONS = struct.pack("!BBHBBBBIIBBBB", 2, 4, 1460, 4, 2, 8, 10, 1, 0, 1, 3, 3, 7)
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _SO_ATTACH_FILTER = 26
@@ -85,7 +85,7 @@ class Flood:
             number = self._random.getrandbits(32)
             packet = _syn(source, self._target, port, self._job["port"], number)
         with contextlib.suppress(OSError):
-            # A host's own queue that is full loses the packet as one on the way does.
+            # A full queue of the host loses the packet, like a full queue on the way.
             self._socket.sendto(packet, (self._job["server_address"], 0))
         self._sent += 1
         gap = self._job["interval_s"]
@@ -102,7 +102,7 @@ class Flood:
         self._replies.read()
         period = self._job["period_s"]
         at_s = self._job["start_s"] + (len(self._rows) + 1) * period
-        # What was sent a period ago and has not come will not.
+        # Packets that were sent a period ago and have not arrived never will.
         lost = self._before["lost"]
         if self._message:
             lost = max(lost, self._before["sent"] - self._server.arrived())
@@ -126,7 +126,7 @@ class Flood:
 
 
 class _Server:
-    """What a server's host counts."""
+    """The counters of a server's host."""
 
     def __init__(self, job: Mapping[str, Any], network: ipaddress.IPv4Network) -> None:
         port: int = job["port"]
@@ -136,16 +136,16 @@ class _Server:
         self._is_of_syns = job["query"] is None
         self._counters = Counters(name)
         with system.inside(name):
-            # What is opened here stays the namespace's.
+            # Files that are opened here stay those of the namespace.
             self._table = os.open("/proc/thread-self/net/tcp", os.O_RDONLY)
         self._before = self._now()
 
     def arrived(self) -> int:
-        """Queries of the flood that came."""
+        """Queries of the flood that have arrived."""
         return self._came.passed()
 
     def since(self) -> dict[str, int]:
-        """What was done since this was asked last."""
+        """How much the counters have grown since the last call."""
         now, before = self._now(), self._before
         self._before = now
         found = {key: now[key] - before[key] for key in ("syns", "dropped", "cookies", "repeated")}
@@ -190,13 +190,13 @@ class _Counted:
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
 
     def passed(self) -> int:
-        """How many passed the filter so far, also those that found no room to be read."""
+        """How many packets have passed the filter, also those that found no room to be read."""
         told = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         self._passed += struct.unpack("II", told)[0]
         return self._passed
 
     def read(self) -> None:
-        """Reads what is there: counts it, and the bytes of its IP packets."""
+        """Reads the packets that are there, and counts them and their bytes."""
         while True:
             try:
                 data = self.socket.recv(64)
@@ -211,7 +211,7 @@ _SOURCE, _DESTINATION = 26, 30
 
 
 def _udp(network: ipaddress.IPv4Network, place: int) -> list[tuple[int, int, int, int]]:
-    """UDP that comes, with an address in a network; only whole ones and first fragments."""
+    """A filter for incoming UDP with an address in a network: whole datagrams, first fragments."""
     return _chain(
         (_BYTE, 23, None, socket.IPPROTO_UDP),
         (_HALF, 20, 0x1FFF, 0),
@@ -220,7 +220,7 @@ def _udp(network: ipaddress.IPv4Network, place: int) -> list[tuple[int, int, int
 
 
 def _syns(port: int) -> list[tuple[int, int, int, int]]:
-    """SYNs that come to a port."""
+    """A filter for incoming SYNs to a port."""
     return _chain(
         (_BYTE, 23, None, socket.IPPROTO_TCP),
         (_HALF, 36, None, port),
@@ -229,14 +229,14 @@ def _syns(port: int) -> list[tuple[int, int, int, int]]:
 
 
 def _chain(*tests: tuple[int, int, int | None, int]) -> list[tuple[int, int, int, int]]:
-    """A program that takes what all tests hold for: load, place, mask, value."""
+    """A program that takes packets that pass all tests, each of load, place, mask and value."""
     steps: list[tuple[int, int, int]] = []
     for load, place, mask, value in tests:
         steps.append((load, place, -1))
         if mask is not None:
             steps.append((_AND, mask, -1))
         steps.append((_EQUAL, value, 0))
-    # What goes out is not taken.
+    # Outgoing packets are not taken.
     program = [(_BYTE, 0, 0, _PACKET_TYPE), (_EQUAL, len(steps) + 1, 0, _OUTGOING)]
     for number, (code, value, test) in enumerate(steps):
         misses = 0 if test < 0 else len(steps) - number

@@ -1,7 +1,7 @@
-"""Incast over the kernel's sockets: all servers are asked at once, and a round ends with the last.
+"""Incast over the kernel's sockets: a client asks all servers at once, and waits for the last.
 
-It does what the simulator's does (`incast.rs`). Time-outs are the kernel's count of a whole host
-(`TCPTimeouts`): those of all servers' hosts while a round lasts.
+It does what the simulator's does (`incast.rs`). Time-outs are those that the kernels of all
+servers' hosts count during a round (`TCPTimeouts`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Incast:
         self._block = Draw(job["block"], f"{seed} block")
         self._pause = Draw(job["pause"], f"{seed} pause")
         self._calls: list[Call | None] = [None] * len(job["servers"])
-        # Answers that have not come, or connections that are not yet open.
+        # How many answers have not come, or connections are not open yet.
         self._awaited = 0
         self._wanted: list[int | None] = [None] * len(job["servers"])
         self._counters = [
@@ -114,7 +114,7 @@ class Incast:
             self._settle()
 
     def _settle(self) -> None:
-        """A block has come or will not, or a connection is open: the last one ends the round."""
+        """Called when a block has come or failed, or a connection opens; the last ends a round."""
         self._awaited -= 1
         if self._awaited:
             return

@@ -1,4 +1,4 @@
-"""An event loop of sockets and times, as small as it can be: every process of the agent has one."""
+"""A minimal event loop for sockets and timers, which every process of the agent has."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BROKEN = select.EPOLLERR | select.EPOLLHUP
 class Loop:
     """Calls back when sockets are ready and when times have come.
 
-    Times are seconds since the run's start, `CLOCK_MONOTONIC` minus `origin`. A timer of the kernel
-    wakes it, because epoll waits for whole milliseconds.
+    Times are seconds since the run's start, which is `CLOCK_MONOTONIC` minus `origin`. A timer of
+    the kernel wakes the loop, because epoll's time-outs are whole milliseconds.
     """
 
     def __init__(self, origin: float) -> None:
@@ -42,12 +42,12 @@ class Loop:
         return time.monotonic() - self.origin
 
     def at(self, when: float, call: Callable[[], None]) -> None:
-        """Calls at a time, or as soon as may be after it; at the same time in this order."""
+        """Calls at a time, or as soon as possible after it; equal times keep their order."""
         self._number += 1
         heapq.heappush(self._times, (when, self._number, call))
 
     def watch(self, found: socket.socket, events: int, call: Callable[[int], None]) -> None:
-        """Calls with what a socket is ready for; replaces what was watched for."""
+        """Calls with the events for which a socket is ready; replaces an earlier `watch`."""
         number = found.fileno()
         if number in self._ready:
             self._poll.modify(number, events)
@@ -56,7 +56,7 @@ class Loop:
         self._ready[number] = call
 
     def on_readable(self, number: int, call: Callable[[], None]) -> None:
-        """Calls when a file descriptor has something to read, or its other end is closed."""
+        """Calls when a file descriptor has something to read or its other end is closed."""
         self._poll.register(number, READ)
         self._ready[number] = lambda _events: call()
 
@@ -71,7 +71,7 @@ class Loop:
         self._running = False
 
     def run(self) -> None:
-        """Turns until stopped."""
+        """Runs until `stop` is called."""
         while self._running:
             while self._times and self._times[0][0] <= self.now():
                 heapq.heappop(self._times)[2]()

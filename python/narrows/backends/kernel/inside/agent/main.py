@@ -1,13 +1,13 @@
-"""Does a job: builds the network, lets traffic run, writes down what came of it, removes it all.
+"""Does a job: builds the network, runs the traffic, writes the results, and removes the network.
 
     agent WORKSPACE [guest HOST_FOLDER]
 
-The workspace holds `job.json`. What the agent leaves there: `progress` (seconds of the run, now and
-then), one file of columns for each process, and last `done.json`, or `failed.txt` with one line. A
-file `stop` that appears there ends the run early.
+The workspace holds `job.json`. The agent writes into it: `progress` (seconds of the run, now and
+then), one file of columns for each process, and at the end `done.json`, or `failed.txt` with one
+line. A file `stop` that appears there ends the run early.
 
-A process for each group and one for the samples, forked from this one: sockets of any namespace can
-be held by one process, so their number does not grow with the network.
+The agent forks a process for each group and one for the samples. A process can hold sockets of
+several namespaces, so the number of processes does not grow with the network.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TICK_S = 0.1
 
 
 def main() -> None:
-    """What the command above runs."""
+    """Runs the command above."""
     folder = Path(sys.argv[1])
     guest = sys.argv[2:3] == ["guest"]
     if guest:
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _as_first_process(folder: Path, host_folder: str) -> None:
-    """What an init does that is needed here: file systems; the workspace is the host's."""
+    """Does an init's necessary work: mounts file systems, among them the host's workspace."""
     system.mount("proc", "/proc", "proc")
     system.mount("sys", "/sys", "sysfs")
     system.mount("tmpfs", "/run", "tmpfs")
@@ -111,23 +111,23 @@ class _Run:
     """The processes of a run."""
 
     def __init__(self, folder: Path, job: Mapping[str, Any], check: Callable[[], None]) -> None:
-        """`check`: raises NetworkError where a server is gone."""
+        """`check` raises NetworkError if a server is gone."""
         self._check = check
         self._folder = folder
         self._job = job
-        # Every process is ready by then. Several machines agree on a time.
+        # Every process is ready at this time. Several machines agree on a time.
         now = time.monotonic()
         self._origin = job.get("origin_s", now + job.get("lead_s", 0.0))
         self._realtime = time.time() + self._origin - now
         self._stop, self._ending = os.pipe()
-        # A byte for each group of workers or secondaries that is done.
+        # Gets a byte for each group of workers or secondaries that is done.
         self._done, self._telling = os.pipe()
         os.set_blocking(self._done, False)
         self._working = len(job["dns"]) + len(job["transfers"])
         self._children: dict[int, str] = {}
 
     def conduct(self) -> tuple[str, float]:
-        """Until the end: why it came, and when."""
+        """Conducts the run to its end; returns why it ended, and when."""
         seed = self._job["seed"]
         try:
             for number, told in enumerate(self._job["dns_servers"]):
@@ -226,7 +226,7 @@ class _Run:
                 os.waitpid(pid, 0)
 
     def _fork(self, name: str, work: Callable[[Loop], Callable[[], Any]]) -> int:
-        """A process that does `work` until its loop stops, and then writes what that returned."""
+        """Forks a process for `work`, whose result gives the rows to write when the loop stops."""
         child = os.fork()
         if child:
             self._children[child] = name
@@ -245,7 +245,7 @@ class _Run:
         except BaseException as error:
             why = f"{type(error).__name__}: {error}"
             if isinstance(error, OSError):
-                # A port that is taken, say.
+                # For example, a port is taken.
                 why = (error.strerror or str(error)).lower()
             elif isinstance(error, (network.NetworkError, RuntimeError)):
                 why = str(error)
@@ -349,12 +349,12 @@ def _tell(pipe: int) -> None:
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows as columns; all rows have the same keys."""
+    """Converts rows, which all have the same keys, to columns."""
     return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
 
 
 def _write(path: Path, value: Any) -> None:
-    """Whole or not at all."""
+    """Writes a JSON file whole or not at all."""
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(value))
     beside.rename(path)

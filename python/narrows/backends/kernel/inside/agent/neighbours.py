@@ -1,8 +1,8 @@
-"""Counts neighbour entries that fail: nobody answered the requests of ARP.
+"""Counts neighbour entries that fail because nobody answered the ARP requests.
 
-The kernel's own counter (`res_failed` of /proc/net/stat/arp_cache) is one for all namespaces, and
-only the first namespace has the file (`neigh_table_init`, net/core/neighbour.c of Linux 6.1). So
-each namespace is asked for news of its entries instead (RTMGRP_NEIGH, rtnetlink(7)).
+The kernel has one counter for all namespaces (`res_failed` of /proc/net/stat/arp_cache), and only
+the first namespace has the file (`neigh_table_init`, net/core/neighbour.c of Linux 6.1). So the
+agent listens in each namespace for notifications about its entries (RTMGRP_NEIGH, rtnetlink(7)).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _NUD_FAILED = 0x20
 
 
 class Neighbours:
-    """Listens for news in each namespace."""
+    """Listens for notifications in each namespace."""
 
     def __init__(self, namespaces: Iterable[str], loop: Loop) -> None:
-        """Begins to.
+        """Begins to listen.
 
         Args:
-            namespaces: Which.
-            loop: Of the process.
+            namespaces: Where to listen.
+            loop: The loop of the process.
         """
         self.failed: dict[str, int] = {}
-        """Entries that failed, by the namespace."""
+        """The number of failed entries, by namespace."""
         for name in namespaces:
             with system.inside(name):
                 found = Netlink(_RTMGRP_NEIGH)
@@ -43,7 +43,7 @@ class Neighbours:
             try:
                 news = list(found.news_of_neighbours())
             except OSError:
-                # Nothing more, or more than there was room for: then some are not counted.
+                # Nothing is left, or there was more than the socket had room for, and some is lost.
                 return
             count = sum(state == _NUD_FAILED for _, _, state in news)
             if count:

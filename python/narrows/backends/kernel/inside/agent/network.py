@@ -22,7 +22,7 @@ class NetworkError(Exception):
 
 
 def build(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes everything, and says what was really set.
+    """Builds the network, and returns the settings that really took effect.
 
     Raises:
         NetworkError: The kernel refuses.
@@ -66,14 +66,14 @@ def change(namespace: str, commands: Sequence[str]) -> None:
 
 
 def remove(names: Sequence[str]) -> None:
-    """Removes namespaces; what is in them goes with them."""
+    """Removes namespaces and everything in them."""
     for name in names:
         with contextlib.suppress(OSError):
             system.remove_namespace(name)
 
 
 def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the kernel says now of queue disciplines, and what its TCP has counted."""
+    """The kernel's present queue disciplines, and the counters of its TCP."""
     counters = {name: Counters(name).changed() for name in job["namespaces"]}
     return {
         "qdiscs": {

@@ -34,12 +34,12 @@ class Browsers:
             loop.at(job["start_s"] + offset, browser.begin)
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """A row for each load, and for each object of it."""
+        """A row for each load, and one for each of its objects."""
         return {"pages": self.pages, "objects": self.objects}
 
 
 class _Pool:
-    """What a browser has of a server."""
+    """A browser's connections to a server, and the requests that wait for them."""
 
     def __init__(self) -> None:
         self.waiting: deque[int] = deque()
@@ -64,7 +64,7 @@ class _Browser:
         self._pools: list[_Pool] = []
 
     def begin(self) -> None:
-        """Begins a load: wants whatever depends on nothing."""
+        """Begins a load: requests the objects that depend on no other."""
         load = self._begun
         self._begun += 1
         same = {"group": self._job["group"], "browser": self._number, "load": load}
@@ -99,7 +99,7 @@ class _Browser:
                 self._free(number)
 
     def _free(self, number: int) -> None:
-        """All that an object depends on have come: it is asked for after its wait."""
+        """Called when everything that an object needs has come; requests it after its wait."""
         wait = self._job["objects"][number]["wait_s"]
         now = self._group.loop.now()
         self._rows[number]["ready_s"] = now + wait
@@ -109,9 +109,9 @@ class _Browser:
             self._want(number, self._begun)
 
     def _want(self, number: int, load: int) -> None:
-        """A request goes out on a connection that has room, or waits for one."""
+        """Sends a request on a connection that has room, or lets it wait for one."""
         if self._page is None or load != self._begun:
-            # Of a load that has failed.
+            # The object belongs to a load that has failed.
             return
         server = self._job["objects"][number]["server"]
         pool = self._pools[server]
@@ -137,7 +137,7 @@ class _Browser:
             )
 
     def _fill(self, pool: _Pool, call: Call) -> None:
-        """Sends requests that wait, as many as a connection has room for."""
+        """Sends as many waiting requests as a connection has room for."""
         while call.is_open and pool.waiting and _asked(call) < self._job["streams"]:
             number = pool.waiting.popleft()
             row = self._rows[number]
@@ -146,7 +146,7 @@ class _Browser:
             call.ask(row["bytes"], number)
 
     def _take(self, pool: _Pool, call: Call, number: int, length: int) -> None:
-        """An object has come."""
+        """Called when an object has come."""
         page = self._page
         if page is None or call not in pool.calls:
             return
@@ -168,7 +168,7 @@ class _Browser:
         self._fill(pool, call)
 
     def _failed(self, pool: _Pool, call: Call) -> None:
-        """A connection has failed, and the page with it."""
+        """Called when a connection has failed, and the load with it."""
         if self._page is not None and call in pool.calls:
             self._page["failed"] = True
             self._end()
@@ -186,5 +186,5 @@ class _Browser:
 
 
 def _asked(call: Call) -> int:
-    """Requests without an answer."""
+    """The number of a connection's requests without an answer."""
     return int(call.tag or 0)

@@ -1,4 +1,4 @@
-"""Real DNS servers: started in their namespaces, asked until they answer, and ended."""
+"""Starts real DNS servers in their namespaces, waits until they answer, and ends them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .network import ENVIRONMENT, NetworkError
 __all__ = ["Programs"]
 
 START_S = 60.0
-"""How long a server may take to answer; a machine with much to do needs more than a second."""
+"""Seconds that a server may take until it answers; a busy machine needs more than one."""
 
 _FOLDER = "@FOLDER@"
 _LOOK_S = 0.05
@@ -26,7 +26,7 @@ _SOA_OF_THE_ROOT = b"\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
 
 
 class Programs:
-    """The servers of a job that are programs."""
+    """The real servers of a job."""
 
     def __init__(self, job: Mapping[str, Any], folder: Path) -> None:
         """Each has a folder of its own below `folder`, where its log stays."""
@@ -41,7 +41,7 @@ class Programs:
         """Starts them.
 
         Raises:
-            NetworkError: One cannot be started.
+            NetworkError: A server cannot be started.
         """
         for number, told in enumerate(self._told):
             place = self._folder / f"program-{number}"
@@ -72,7 +72,7 @@ class Programs:
         """Waits until all of them answer.
 
         Raises:
-            NetworkError: One does not.
+            NetworkError: A server does not answer.
         """
         until = time.monotonic() + START_S
         for number, told in enumerate(self._told):
@@ -87,10 +87,10 @@ class Programs:
                         self.check()
 
     def check(self) -> None:
-        """Sees to it that all are running.
+        """Checks that all servers are running.
 
         Raises:
-            NetworkError: One has ended.
+            NetworkError: A server has ended.
         """
         for number, process in enumerate(self._running):
             if process.poll() is not None:
@@ -119,7 +119,7 @@ class Programs:
 def _in_its_place() -> None:
     system.die_with_parent(signal.SIGKILL)
     if not os.access("/tmp", os.W_OK):
-        # A guest's root cannot be written. Knot keeps its configuration there.
+        # A guest's root is read-only, and Knot keeps its configuration in /tmp.
         system.add_scratch("/tmp")
 
 
@@ -130,6 +130,6 @@ def _answers(asking: socket.socket, address: tuple[str, int]) -> bool:
     except TimeoutError:
         return False
     except OSError:
-        # Refused: nobody listens yet.
+        # The port is refused, because nobody listens yet.
         time.sleep(_LOOK_S)
         return False

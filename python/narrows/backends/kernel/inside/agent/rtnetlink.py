@@ -1,8 +1,8 @@
 """rtnetlink: links, addresses, routes, and the counters of queue disciplines.
 
 Source: linux/rtnetlink.h, if_link.h, pkt_sched.h, gen_stats.h of Linux 6.1, rtnetlink(7). Starting
-`ip` costs a fifth of a second in a guest; this costs nothing, and a dump of counters ten times a
-second does not either. `tc` makes the queue disciplines: it knows how their options are packed.
+`ip` costs a fifth of a second in a guest; this costs nothing, nor does a dump of counters ten times
+a second. `tc` makes the queue disciplines, because it knows how their options are packed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Netlink:
         """Opens it.
 
         Args:
-            groups: A bit for each group of news that it is told (RTMGRP_*).
+            groups: A bit for each group of notifications that it receives (RTMGRP_*).
         """
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -45,7 +45,7 @@ class Netlink:
     def add_pair(
         self, name: str, namespace: int, peer: str, peer_namespace: int, mtu: int, queue: int
     ) -> None:
-        """A pair of veth devices between two namespaces, given as file descriptors.
+        """Makes a pair of veth devices between two namespaces, given as file descriptors.
 
         Raises:
             OSError: The kernel refuses.
@@ -108,9 +108,9 @@ class Netlink:
         source: str | None,
         metrics: Mapping[str, int],
     ) -> None:
-        """A route to an address or a network, with the metrics of ip-route(8).
+        """Adds a route to an address or a network, with the metrics of ip-route(8).
 
-        Without a device it swallows what it is for.
+        A route without a device discards its packets.
 
         Raises:
             OSError: The kernel refuses.
@@ -136,8 +136,9 @@ class Netlink:
     def qdiscs(self) -> Iterator[dict[str, Any]]:
         """Every queue discipline with its counters.
 
-        Each has `index` (of the device), `handle`, `parent`, `kind`, and, where the kernel says so,
-        `bytes`, `packets`, `qlen`, `backlog`, `drops`, `overlimits`, `app` (raw, of the kind).
+        Each has `index` (of the device), `handle`, `parent`, `kind`, and, if the kernel gives them,
+        `bytes`, `packets`, `qlen`, `backlog`, `drops`, `overlimits`, and `app` (raw bytes, whose
+        form depends on the kind).
         """
         for body in self._dump(_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0)):
             _, index, handle, parent, _ = struct.unpack_from("BxxxiIII", body)
@@ -155,10 +156,10 @@ class Netlink:
             yield from _neighbour(body)
 
     def news_of_neighbours(self) -> Iterator[tuple[int, str, int]]:
-        """The same of each entry of which there is news; the socket has some.
+        """The same for the entries in the notifications that the socket has received.
 
         Raises:
-            OSError: There was more than it had room for.
+            OSError: There were more notifications than the socket had room for.
         """
         for answered, body in self._receive():
             if answered == _NEWNEIGH:

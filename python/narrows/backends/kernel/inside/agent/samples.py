@@ -1,7 +1,7 @@
 """Samples of queues, links and the processor, from the kernel's counters, at a fixed rate.
 
-A sample that comes late because the machine stalled is not moved: its time is the time at which it
-was taken, and the samples that fell into the gap are counted.
+A sample that is late because the machine stalled has the time at which it was really taken. The
+samples that are missing in the gap are counted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .rtnetlink import Netlink
 __all__ = ["Sampler", "in_ring", "reasons"]
 
 LATE = 0.5
-"""A sample this share of its period too late counts as a gap."""
+"""A sample that is late by this share of its period counts as a gap."""
 
 
 class Sampler:
-    """Samples everything that a job wants sampled at one rate."""
+    """Takes all samples of a job that have the same rate."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
         self._loop = loop
@@ -36,11 +36,11 @@ class Sampler:
         self._sockets: dict[str, Netlink] = {}
         self._index: dict[tuple[str, str], int] = {}
         self.processor: list[dict[str, Any]] = []
-        """What nodes' packets cost the processor, where the kernel has a meter."""
+        """Processor time for the packets of nodes, if the kernel has a meter."""
         self._meters: dict[str, int] = {}
         for entry in self._of:
             with contextlib.suppress(FileNotFoundError), system.inside(entry["queue"][0]):
-                # What is opened here stays the namespace's.
+                # Files that are opened here stay those of the namespace.
                 meter = os.open("/proc/thread-self/net/processor", os.O_RDONLY)
                 self._meters.setdefault(entry["node"], meter)
             for namespace, device in (entry["queue"], entry["wire"]):
@@ -55,8 +55,8 @@ class Sampler:
         self._loop.at(self._due(), self._sample)
 
     def _due(self) -> float:
-        # Not on the grid of the hosts' jiffies, where timers of acknowledgements fire: samples
-        # taken there see queues that are a few per cent too short.
+        # Not on the grid of the hosts' jiffies, where timers of acknowledgements fire. Samples on
+        # that grid would see queues that are a few per cent too short.
         return (self._number + 1) * self._period + 0.0033
 
     def _sample(self) -> None:
@@ -100,17 +100,17 @@ class Sampler:
 
 
 def in_ring(entry: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, int | None]:
-    """What waits in the ring. Without one, the kernel does not tell what is in transmission."""
+    """Packets and bytes in the ring. Without a ring, the kernel does not tell what it transmits."""
     if not entry["ring"]:
         return {"ring_packets": None, "ring_bytes": None}
-    # Of what the wire holds, so much is on its way already.
+    # `propagation_bytes` of what the wire holds are already on their way.
     ring = max(0, wire["backlog"] - entry["propagation_bytes"])
     packets = wire["qlen"] * ring // wire["backlog"] if ring else 0
     return {"ring_packets": packets, "ring_bytes": ring}
 
 
 def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
-    """Drops by the discipline's own decision, drops for want of room, and marks: pkt_sched.h."""
+    """Early drops by the discipline, drops for lack of room, and marks (pkt_sched.h)."""
     app, drops = queue.get("app", b""), queue["drops"]
     if queue["kind"] == "red" and len(app) >= 16:
         early, full, _other, marked = struct.unpack_from("4I", app)

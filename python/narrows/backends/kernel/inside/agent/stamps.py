@@ -14,16 +14,16 @@ _SO_TIMESTAMPNS = 35
 
 
 def wants_stamps(found: socket.socket) -> None:
-    """Lets a socket's messages come with a stamp."""
+    """Makes a socket's messages come with a time stamp."""
     found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
 
 def stamp(ancillary: list[tuple[int, int, bytes]], origin: float) -> float | None:
-    """The time of the last packet of what was received, on the run's clock; None: there is none.
+    """The time of the last packet in what was received, on the run's clock; None without a stamp.
 
     Args:
-        ancillary: Of `recvmsg`.
-        origin: CLOCK_REALTIME, in which the kernel stamps packets, at the run's start.
+        ancillary: The ancillary data from `recvmsg`.
+        origin: CLOCK_REALTIME at the run's start; the kernel stamps packets with this clock.
     """
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:

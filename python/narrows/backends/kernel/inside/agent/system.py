@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python has no function for: mounts, namespaces, offloads, the end."""
+"""System calls for which Python has no function: mounts, namespaces, offloads, shutdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SWITCHES = {
 
 
 def mount(source: str, target: str, kind: str, data: str = "") -> None:
-    """Puts a file system into its place.
+    """Mounts a file system.
 
     Raises:
         OSError: It fails.
@@ -70,7 +70,7 @@ def mount(source: str, target: str, kind: str, data: str = "") -> None:
 
 
 def add_scratch(target: str) -> None:
-    """Gives this process and its children an empty folder of their own in the place of another.
+    """Gives this process and its children an empty folder of their own in place of `target`.
 
     Raises:
         OSError: It fails.
@@ -81,7 +81,7 @@ def add_scratch(target: str) -> None:
 
 
 def load_module(path: str) -> None:
-    """Loads a kernel module; one that the kernel does not take is left out."""
+    """Loads a kernel module; skips a module that the kernel refuses."""
     with contextlib.suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -91,7 +91,7 @@ def load_module(path: str) -> None:
 
 
 def add_namespace(name: str) -> None:
-    """A network namespace by a name that `ip netns` knows.
+    """Makes a network namespace with a name that `ip netns` knows.
 
     Raises:
         OSError: It cannot be made.
@@ -111,7 +111,7 @@ def add_namespace(name: str) -> None:
 
 
 def remove_namespace(name: str) -> None:
-    """Removes a namespace; what is not there, or still in use, is left."""
+    """Removes a namespace; does nothing if it is missing or still in use."""
     place = NAMESPACES / name
     _libc.umount2(os.fsencode(place), _MNT_DETACH)
     with contextlib.suppress(OSError):
@@ -120,9 +120,9 @@ def remove_namespace(name: str) -> None:
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
-    """This process is inside a namespace; sockets that are opened meanwhile stay there.
+    """Moves this process into a namespace while the block runs; sockets opened there stay there.
 
-    An empty name is that of the namespace where it is already.
+    An empty name stands for the present namespace.
     """
     if not name:
         yield
@@ -143,7 +143,7 @@ def inside(name: str) -> Iterator[None]:
 
 
 def offloads_off(device: str) -> list[str]:
-    """Turns a device's offloads off, from inside its namespace; those that are still on after."""
+    """Turns a device's offloads off, from inside its namespace; returns those that are still on."""
     left = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name, (read, write) in _SWITCHES.items():
@@ -156,7 +156,11 @@ def offloads_off(device: str) -> list[str]:
 
 
 def write_setting(path: str, value: str) -> str | None:
-    """Writes below /proc/sys/net, from inside a namespace, and reads back; None: there is none."""
+    """Writes a setting below /proc/sys/net, from inside a namespace.
+
+    Returns:
+        The value that it then has; None if the kernel has no such setting.
+    """
     place = Path("/proc/sys/net") / path
     if not place.exists():
         return None
@@ -165,7 +169,7 @@ def write_setting(path: str, value: str) -> str | None:
 
 
 def allow_files() -> None:
-    """Lets this process and its children have as many files and sockets as the kernel allows."""
+    """Raises the limit on open files of this process and its children to what the kernel allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (_FILES, most):
         with contextlib.suppress(OSError, ValueError):
@@ -174,7 +178,7 @@ def allow_files() -> None:
 
 
 def die_with_parent(number: int) -> None:
-    """This process gets a signal when its parent ends, however that happens."""
+    """Lets this process get a signal when its parent ends, however that happens."""
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
@@ -186,14 +190,14 @@ def timer() -> int:
 
 
 def set_timer(number: int, when: float) -> None:
-    """Lets a timer become readable at a time of `CLOCK_MONOTONIC`; at once where it has passed."""
+    """Makes a timer readable at a time of `CLOCK_MONOTONIC`, or at once if that has passed."""
     nanoseconds = max(1, round(when * 1e9))
     setting = struct.pack("4q", 0, 0, *divmod(nanoseconds, 10**9))
     _checked(_libc.timerfd_settime(number, 1, setting, None), "timer")
 
 
 def halt() -> None:
-    """Ends the machine: the guest's, as its first process."""
+    """Shuts the guest down, as its first process."""
     _libc.sync()
     _libc.reboot(_POWER_OFF)
 

@@ -1,6 +1,6 @@
-"""`TCP_INFO` of a socket: what the kernel's TCP says of itself (struct tcp_info, linux/tcp.h 6.1).
+"""`TCP_INFO` of a socket (struct tcp_info, linux/tcp.h of Linux 6.1).
 
-The structure only grows at its end, so that fixed places hold from Linux 4.18 on.
+The structure only grows at its end, so fixed offsets hold from Linux 4.18 on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NO_RTT = 0xFFFFFFFF
 
 
 def tcp_info(found: socket.socket) -> dict[str, Any]:
-    """The facts of one end; empty where there are none any more."""
+    """The facts of one end of a connection; empty if the socket has none any more."""
     try:
         data = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:

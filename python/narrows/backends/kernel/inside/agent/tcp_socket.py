@@ -12,7 +12,7 @@ _TCP_CONGESTION = 13
 
 
 def tcp_socket(told: Mapping[str, Any]) -> socket.socket:
-    """A socket that does not block, in the namespace where this thread is.
+    """A non-blocking TCP socket in the namespace of this thread.
 
     Args:
         told: `congestion`, `mss` and `nodelay`.

@@ -1,11 +1,11 @@
 """TLS 1.3 (RFC 8446) as OpenSSL speaks it, on a stream that somebody else carries.
 
-An end takes the bytes that came and gives those that are to leave, each write by itself: how a
-flight is cut into writes decides with Nagle's algorithm how many round trips it takes. The socket
-stays the caller's, with its time stamps and counters.
+An end takes the bytes that have come and returns those that have to leave, as separate writes: with
+Nagle's algorithm, the number of round trips depends on how a flight is split into writes. The
+caller keeps the socket, with its time stamps and counters.
 
-Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy), whose names and dates mean
-nothing here. Early data is not possible: Python's `ssl` has none.
+Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy), so their names and dates mean
+nothing here. Early data is not possible, because Python's `ssl` has no support for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST = 1 << 17
 
 
 def client_context() -> ssl.SSLContext:
-    """What the connections of a group of clients share."""
+    """The context that the connections of a group of clients share."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
@@ -30,14 +30,14 @@ def client_context() -> ssl.SSLContext:
 
 
 def server_context(pem: Path, tickets: int) -> ssl.SSLContext:
-    """What the connections of a server share.
+    """The context that the connections of a server share.
 
     Args:
         pem: A private key and a certificate.
-        tickets: How many session tickets follow a whole handshake.
+        tickets: How many session tickets follow a full handshake.
 
     Raises:
-        OSError: They cannot be read.
+        OSError: The key or the certificate cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -61,10 +61,10 @@ class End:
         """An end that has sent nothing.
 
         Args:
-            context: Of the client or the server.
-            is_server: Whether it is the server's.
-            session: The client's, to resume.
-            write: The most bytes of its flight in a write; None: it is a single one.
+            context: The context of the client or the server.
+            is_server: Whether this is the server's end.
+            session: A session for the client to resume.
+            write: The most bytes of its flight in one write; None: the flight is a single write.
             tickets_apart: Whether each ticket is a write of its own.
         """
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -72,7 +72,7 @@ class End:
         self._write = write
         self._tickets_apart = tickets_apart
         self.is_open = False
-        """The handshake is over at this end."""
+        """Whether the handshake is over at this end."""
 
     def begin(self) -> list[bytes]:
         """A client's ClientHello, as writes."""
@@ -80,16 +80,19 @@ class End:
         return self._pending()
 
     def take(self, data: bytes) -> tuple[bytes, list[bytes]]:
-        """Takes what came: what it carries, and the writes that the handshake answers with.
+        """Takes bytes that have come.
+
+        Returns:
+            The data that they carry, and the writes with which the handshake answers.
 
         Raises:
-            ssl.SSLError: It is not TLS, or the other end refuses.
+            ssl.SSLError: The bytes are not TLS, or the other end refuses.
         """
         self._in.write(data)
         writes: list[bytes] = []
         if not self.is_open:
             self._shake()
-            # A server's tickets follow the client's Finished.
+            # A server sends its tickets after the client's Finished.
             writes = self._tickets() if self.is_open else self._flight()
         read = bytearray()
         while self.is_open:
@@ -103,7 +106,7 @@ class End:
         return bytes(read), [*writes, *self._pending()]
 
     def give(self, data: bytes) -> bytes:
-        """What carries these bytes.
+        """The TLS records that carry these bytes.
 
         Raises:
             ssl.SSLError: The connection is over.
@@ -112,21 +115,21 @@ class End:
         return self._out.read()
 
     def close(self) -> bytes:
-        """Says that nothing more will come (`close_notify`, 6.1)."""
+        """The record that says that nothing more will come (`close_notify`, RFC 8446, 6.1)."""
         with contextlib.suppress(ssl.SSLError):
-            # It wants the other end's too, which nobody waits for.
+            # OpenSSL wants that of the other end too, but nobody waits for it.
             self._object.unwrap()
         return self._out.read()
 
     @property
     def session(self) -> ssl.SSLSession | None:
-        """What a client's next connection can resume."""
+        """The session that a client's next connection can resume."""
         found = self._object.session
         return found if found is not None and found.has_ticket else None
 
     @property
     def is_resumed(self) -> bool:
-        """Whether it goes on with an earlier session."""
+        """Whether the connection resumes an earlier session."""
         return bool(self._object.session_reused)
 
     def _shake(self) -> None:
@@ -151,7 +154,7 @@ class End:
 
 
 def _records(data: bytes) -> Iterable[bytes]:
-    """Records, each with its header of five bytes (5.1)."""
+    """The records in data, each with its header of five bytes (RFC 8446, 5.1)."""
     while data:
         end = 5 + int.from_bytes(data[3:5], "big")
         yield data[:end]

@@ -1,8 +1,8 @@
 """Zone transfers over the kernel's sockets: secondaries that fetch a zone.
 
-They do what the simulator's do (`transfer.rs`). What the server's end repeated is told by the
-counters of its host (`RetransSegs`, `TCPTimeouts`), while a transfer lasts: what else the host
-repeats then counts too.
+They do what the simulator's do (`transfer.rs`). Retransmissions by the server are those that its
+host counts during a transfer (`RetransSegs`, `TCPTimeouts`), so other retransmissions of the host
+at that time count too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Transfers:
     def __init__(
         self, job: Mapping[str, Any], loop: Loop, seed: str, done: Callable[[], None]
     ) -> None:
-        """Lets each begin at its times; `done` is called when all transfers are over."""
+        """Lets each secondary begin at its times; calls `done` when all transfers are over."""
         self.job = job
         self.loop = loop
         self.rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ class Transfers:
         return {"transfers": self.rows}
 
     def on_end(self) -> None:
-        """A transfer is over."""
+        """Called when a transfer is over."""
         self._left -= 1
         if not self._left:
             self._done()
@@ -115,7 +115,7 @@ class _Secondary:
             self._end("refused" if error == errno.ECONNREFUSED else "timed-out")
             return
         self._row["established_s"] = self._group.loop.now()
-        # A query fits into the buffer of a connection that is new.
+        # A query fits into the buffer of a new connection.
         found.send(struct.pack(">H", len(self._group.query)) + self._group.query)
         self._group.loop.watch(found, READ, partial(self._receive, found))
 
