@@ -117,7 +117,7 @@ def test_an_interrupt_ends_a_run() -> None:
 
 
 def test_the_root_zone_of_2012_makes_the_paper_s_745_bytes() -> None:
-    """dnspython writes a message of the same length from the names and addresses of 2012."""
+    """A message of dnspython has the same length, made from the names and addresses of 2012."""
     query = dns.message.make_query(".", "SOA", use_edns=False)
     reply = dns.message.make_response(query)
     soa = "a.root-servers.net. nstld.verisign-grs.com. 2012100400 1800 900 604800 86400"
