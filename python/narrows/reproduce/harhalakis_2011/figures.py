@@ -46,7 +46,8 @@ def figures(outcome: Measurements) -> list[Shown]:
 _SUCCESS_CAPTION = (
     "Success of the first attempt: what the paper printed, what Linux 6.1 gave in the same test "
     "bed (User-Mode Linux, in virtual time; the middle and the range of its runs), and the mean of "
-    "ours with its 95 % interval. Where there is no bar of the kernel, it was not measured. ARP decides the cell marked *: both the "
+    "ours with its 95 % interval. Where there is no bar of the kernel, it was not "
+    "measured. ARP decides the cell marked *: both the "
     "kernel and ours give 0 % there when neighbour entries are permanent."
 )
 _DROP_CAPTION = (
