@@ -3,7 +3,7 @@ chi-square for spread.
 
 Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
 and Stegun, 6.5.29). The tests compare them with printed tables.
-"""
+"""  # noqa: D205
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _BOUNDS = {
 }
 
 
-def scenario_error(
+def scenario_error(  # noqa: D417
     error: ValidationError, values: Mapping[str, Any], model: type[Table], file: str
 ) -> ScenarioError:
     """The errors of a scenario that pydantic refused, in the order of the file, at most `_MOST`.

@@ -30,7 +30,7 @@ _ALIKE_BUT_SMALLEST = (
     "The buffer of 100 packets decides. From 400 packets on, the three differ by 2 % at most."
 )
 _WORSE_AT_SMALLEST = (
-    "The buffer of 100 packets decides: there, the DRR family does worse. DRR itself is better than "
+    "The buffer of 100 packets decides: there, the DRR family does worse. DRR itself is better than "  # noqa: E501
     "the others only at 20000 packets."
 )
 _TENTH_ALIKE = (
