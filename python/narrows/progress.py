@@ -21,8 +21,8 @@ EVERY_S = 10.0
 class Update(Protocol):
     """Takes how much is done, 0 to 1, and what is being done."""
 
-    def __call__(self, done: float, label: str = "") -> None:
-        """`done` is 0 to 1."""
+    def __call__(self, done: float | None, label: str = "") -> None:
+        """`done` is 0 to 1; None if the end is not known, and then only the label is shown."""
         ...
 
 
@@ -40,7 +40,7 @@ def shown(title: str, *, quiet: bool) -> Iterator[Update]:
 
 @contextmanager
 def _bar(title: str) -> Iterator[Update]:
-    # Rich takes a tenth of a second to load, which only those who see it shall wait for.
+    # Rich takes a tenth of a second to load, so it is loaded only if it is shown.
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (
@@ -64,7 +64,7 @@ def _bar(title: str) -> Iterator[Update]:
         # A scenario's name may look like markup.
         task = progress.add_task(escape(title), total=1.0, label="")
 
-        def update(done: float, label: str = "") -> None:
+        def update(done: float | None, label: str = "") -> None:
             progress.update(task, completed=done, label=escape(label))
 
         yield update
@@ -86,14 +86,15 @@ def lines(title: str, clock: Callable[[], float] = time.monotonic) -> Update:
     """
     started = last = clock()
 
-    def update(done: float, label: str = "") -> None:
+    def update(done: float | None, label: str = "") -> None:
         nonlocal last
         now = clock()
         if now - last < EVERY_S:
             return
         last = now
-        left = f"about {_span((now - started) * (1.0 - done) / done)} left" if done > 0.0 else ""
-        words = ", ".join(filter(None, (f"{100.0 * done:.0f} % done", left, label)))
+        share = "" if done is None else f"{100.0 * done:.0f} % done"
+        left = f"about {_span((now - started) * (1.0 - done) / done)} left" if done else ""
+        words = ", ".join(filter(None, (share, left, label)))
         with contextlib.suppress(OSError):
             print(f"{title}: {words}", file=sys.stderr)
 

@@ -102,9 +102,10 @@ def answering(space: Namespace, address: str) -> Iterator[None]:
 
 
 def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
-    """The gateway notices the setting while it runs. Without cookies, new connections go to the
-    kernel at once, so the kernel takes none over later.
-    """  # noqa: D205
+    """The gateway notices the setting while it runs.
+
+    Without cookies, new connections go to the kernel at once, so the kernel takes none over later.
+    """
     assert lab.gateway is not None
     address = lab.address("nsd", "gateway")
 

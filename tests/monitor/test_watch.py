@@ -1,4 +1,4 @@
-"""`narrows monitor` against what tc says of the same queue."""
+"""`narrows monitor` against tc's output for the same queue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from narrows import Run
+from narrows import Run, progress
 from narrows.cli import main
 from narrows.lab.namespace import Namespace, namespace
 from narrows.monitor import MonitorError, Watch
@@ -102,7 +102,7 @@ def test_the_command_leaves_a_run(
 ) -> None:
     out = tmp_path / "run"
     with bottleneck.inside():
-        # Until the command is done: how long it takes to begin depends on the machine.
+        # Sends until the command is done, because the machine decides how long it takes to begin.
         done = threading.Event()
         sender = threading.Thread(target=send_until, args=(done,))
         sender.start()
@@ -125,25 +125,24 @@ def test_the_command_leaves_a_run(
     assert (out / "report.html").exists()
 
 
+def at_lo(n: int) -> dict[str, tuple[str, dict[str, int]]]:
+    """A queue at `lo` that has sent five packets and dropped one for each time it is looked at."""
+    counters = {"backlog_packets": 1, "backlog_bytes": 100, "dropped_early": 0, "marked": 0}
+    counters |= {"sent_packets": 5 * n, "sent_bytes": 500 * n}
+    return {"lo": ("netem", {**counters, "drops": n, "dropped_overflow": n})}
+
+
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A queue at `lo` whose counters a test gives: five packets more and one drop each time."""
     calls = itertools.count()
-
-    def look(_self: Watch) -> dict[str, tuple[str, dict[str, int]]]:
-        n = next(calls)
-        counters = {"backlog_packets": 1, "backlog_bytes": 100, "dropped_early": 0, "marked": 0}
-        counters |= {"sent_packets": 5 * n, "sent_bytes": 500 * n}
-        return {"lo": ("netem", {**counters, "drops": n, "dropped_overflow": n})}
-
-    monkeypatch.setattr(Watch, "_look", look)
+    monkeypatch.setattr(Watch, "_look", lambda _self: at_lo(next(calls)))
     watch = Watch("lo", rate=20.0)
     assert len(list(watch.readings(0.5))) == 10
     return watch.run()
 
 
 def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> None:
-    """It has no seed or scenario to be run again, and the kernel tells no time in the queue."""
+    """It has no seed or scenario to run again, and the kernel does not tell times in the queue."""
     assert (
         str(summary_table(watched)).splitlines()[0] == f"monitor-lo: {watched.end_s:.4g} s measured"
     )
@@ -173,6 +172,38 @@ def test_a_device_without_queue_is_one_line(capsys: pytest.CaptureFixture[str]) 
         assert "a queue named noqueue does not count" in said
         with pytest.raises(MonitorError, match="eth7: there is no such interface; hint: one of lo"):
             Watch("eth7")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--duration", "0.5"], r"monitor lo: \d+ % done, about 0 s left, watched for [01] s"),
+        # Until Ctrl-C nobody knows the end.
+        ([], r"monitor lo: watched for 0 s"),
+        (["--quiet"], None),
+    ],
+)
+def test_without_a_terminal_progress_is_lines(
+    words: list[str],
+    line: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = itertools.count()
+
+    def look(_self: Watch) -> dict[str, tuple[str, dict[str, int]]]:
+        if (n := next(calls)) == 8 and "--duration" not in words:
+            raise KeyboardInterrupt
+        return at_lo(n)
+
+    monkeypatch.setattr(Watch, "_look", look)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    out = tmp_path / "run"
+    assert main(["monitor", "lo", "--rate", "20", "--no-report", "--out", str(out), *words]) == 0
+    told = [each for each in capsys.readouterr().err.splitlines() if each.startswith("monitor lo")]
+    assert bool(told) is (line is not None)
+    assert all(re.fullmatch(line or "", each) for each in told)
 
 
 def test_the_picture_shows_rates_over_the_last_second() -> None:

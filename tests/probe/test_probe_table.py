@@ -1,11 +1,15 @@
-"""What the table of a probe shows of known times."""
+"""What the table of a probe shows for known times."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
 
-from narrows.cli.probe_table import print_measurement
+import pytest
+
+from narrows import progress
+from narrows.cli.probe_table import live, print_measurement
+from narrows.probe import Progress, plan
 from narrows.results import Measurement
 
 from .rows import tcp, udp, unanswered
@@ -22,14 +26,14 @@ def shown(*rows: dict[str, Any], **facts: Any) -> list[str]:
 
 
 def cells(lines: list[str], transport: str) -> dict[str, str]:
-    """A row by the heads that are one word, up to the ratio."""
+    """The cells of a row up to the ratio, by the heads that are one word."""
     heads = lines[0].replace("no reply", "no-reply").replace("95 %", "95%").split()
     (row,) = [line for line in lines[1:] if line.split()[1:2] == [transport]]
     return dict(zip(heads, row.split()[: heads.index("ratio") + 1], strict=False))
 
 
 def test_lost_queries_show_beside_medians() -> None:
-    """A median hides that one answer took a second more, and that two never came."""
+    """A median alone hides that one answer took a second more, and that two never came."""
     slow = [tcp(connect=1040.0), *[unanswered("timeout", "connect")] * 2]
     lines = shown(*[udp()] * 10, *[tcp()] * 7, *slow)
     assert cells(lines, "tcp") | {"no-reply": "2", "whole": "80.00", "longest": "1080.00"} == (
@@ -60,3 +64,14 @@ def test_a_table_has_at_most_100_columns() -> None:
 def test_the_ratio_stands_beside_the_one_with_the_truncated_query() -> None:
     rows = [{**row, "round": n} for n in range(3) for row in (udp(truncated=True), tcp())]
     assert "2.00; 3.00" in "\n".join(shown(*rows))
+
+
+def test_without_a_terminal_progress_is_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    made = plan(["127.0.0.1"], count=2)
+    for quiet, told in ((False, "probe: 50 % done, about 0 s left, 2 of 4 queries\n"), (True, "")):
+        with live(made, quiet=quiet) as update:
+            update(Progress(2, made.queries, udp()))
+        assert capsys.readouterr().err == told

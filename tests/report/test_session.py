@@ -1,13 +1,15 @@
-"""What results show of themselves in a session."""
+"""How results are shown in a session."""
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 
 import pytest
 
 from narrows import NarrowsError, Run, Sweep, progress, run, sweep
-from narrows.results import compare
+from narrows.results import Comparison, compare, summary_table
+from narrows.results.sweep_text import sweep_text
 
 SCENARIO = {
     "name": "short",
@@ -45,7 +47,7 @@ def test_a_run_plots_the_figures_of_its_report(runs: list[Run], tmp_path: Path) 
     assert {path.suffix for path in runs[0].plot("backlog").write(tmp_path)} == {".png", ".svg"}
     (pdf,) = runs[0].plot("backlog").write(tmp_path, "pdf")
     data = pdf.read_bytes()
-    # Text as text: in a font that is embedded (TrueType), not as outlines (Type 3); and no date.
+    # Text is text in an embedded font (TrueType), not outlines (Type 3); and there is no date.
     assert data.startswith(b"%PDF-")
     assert b"/FontFile2" in data
     assert b"/Type3" not in data
@@ -69,16 +71,36 @@ def test_a_notebook_shows_figures_and_tables(runs: list[Run], swept: Sweep) -> N
         assert html.count("<table") >= 1
 
 
-def test_a_run_whose_figures_cannot_be_drawn_shows_its_table(
-    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+def test_a_notebook_shows_the_tables_of_the_commands(runs: list[Run], swept: Sweep) -> None:
+    """Nothing that says nothing, a sweep's means, and what a reader has to know."""
+    flagged = copy(runs[0])
+    vars(flagged)["summary"] = {**runs[0].summary, "flags": ["a queue stood still"]}
+    html = flagged._repr_html_()
+    assert summary_table(flagged)._repr_html_() in html
+    assert "take care: a queue stood still" in html
+    assert flagged.summary["queues"]["wan.forward"]["run"]["marks_total_per_s"] == 0.0
+    assert ">marks<" not in html
+    assert sweep_text(swept)._repr_html_() in swept._repr_html_()
+    comparison = compare(runs)
+    assert comparison.table()._repr_html_() in comparison._repr_html_()
+
+
+@pytest.mark.parametrize("kind", [Run, Sweep, Comparison])
+def test_what_cannot_be_drawn_shows_its_table(
+    kind: type, runs: list[Run], swept: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def plot(_run: Run) -> None:
+    def plot(_result: object) -> None:
         raise NarrowsError("a table lacks a column")
 
-    monkeypatch.setattr(Run, "plot", plot)
-    html = runs[0]._repr_html_()
+    results: dict[type, Run | Sweep | Comparison] = {
+        Run: runs[0],
+        Sweep: swept,
+        Comparison: compare(runs),
+    }
+    monkeypatch.setattr(kind, "plot", plot)
+    html = results[kind]._repr_html_()
     assert "<img" not in html
-    assert "answered at the first attempt" in html
+    assert "<table>" in html
 
 
 def test_a_sweep_plots_what_nobody_named(swept: Sweep) -> None:

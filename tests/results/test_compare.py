@@ -9,6 +9,7 @@ import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows.errors import NarrowsError
+from narrows.report.comparison_report import _changes
 from narrows.results import Run, compare
 from narrows.results.compare import Group, Row
 from narrows.results.compare_rows import Difference
@@ -43,7 +44,7 @@ def test_single_runs_have_an_interval_for_shares_of_queries_alone() -> None:
 
 
 def test_one_run_of_each_is_not_called_significant() -> None:
-    """An interval over the queries says nothing of another seed (docs/guide.md, section 5)."""
+    """An interval over the queries says nothing about another seed (docs/guide.md, section 5)."""
     found = compare([one("bfifo", loss=0.03), one("red", loss=0.15)])
     first = row(found.rows, "dns.first_attempt_percent")
     sentence = first.sentence(1, found.groups)
@@ -87,7 +88,7 @@ def test_seeds_of_one_scenario_form_a_group() -> None:
     assert backlog.values == pytest.approx((statistics.fmean(fifo), statistics.fmean(red)))
     change = backlog.differences[1]
     assert change is not None
-    assert (change.low, change.high) == pytest.approx(paired(fifo, red))
+    assert (change.low, change.high) == pytest.approx(paired(fifo, red, 0.0)[:2])
     assert (change.method, change.seeds) == (
         "Student's t over the differences of paired seeds",
         3,
@@ -176,7 +177,7 @@ def test_every_figure_has_a_verdict_in_words() -> None:
 
 
 def test_what_goes_both_ways_is_no_difference() -> None:
-    """Equal scenarios by different names: nothing may be claimed of noise."""
+    """The scenarios are equal except for their names, so noise must give no difference."""
     runs = [one("red", seed) for seed in (1, 2, 3)]
     other = [
         replace(one("red", seed + 10), seed=seed, scenario={**one("red").scenario, "name": "b"})
@@ -227,8 +228,8 @@ def test_paired_is_students_own_example() -> None:
     """
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    assert paired(first, second) == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
-    low, high = welch(first, second)
+    assert paired(first, second)[:2] == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    low, high, _ = welch(first, second)
     assert low < 0.0 < high
 
 
@@ -267,13 +268,13 @@ def test_groups_of_one_name_are_called_after_what_differs() -> None:
         f"{name}, probability 0.5" + ("" if "ecn" not in before else ", ecn false"),
         f"{name}, probability {old}, ecn true",
     ]
-    # What comes with another discipline is told by its kind.
+    # Keys that come with another discipline are covered by its kind.
     fifo = with_queue(kind="bfifo", min="1 B", max="2 B", limit="3 B", burst=4, avpkt="5 B")
     assert [group.label for group in compare([fifo, base]).groups] == [
         f"{name}, kind bfifo",
         f"{name}, kind red",
     ]
-    # Keys of the same name are told apart, as the ECN of two traffic groups.
+    # Keys with the same name are distinguished, such as the ECN of two traffic groups.
     ecn = [{"name": name, "tcp": {"ecn": True}} for name in ("web", "downloads")]
     plain = [{**group, "tcp": {"ecn": False}} for group in ecn]
     both = [one("red", scenario={**base.scenario, "traffic": it}) for it in (plain, ecn)]  # type: ignore[arg-type]
@@ -320,7 +321,7 @@ def test_a_comparison_is_json_and_text() -> None:
 
 
 def test_welch_is_students_t_for_equal_samples() -> None:
-    low, high = welch([1.0, 2.0, 3.0], [11.0, 12.0, 13.0])
+    low, high, _ = welch([1.0, 2.0, 3.0], [11.0, 12.0, 13.0])
     assert (low + high) / 2 == pytest.approx(10.0)
     # Equal variances and sizes: 4 degrees of freedom.
     assert (high - low) / 2 == pytest.approx(2.776 * (2.0 / 3.0) ** 0.5, abs=1e-3)
@@ -333,3 +334,41 @@ def test_seeds_that_all_give_the_same_give_no_interval() -> None:
     assert all(group.is_seedless for group in comparison.groups)
     assert all(d.low is None for row in comparison.rows for d in row.differences if d)
     assert sum("nothing in the scenario is random" in note for note in comparison.notes) == 2
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3), (4, 5, 6)])
+@pytest.mark.parametrize(
+    ("figure", "before", "after"),
+    [
+        ("drops_total_per_s", (80.0, 100.0, 120.0), (5.0, 5.0, 5.5)),
+        ("loss_percent", (0.5, 1.0, 3.0), (0.0, 0.0, 0.5)),
+        ("loss_percent", (99.0, 100.0, 90.0), (1.0, 0.0, 5.0)),
+    ],
+)
+def test_nothing_falls_by_more_than_all_of_it(
+    seeds: tuple[int, ...], figure: str, before: tuple[float, ...], after: tuple[float, ...]
+) -> None:
+    def giving(run: Run, value: float) -> Run:
+        queue = {"run": {**run.summary["queues"][LINK]["run"], figure: value}}
+        made = copy(run)
+        vars(made)["summary"] = {**run.summary, "queues": {LINK: queue}}
+        return made
+
+    first = [giving(one("bfifo", n), value) for n, value in zip((1, 2, 3), before, strict=True)]
+    other = [giving(one("red", n), value) for n, value in zip(seeds, after, strict=True)]
+    comparison = compare([*first, *other])
+    change = row(comparison.rows, f"queues.{LINK}.run.{figure}").differences[1]
+    assert change is not None
+    assert change.low is not None and change.high is not None
+    assert change.relative is not None
+    assert change.relative_low is not None and change.relative_high is not None
+    assert -1.0 - 1e-9 <= change.relative_low < change.relative < change.relative_high
+    assert (change.relative_high < 0.0) == (change.high < 0.0)
+    if figure.endswith("percent"):
+        assert -100.0 <= change.low < change.high <= 100.0
+    (drawn,) = [
+        each
+        for each in _changes(comparison, 1)
+        if each.section.startswith("queue") and each.percent == 100.0 * change.relative
+    ]
+    assert drawn.low == 100.0 * change.relative_low

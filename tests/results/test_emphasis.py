@@ -1,4 +1,4 @@
-"""What people are shown of a summary, and what comes first."""
+"""Which figures of a summary people are shown, and which come first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows import Scenario, run
-from narrows.results import Run, compare, summary_table
+from narrows.results import Axis, Run, Sweep, SweepRun, compare, summary_table
 from narrows.results.emphasis import leading, telling
 from narrows.results.metrics import metrics
+from narrows.results.sweep_text import sweep_text
 
 
 def test_zeros_of_what_is_not_there_are_left_out() -> None:
@@ -20,10 +21,10 @@ def test_zeros_of_what_is_not_there_are_left_out() -> None:
         "flows.ecn_flows": [0.0],
         "queues.a.run.marks_total_per_s": [0],
     }
-    assert telling(values) == ["flows.timeouts"]
-    # Beside a run that has them, they say something.
+    assert telling(values, []) == ["flows.timeouts"]
+    # Next to a run that has them, they say something.
     both = {key: [*of_one, 3.0] for key, of_one in values.items()}
-    assert telling(both) == list(values)
+    assert telling(both, []) == list(values)
 
 
 def test_the_dns_phase_is_shown_where_it_differs() -> None:
@@ -33,20 +34,22 @@ def test_the_dns_phase_is_shown_where_it_differs() -> None:
         "queues.a.dns_phase.loss_percent": [2.01],
         "queues.a.dns_phase.backlog_mean_bytes": [1100.0],
     }
-    assert telling(values) == [key for key in values if key != "queues.a.dns_phase.loss_percent"]
+    shown = [key for key in values if key != "queues.a.dns_phase.loss_percent"]
+    assert telling(values, []) == shown
 
 
 def test_three_figures_lead() -> None:
     run = synthetic_run(duration_s=60.0, workers=5)
     keys = {metric.key: [metric.value] for metric in metrics(run.summary)}
-    assert leading(keys) == [
+    assert leading(keys, [run.summary]) == [
         "dns.first_attempt_percent",
         "dns.response_median_ms",
         "dns.response_p95_ms",
     ]
     without = {key: value for key, value in keys.items() if not key.startswith("dns")}
-    assert leading(without)[0] == "bursts.completion_mean_s"
-    assert len(leading(without)) == 3
+    first = leading(without, [run.summary])
+    assert first[0] == "bursts.completion_mean_s"
+    assert len(first) == 3
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,78 @@ def test_uploads_and_downloads_are_not_added_up(both_ways: Run) -> None:
     assert "TCP (bulk, once, on-off and ftp)\n" in text
     assert text.count("  goodput ") == 2
     assert "TCP group uploads" in text
+    flows = both_ways.summary["flows"]
+    assert flows["both_ways"]
+    assert not any(group["both_ways"] for group in flows["groups"].values())
+
+
+def test_a_group_that_carries_data_both_ways_has_no_sum_either(both_ways: Run) -> None:
+    flows = both_ways.flows.with_columns(group=pl.lit("calls"))
+    one = replace(both_ways, tables={**both_ways.tables, "flows": flows})
+    assert one.summary["flows"]["groups"]["calls"]["both_ways"]
+    assert "  goodput " not in str(summary_table(one))
+    comparison = compare([one, synthetic_run(kind="bfifo", duration_s=60.0, workers=5)])
+    shown = [row.key for row in comparison.telling if row.name == "goodput"]
+    assert shown == ["flows.groups.background.goodput_mbit_per_s"]
+
+
+def test_a_comparison_adds_up_no_uploads_and_downloads(both_ways: Run) -> None:
+    """Also against a run without uploads, whose sum has another meaning."""
+    alone = synthetic_run(kind="bfifo", duration_s=60.0, workers=5)
+    comparison = compare([alone, both_ways])
+    rows = {row.key: row for row in comparison.telling}
+    sums = {"flows.goodput_mbit_per_s", "flows.jain_fairness"}
+    assert not sums & rows.keys()
+    down, up = (
+        rows[f"flows.groups.{name}.goodput_mbit_per_s"].values for name in ("background", "uploads")
+    )
+    goodput = alone.summary["flows"]["goodput_mbit_per_s"]
+    assert down[0] == pytest.approx(goodput)
+    assert down[1] is not None
+    assert up[0] is None and up[1] is not None
+    # Who asks for the sum gets it.
+    assert [row.key for row in comparison.only(sorted(sums)).telling] == sorted(sums)
+
+
+def test_goodput_of_each_way_leads(both_ways: Run) -> None:
+    values = {
+        metric.key: [metric.value]
+        for metric in metrics(both_ways.summary)
+        if not metric.key.startswith(("dns", "bursts"))
+    }
+    assert leading(values, [both_ways.summary]) == [
+        "flows.groups.background.goodput_mbit_per_s",
+        "flows.groups.uploads.goodput_mbit_per_s",
+        f"queues.{LINK}.run.sojourn_mean_ms",
+    ]
+
+
+def test_a_sweep_shows_goodput_of_each_way(both_ways: Run) -> None:
+    summary = {key: both_ways.summary[key] for key in ("flows", "queues", "links")}
+    runs = tuple(
+        SweepRun(
+            run=str(limit),
+            settings={"limit": limit},
+            seed=1,
+            status="complete",
+            stopped="end",
+            message="",
+            end_s=60.0,
+            events=1,
+            summary=summary,
+        )
+        for limit in (1, 2)
+    )
+    swept = Sweep("a", {"name": "a"}, (Axis("limit", (1, 2)),), (1,), runs, "0", "complete")
+    assert sweep_text(swept).header == (
+        "limit",
+        "runs",
+        "flows.groups.background.goodput_mbit_per_s",
+        "flows.groups.uploads.goodput_mbit_per_s",
+        f"queues.{LINK}.run.loss_percent",
+        f"queues.{LINK}.run.sojourn_mean_ms",
+    )
+    assert swept.plot().metric.key == "flows.groups.background.goodput_mbit_per_s"
 
 
 def test_a_comparison_begins_with_bars_and_three_lines() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +15,11 @@ from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, Seed, Wait
 from narrows.cli.options import Json, Quiet, Settings, settings
 from narrows.cli.run_output import print_run, write_run_report
+from narrows.progress import lines
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
+    from narrows.monitor import Reading, Watch
 
 EXAMPLES = """\
 # Until Ctrl-C: ten samples a second of backlog, drops and marks.
@@ -97,7 +99,7 @@ def command(
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> Exit:
-    """Watch the queues of this machine and leave a run folder; it reads only."""
+    """Watch the queues of this machine and leave a run folder; nothing is changed."""
     if scenario is not None:
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
@@ -113,7 +115,7 @@ def command(
     watch = Watch(interface, rate=rate)
     interrupted = False
     try:
-        _show(watch, duration, live=not quiet and sys.stderr.isatty())
+        _show(watch, duration, quiet=quiet)
     except KeyboardInterrupt:
         interrupted = True
     result = watch.run(complete=not (interrupted and duration is not None))
@@ -166,19 +168,29 @@ def _missed(samples: int) -> str:
     return f"{were} not taken in time: the machine is busy"
 
 
-def _show(watch: object, duration: float | None, *, live: bool) -> None:
+def _show(watch: Watch, duration: float | None, *, quiet: bool) -> None:
+    """Watches and shows it: on a terminal as it happens, elsewhere in a line every ten seconds."""
+    samples = watch.readings(duration)
+    if not quiet and sys.stderr.isatty():
+        _show_live(samples)
+        return
+    tell = lines(f"monitor {watch.device or 'all interfaces'}")
+    for readings in samples:
+        if readings and not quiet:
+            passed_s = readings[-1].t_s
+            done = None if duration is None else min(1.0, passed_s / duration)
+            tell(done, f"watched for {passed_s:.0f} s")
+
+
+def _show_live(samples: Iterator[list[Reading]]) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from narrows.monitor import Watch
     from narrows.monitor.screen import Screen
 
-    assert isinstance(watch, Watch), "the command has made one"
     console = Console(stderr=True)
     screen = Screen(console.width)
-    shown = Live(console=console, refresh_per_second=10, transient=True) if live else None
-    with shown or contextlib.nullcontext():
-        for readings in watch.readings(duration):
-            if shown is not None:
-                screen.add(readings)
-                shown.update(screen.show())
+    with Live(console=console, refresh_per_second=10, transient=True) as shown:
+        for readings in samples:
+            screen.add(readings)
+            shown.update(screen.show())

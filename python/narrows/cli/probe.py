@@ -33,7 +33,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="SERVER...",
-            help="Names or addresses, with a port where it is another: ns.example:5353, "
+            help="Names or addresses, with a port if it is not the usual one: ns.example:5353, "
             r"\[2001:db8::1]:53.",
             show_default=False,
         ),
@@ -101,11 +101,11 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Measure DNS servers from this machine, over UDP, TCP, TLS and QUIC, and say what is seen.
+    """Measure DNS servers from this machine, over UDP, TCP, TLS and QUIC, and explain the results.
 
-    Each round asks over every transport. The handshake's time, the query's and the whole are told
-    apart, by the kernel's own stamps; so are the segments of an answer, refusals, resets, time-outs
-    and truncation. With CAP_NET_RAW segments are looked at one by one.
+    Each round asks over every transport. The kernel's time stamps give the time of the handshake,
+    of the query, and of both together. Refusals, resets, time-outs, truncation and the segments of
+    an answer are told apart. With CAP_NET_RAW, every segment is looked at.
     """
     from narrows.cli.probe_table import live, print_measurement
     from narrows.probe import plan, probe

@@ -1,4 +1,4 @@
-"""What a probe shows: a table that changes while it asks, and one at its end, with verdicts."""
+"""What a probe shows: a table that changes while it asks, and a final one with verdicts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
+from narrows.progress import lines
 from narrows.results.verdict_groups import group_verdicts
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ LEGEND = (
 AFTER = "ratio after the semicolon: with the truncated query over UDP before it, as clients wait"
 
 MANY = 20
-"""Answers from which on the 95th percentile is not simply the longest."""
+"""The number of answers from which the 95th percentile is not simply the longest time."""
 
 WIDTH = 100
-"""Columns of a table that goes to no terminal."""
+"""Columns of a table that does not go to a terminal."""
 
 Key = tuple[str, str, str]
 
@@ -68,7 +69,7 @@ class _Board:
         for (target, vantage, transport), rows in self.rows.items():
             cells = [target, *([vantage] if self.several else []), transport]
             cells += self._figures((target, vantage, transport), rows, many=many, silent=silent)
-            # Text, so that nothing that a name holds is taken for markup.
+            # Text, so that nothing in a name is taken for markup.
             table.add_row(*(Text(cell) for cell in cells))
         return table
 
@@ -100,11 +101,15 @@ class _Board:
 @contextmanager
 def live(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """A table that changes with each answer, if stderr is a terminal and `quiet` is not set."""
-    board = _Board(len(plan.sources) > 1, reuse=plan.reuse)
-    console = Console(stderr=True)
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda _: None
         return
+    if not sys.stderr.isatty():
+        tell = lines("probe")
+        yield lambda at: tell(at.done / at.total, f"{at.done} of {at.total} queries")
+        return
+    board = _Board(len(plan.sources) > 1, reuse=plan.reuse)
+    console = Console(stderr=True)
     with Live(console=console, transient=True, refresh_per_second=8) as shown:
 
         def update(at: Progress) -> None:
@@ -172,7 +177,7 @@ def _others(rows: list[Mapping[str, Any]], *, reuse: bool) -> str:
     names += ["truncated" for row in rows if row["truncated"]]
     names += [row["rcode"] for row in rows if row["rcode"] not in (None, "NOERROR")]
     if reuse:
-        # Each new connection but the first of its vantage point.
+        # New connections, except for the first of each vantage point.
         numbers = [row["connection"] for row in rows if row["connection"] is not None]
         again = [new for old, new in pairwise(numbers) if old != new]
         names += ["connected again"] * len(again)

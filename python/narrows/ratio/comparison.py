@@ -38,7 +38,7 @@ class Row:
     first: float
     second: float
     interval: Interval | None
-    """Of the difference, 95 %."""
+    """The 95 % interval of the difference."""
 
     @property
     def difference(self) -> float:
@@ -65,7 +65,7 @@ class RatioComparison:
             low, high = row.interval
             if low > 0.0 or high < 0.0:
                 way = "higher" if row.difference > 0 else "lower"
-                # A difference of shares is one of points, not of percent.
+                # A difference of shares is in points, not in percent.
                 unit = " points" if row.unit == " %" else row.unit
                 said.append(
                     f"{row.server}: {row.what} is {way} by {abs(row.difference):.3g}{unit} "
@@ -191,7 +191,7 @@ _FIGURES: Sequence[tuple[str, str, str, Callable[[Floats], Floats | None]]] = (
     ("median UDP time", " ms", "udp_ms", lambda values: None),
     ("median TCP time", " ms", "tcp_ms", lambda values: None),
 )
-"""What, unit, column, and what the mean is taken of; None takes the median."""
+"""Name, unit, column, and a function whose mean is taken; None takes the column's median."""
 
 
 def _same_vantages(one: Group, other: Group) -> bool:
@@ -269,7 +269,9 @@ def _failure_rows(
         ]
         if parts[0] is None or parts[1] is None or not parts[0].asked or not parts[1].asked:
             continue
-        low, high = newcombe((parts[0].failed, parts[1].failed), (parts[0].asked, parts[1].asked))
+        low, high, _ = newcombe(
+            (parts[0].failed, parts[1].failed), (parts[0].asked, parts[1].asked)
+        )
         rows.append(
             Row(
                 name,

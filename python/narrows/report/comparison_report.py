@@ -28,7 +28,8 @@ _SHARES = {
     FIRST_ATTEMPT: ("first-attempt", "at the first attempt"),
     WITHIN_1S: ("within-a-second", "within a second"),
 }
-"""The share of queries that leads: its figure's name, and how they were answered, in words."""
+"""The shares of queries that may lead: the figure's name, and how queries were answered, in words.
+"""
 
 
 def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | Path) -> Path:
@@ -59,7 +60,7 @@ def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | P
     parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
     on_page = [figure for part in parts for figure in (*part["head"], *part["figures"])]
     sweeps = [_of_sweeps(one) for one in several]
-    # Several comparisons of the same sweeps have the same seeds, unless runs failed.
+    # Comparisons of the same sweeps have the same seeds, unless runs failed.
     shared = sweeps[0] if len(sweeps) > 1 and all(one == sweeps[0] for one in sweeps) else []
     for part, of_sweeps in zip(parts, sweeps, strict=True):
         part["of_sweeps"] = of_sweeps
@@ -68,9 +69,9 @@ def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | P
 
 
 def comparison_figures(comparison: Comparison) -> list[Shown]:
-    """The figures that the groups allow: of each group its first run, and faintly the other seeds.
+    """The figures that the groups allow, each with a group's first run and, faintly, other seeds.
 
-    A sweep's runs have no tables, and of these the differences alone are drawn.
+    A sweep's runs have no tables, so only the differences are drawn for them.
     """
     shown = [
         Shown(
@@ -162,23 +163,24 @@ def _queue_figures(
 
 
 def _changes(comparison: Comparison, number: int) -> list[Change]:
-    """What a group's figures have changed by, in percent; those that have an interval."""
+    """The changes of a group's figures, in percent, for figures that have an interval."""
     found = []
     for row in comparison.telling:
-        difference, first = row.differences[number], row.values[0]
-        if difference is None or difference.low is None or difference.high is None or not first:
+        difference = row.differences[number]
+        if difference is None or difference.relative is None:
+            continue
+        if difference.relative_low is None or difference.relative_high is None:
             continue
         if row.is_score or (row.key == FIRST_ATTEMPT and comparison.attempts_mislead):
             continue
         if difference.verdict != "same":
-            each = 100.0 / abs(first)
             found.append(
                 Change(
                     row.section,
                     row.name + (f" ({row.unit})" if row.unit else ""),
-                    each * difference.value,
-                    each * difference.low,
-                    each * difference.high,
+                    100.0 * difference.relative,
+                    100.0 * difference.relative_low,
+                    100.0 * difference.relative_high,
                     row.word(number),
                 )
             )
@@ -186,13 +188,13 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
 
 
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
-    """What the page says of a comparison."""
+    """The page's data on a comparison."""
     sections = chosen(comparison, once=True)
-    # Few figures fill one table.
+    # A few figures fit into one table.
     count = 1 if sections and sections[0][0] == FIRST else len(sections)
     header, leading = arranged(comparison, sections[:count])
     _, others = arranged(comparison, sections[count:])
-    # The picture at the head: the share of queries that leads, where there are any.
+    # The figure at the top: the share of queries that leads, if there are queries.
     names = tuple(name for name, _ in _SHARES.values())
     head = next((n for n, each in enumerate(shown) if each.name.endswith(names)), 0)
     on_page = shown_on_page(shown)
@@ -209,7 +211,7 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
 
 
 def _of_sweeps(comparison: Comparison) -> list[tuple[str, str]]:
-    """Groups and their seeds, where all runs are of sweeps that kept no folders; else empty."""
+    """Groups and their seeds if all runs are of sweeps that kept no folders; else empty."""
     runs = [run for group in comparison.groups for run in group.runs]
     if any(run.folder or isinstance(run, Run) for run in runs):
         return []
@@ -223,7 +225,7 @@ def _seeds(seeds: list[int]) -> str:
 
 
 def _bar(group: Group, share: str) -> Bar | None:
-    """A share of the queries with an interval; None without measured queries."""
+    """A bar for a share of the queries with its interval; None without measured queries."""
     summaries = [run.summary for run in group.runs]
     shares = [(summary.get("dns") or {}).get(share.removeprefix("dns.")) for summary in summaries]
     known = [value for value in shares if value is not None]
@@ -238,5 +240,5 @@ def _bar(group: Group, share: str) -> Bar | None:
 
 
 def _common(names: list[list[str]]) -> list[str]:
-    """What is in every list, in the order of the first."""
+    """The names that are in every list, in the order of the first."""
     return [name for name in names[0] if all(name in others for others in names)]

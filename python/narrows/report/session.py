@@ -1,9 +1,10 @@
-"""Figures in a session or a notebook: what `plot` of a run, a sweep or a comparison gives."""
+"""Figures in a session or a notebook: the results of `plot` of a run, a sweep or a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,20 +13,22 @@ from narrows.report.comparison_report import comparison_figures
 from narrows.report.page import Shown, html_of, write_figures
 from narrows.report.run_report import run_figures
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
-from narrows.results import Comparison, Run, Sweep
+from narrows.results import Comparison, Run, Sweep, summary_table
+from narrows.results.emphasis import goodputs
 from narrows.results.sweep_means import figures_of
+from narrows.results.sweep_text import sweep_text
 from narrows.scenario.faults import nearest
 
-__all__ = ["Figures", "of_comparison", "of_run", "of_sweep"]
+__all__ = ["Figures", "in_notebook", "of_comparison", "of_run", "of_sweep"]
 
 _FIRST = (
     "dns.first_attempt_percent",
     "bursts.completion_mean_s",
     "rounds.round_p50_ms",
     "loads.load_p50_s",
-    "flows.goodput_mbit_per_s",
 )
-"""What a sweep's plot shows where nobody says: the first of these that it has."""
+"""The default metric of a sweep's plot is the first of these that the sweep has, or else the
+goodput of TCP."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Figures:
         raise KeyError(name)
 
     def write(self, folder: str | Path, *kinds: Literal["png", "svg", "pdf"]) -> list[Path]:
-        """Writes each into a folder, as PNG and SVG or as the kinds that are named.
+        """Writes each figure into a folder, as PNG and SVG or as the named kinds.
 
         Returns:
             The files.
@@ -66,19 +69,19 @@ class Figures:
 
 
 def of_run(run: Run, names: Sequence[str]) -> Figures:
-    """The figures of a run's report, or those of it whose names begin so.
+    """The figures of a run's report, or only those whose names begin with one of `names`.
 
     Raises:
-        NarrowsError: No figure's name begins so.
+        NarrowsError: No figure's name begins with one of them.
     """
     return _named(run_figures(run), names)
 
 
 def of_comparison(comparison: Comparison, names: Sequence[str]) -> Figures:
-    """The figures of a comparison's report, or those of it whose names begin so.
+    """The figures of a comparison's report, or only those whose names begin with one of `names`.
 
     Raises:
-        NarrowsError: No figure's name begins so.
+        NarrowsError: No figure's name begins with one of them.
     """
     return _named(comparison_figures(comparison), names)
 
@@ -90,7 +93,7 @@ def of_sweep(
     by: Sequence[str] | None,
     where: Mapping[str, Any],
 ) -> SweepPlot:
-    """A figure of a sweep: what is not said is the first that there is.
+    """A figure of a sweep; for arguments that are not given, the first possibility is taken.
 
     Raises:
         NarrowsError: There is nothing to draw, or `narrows.report.plot_sweep` refuses it.
@@ -102,10 +105,24 @@ def of_sweep(
         against = next((key for key in varied if key not in (by or ())), varied[0])
     if metric is None:
         known = figures_of(sweep)
-        metric = next((key for key in _FIRST if key in known), next(iter(known), ""))
+        likely = [*_FIRST, *goodputs(known, [run.summary for run in sweep.runs])]
+        metric = next((key for key in likely if key in known), next(iter(known), ""))
     if by is None:
         by = [key for key in varied if key != against and not key.endswith(f".{against}")]
     return plot_sweep(sweep, metric, against, by, where)
+
+
+def in_notebook(result: Run | Sweep | Comparison) -> str:
+    """Figures, and the table that the command prints, as HTML."""
+    try:
+        figures = result.plot()._repr_html_()
+    except NarrowsError:
+        # The tables of an old run may lack what a figure needs; a sweep may vary nothing.
+        figures = ""
+    if isinstance(result, Comparison):
+        return f"{figures}{result.table()._repr_html_()}"
+    table = summary_table(result) if isinstance(result, Run) else sweep_text(result)
+    return f"<p>{escape(repr(result))}</p>{figures}{table._repr_html_()}"
 
 
 def _named(shown: Sequence[Shown], names: Sequence[str]) -> Figures:

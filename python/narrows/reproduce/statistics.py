@@ -1,9 +1,10 @@
-"""Intervals over repeated runs: Student's t, also between bounds, the normal approximation, and
-chi-square for spread.
+"""Intervals over repeated runs.
+
+They are Student's t, also between bounds, the normal approximation, and chi-square for spread.
 
 Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
 and Stegun, 6.5.29). The tests compare them with printed tables.
-"""  # noqa: D205
+"""
 
 from __future__ import annotations
 

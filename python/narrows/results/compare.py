@@ -1,4 +1,4 @@
-"""Runs side by side: each figure, its difference to the first, and how sure that is.
+"""Runs side by side: each figure, its difference from the first, and the interval of that.
 
 Runs of one scenario and backend that differ in their seeds alone are repetitions: they form one
 group, whose figures are means. Intervals of a difference (95 %):
@@ -13,18 +13,21 @@ group, whose figures are means. Intervals of a difference (95 %):
   of another seed, so no difference is called significant by it;
 - else none: one run does not say how much another seed would differ.
 
-Nor do several that all differ by the same (a count that is 1 in each run, and was 0): an interval
-of no width would claim a certainty that they do not give.
+Nor do several runs that all differ by the same amount (a count that is 1 in each run, and was 0):
+an interval without width would claim a certainty that they do not give.
+
+Intervals stay within what is possible, as those of sweeps do: shares differ by 100 points at most,
+and what is never negative falls by 100 % at most.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -32,13 +35,13 @@ from narrows.errors import NarrowsError
 from narrows.results.compare_rows import Difference, Group, Row, Sample
 from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
-from narrows.results.emphasis import MOST, leading, telling
+from narrows.results.emphasis import MOST, are_both_ways, leading, telling
 from narrows.results.group_names import Named, differing, distinct_labels
-from narrows.results.intervals import newcombe, paired, prediction, welch
+from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import ALL, metrics_table, nearest_metrics
-from narrows.results.metrics import Metric, metrics
+from narrows.results.metrics import Metric, metrics, possible
 from narrows.results.run import Run
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, attempts_mislead, counted
 from narrows.results.text import TextTable
@@ -46,10 +49,10 @@ from narrows.results.text import TextTable
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
 
 MANY = 20
-"""Intervals from which on one is expected to mislead."""
+"""With this many intervals at 95 %, one is expected to mislead."""
 
 FEWEST_TO_PREDICT = 3
-"""Runs of a group, from whose spread one more run is judged."""
+"""The least number of runs of a group from whose spread one more run can be judged."""
 
 PREDICTED = "Student's t for one more run of the group that has several"
 """How such an interval is computed."""
@@ -62,15 +65,15 @@ class Comparison:
     groups: tuple[Group, ...]
     rows: tuple[Row, ...]
     setting: str = ""
-    """Of several comparisons, which: what all their runs have in common."""
+    """What all runs have in common, if this is one of several comparisons; else empty."""
     remarks: tuple[str, ...] = ()
     """What was left out."""
     asked: bool = False
-    """Whether the rows are those that somebody named, in that order."""
+    """Whether the rows are those that the user named, in that order."""
 
     @property
     def notes(self) -> list[str]:
-        """What a reader has to know."""
+        """Notes that a reader has to know."""
         partial = [run for group in self.groups for run in group.runs if not run.complete]
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
@@ -140,8 +143,12 @@ class Comparison:
 
     @cached_property
     def attempts_mislead(self) -> bool:
-        """Whether first attempts compare something else than how well DNS did."""
-        return attempts_mislead([run.summary for group in self.groups for run in group.runs])
+        """Whether first attempts do not show how well DNS did."""
+        return attempts_mislead(self._summaries)
+
+    @property
+    def _summaries(self) -> list[Mapping[str, Any]]:
+        return [run.summary for group in self.groups for run in group.runs]
 
     @property
     def leading(self) -> list[Row]:
@@ -149,29 +156,32 @@ class Comparison:
         if self.asked:
             return list(self.rows[:MOST])
         known = {row.key: row for row in self.rows}
+        values = {key: row.values for key, row in known.items()}
         success = WITHIN_1S if self.attempts_mislead else FIRST_ATTEMPT
-        return [known[key] for key in leading({key: known[key].values for key in known}, success)]
+        return [known[key] for key in leading(values, self._summaries, success)]
 
     @property
     def telling(self) -> list[Row]:
-        """The figures that say something of at least one group: what is shown."""
-        shown = set(telling({row.key: row.values for row in self.rows}))
+        """The figures that say something about at least one group, or those that the user named."""
+        if self.asked:
+            return list(self.rows)
+        shown = set(telling({row.key: row.values for row in self.rows}, self._summaries))
         return [row for row in self.rows if row.key in shown]
 
     def plot(self, *names: str) -> Any:
-        """The figures of the report: all of them, or those whose names begin so.
+        """The figures of the report: all, or those whose names begin with one of `names`.
 
         Raises:
-            NarrowsError: No figure's name begins so.
+            NarrowsError: No figure's name begins with one of them.
         """
         return drawn("of_comparison", self, names)
 
     def _repr_html_(self) -> str:
-        """Figures and the table, for notebooks."""
-        return f"{self.plot()._repr_html_()}{self.table()._repr_html_()}"
+        """The figures and the table, for notebooks."""
+        return str(drawn("in_notebook", self))
 
     def only(self, keys: Sequence[str]) -> Comparison:
-        """The comparison of some figures, by their path or its end, in this order.
+        """The comparison of some figures, named by their paths or the ends of these, in this order.
 
         Raises:
             NarrowsError: There is no such figure.
@@ -192,7 +202,7 @@ class Comparison:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A tidy table: one row a figure and group."""
+        """A tidy table with a row for each figure and group."""
         return pl.DataFrame(
             [
                 {
@@ -254,7 +264,7 @@ class Comparison:
         }
 
     def table(self) -> TextTable:
-        """The comparison for people: the figures that matter first, then all that say something."""
+        """The comparison for people: first the figures that matter most, then all others."""
         return comparison_table(self)
 
     @property
@@ -290,7 +300,12 @@ def compare_groups(
     groups: Sequence[Group], setting: str = "", remarks: Sequence[str] = ()
 ) -> Comparison:
     """Sets groups side by side; the first is what the others are compared with."""
-    found = [[{m.key: m for m in metrics(run.summary)} for run in group.runs] for group in groups]
+    # Uploads are compared with the uploads of runs that have nothing else, too.
+    ways = are_both_ways([run.summary for group in groups for run in group.runs])
+    found = [
+        [{m.key: m for m in metrics(run.summary, each_group=ways)} for run in group.runs]
+        for group in groups
+    ]
     known: dict[str, Metric] = {}
     for of_group in found:
         for of_run in of_group:
@@ -301,10 +316,9 @@ def compare_groups(
     for metric in sorted(known.values(), key=lambda m: order[m.section]):
         samples = [_samples(of_group, metric.key) for of_group in found]
         means = tuple(statistics.fmean(values) if values else None for values in samples)
-        differences = tuple(
-            None if n == 0 else _difference(metric.key, groups[0], group, samples[0], samples[n])
-            for n, group in enumerate(groups)
-        )
+        bounds = possible([value for values in samples for value in values], metric.unit)
+        first, *others = map(_Side, groups, samples)
+        differences = (None, *(_difference(metric.key, bounds, first, one) for one in others))
         each = tuple(map(tuple, samples))
         facts = (metric.key, metric.section, metric.name, metric.unit)
         rows.append(Row(*facts, means, differences, each, is_score=metric.range is not None))
@@ -332,9 +346,9 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
 
 
 def _mixed(groups: Sequence[Group]) -> list[str]:
-    """What to say of groups of several runs beside others of the same name.
+    """Notes on groups of several runs beside other groups of the same name.
 
-    Most likely a pattern took in more runs than its user thinks.
+    Most likely a pattern has matched more runs than the user thinks.
     """
     found = []
     for name in dict.fromkeys(group.runs[0].name for group in groups):
@@ -353,7 +367,7 @@ def _mixed(groups: Sequence[Group]) -> list[str]:
 
 
 def _unsaid(groups: Sequence[Group]) -> list[str]:
-    """What the groups' names do not say of how they differ from the first."""
+    """Notes on differences from the first group that the groups' names do not show."""
     found = []
     first, *others = groups
     one = first.runs[0]
@@ -367,7 +381,7 @@ def _unsaid(groups: Sequence[Group]) -> list[str]:
             found.append(
                 f"{first.label} and {group.label} differ in {', '.join(unnamed[:4])}{more}"
             )
-        # What a kernel draws has no seed.
+        # Random numbers of a kernel have no seed.
         if one.backend == other.backend and sorted(first.seeds) != sorted(group.seeds):
             found.append(
                 f"{group.label} has other seeds than {first.label}, so that what a seed draws "
@@ -382,59 +396,75 @@ def _identity(run: Run) -> str:
 
 
 def _samples(of_group: Sequence[dict[str, Metric]], key: str) -> list[float]:
-    """A figure of each run; empty when a run has none, because a mean of the rest would mislead."""
+    """A figure of each run; empty if a run lacks it, because a mean of the rest would mislead."""
     values = [of_run[key].value for of_run in of_group if key in of_run]
     return values if len(values) == len(of_group) else []
 
 
+class _Side(NamedTuple):
+    """A group, and what its runs gave of a figure."""
+
+    group: Group
+    values: Sequence[float]
+
+
 def _difference(
-    key: str, first: Group, group: Group, before: Sequence[float], after: Sequence[float]
+    key: str, bounds: tuple[float, float], first: _Side, other: _Side
 ) -> Difference | None:
+    before, after = first.values, other.values
     if not before or not after:
         return None
-    value = statistics.fmean(after) - statistics.fmean(before)
+    mean = statistics.fmean(before)
+    value = statistics.fmean(after) - mean
     if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
         value = 0.0  # rounding, no difference
-    mean = statistics.fmean(before)
-    relative = value / abs(mean) if mean else None
-    single: dict[str, Any]
-    if first.is_seedless or group.is_seedless:
-        return Difference(value, None, None, "", relative)
-    if min(len(before), len(after)) >= 2:
-        if sorted(first.seeds) == sorted(group.seeds):
-            of_seed = dict(zip(group.seeds, after, strict=True))
-            partners = [of_seed[seed] for seed in first.seeds]
-            low, high = (0.0, 0.0) if partners == list(before) else paired(before, partners)
-            method = "Student's t over the differences of paired seeds"
-            seeds = len(before)
-            each = [after - before for before, after in zip(before, partners, strict=True)]
-            single = {
-                "least": min(each),
-                "most": max(each),
-                "correlation": _correlation(before, partners),
-            }
-        else:
-            low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
-            method, seeds, single = "Welch's t over the seeds", 0, {}
-        if value and high - low <= 1e-9 * abs(value):
-            return Difference(value, None, None, "", relative, seeds)
-        return Difference(value, low, high, method, relative, seeds, **single)
-    if min(len(before), len(after)) == 1 and max(len(before), len(after)) >= FEWEST_TO_PREDICT:
-        low, high = prediction(before, after)
-        if value and high - low <= 1e-9 * abs(value):
-            return Difference(value, None, None, "", relative)
-        return Difference(value, low, high, PREDICTED, relative)
-    of_queries = [counted([run.summary for run in of.runs], key) for of in (first, group)]
+    plain = Difference(value, None, None, "", value / abs(mean) if mean else None)
+
+    def spanned(ends: Apart, method: str, *, seeds: int = 0, **facts: Any) -> Difference:
+        """With its interval, unless that has no width."""
+        if value and ends.high - ends.low <= 1e-9 * abs(value):
+            return replace(plain, seeds=seeds)
+        found = replace(plain, low=ends.low, high=ends.high, method=method, seeds=seeds, **facts)
+        if not mean:
+            return found
+        firsts = ends.firsts if bounds[0] == 0.0 else (mean, mean)
+        low, high = (
+            end / abs((at if end < 0.0 else mean) or mean)
+            for end, at in zip((ends.low, ends.high), firsts, strict=True)
+        )
+        return replace(found, relative_low=low, relative_high=high)
+
+    if first.group.is_seedless or other.group.is_seedless:
+        return plain
+    fewest, most = sorted((len(before), len(after)))
+    if fewest >= 2 and sorted(first.group.seeds) == sorted(other.group.seeds):
+        of_seed = dict(zip(other.group.seeds, after, strict=True))
+        partners = [of_seed[seed] for seed in first.group.seeds]
+        each = [then - now for now, then in zip(before, partners, strict=True)]
+        return spanned(
+            paired(before, partners, *bounds),
+            "Student's t over the differences of paired seeds",
+            seeds=len(each),
+            least=min(each),
+            most=max(each),
+            correlation=_correlation(before, partners),
+        )
+    if fewest >= 2:
+        return spanned(welch(before, after, *bounds), "Welch's t over the seeds")
+    if fewest == 1 and most >= FEWEST_TO_PREDICT:
+        return spanned(prediction(before, after, *bounds), PREDICTED)
+    of_queries = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
     if of_queries[0] and of_queries[1]:
         counts, totals = zip(*of_queries, strict=True)
-        low, high = newcombe(counts, totals)
+        low, high, firsts = newcombe(counts, totals)
+        ends = Apart(100.0 * low, 100.0 * high, (100.0 * firsts[0], 100.0 * firsts[1]))
         method = "Newcombe over the queries, taken as independent; more seeds give better ones"
-        return Difference(value, 100 * low, 100 * high, method, relative, of_queries=True)
-    return Difference(value, None, None, "", relative)
+        return spanned(ends, method, of_queries=True)
+    return plain
 
 
 def _correlation(before: Sequence[float], after: Sequence[float]) -> float | None:
-    """Pearson's; None where there are fewer than three pairs, or one side does not vary."""
+    """Pearson's correlation; None with fewer than three pairs, or if one side does not vary."""
     if len(before) < 3 or len(set(before)) < 2 or len(set(after)) < 2:
         return None
     return statistics.correlation(before, after)
@@ -445,7 +475,7 @@ def _is_named(row: Row, key: str) -> bool:
 
 
 def _flagged(group: Group) -> str:
-    """What is odd about a group's runs: the first one's flags stand for all."""
+    """What is odd about a group's runs; the flags of the first flagged run stand for all."""
     flagged = [run for run in group.runs if run.flags]
     if not flagged:
         return ""

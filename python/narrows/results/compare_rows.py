@@ -14,15 +14,15 @@ __all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
 
 
 class Sample(Protocol):
-    """What is compared of a run: a `Run`, or a sweep's record of one."""
+    """What a comparison needs of a run: a `Run`, or a sweep's record of one."""
 
     @property
     def name(self) -> str:
-        """What it is a run of."""
+        """The name of its scenario or settings."""
 
     @property
     def seed(self) -> int:
-        """What its random streams come from."""
+        """The seed of its random streams."""
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ class Sample(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Its run folder, where there is one."""
+        """Its run folder, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Group:
     def is_seedless(self) -> bool:
         """Whether there are several seeds and all gave the same.
 
-        Then nothing in the scenario is random, and the seeds say nothing of how sure a figure is.
+        Then nothing in the scenario is random, and the seeds do not show how certain a figure is.
         """
         first, *others = self.runs
         return bool(others) and all(run.summary == first.summary for run in others)
@@ -77,27 +77,31 @@ class Difference:
 
     value: float
     low: float | None
-    """Lower end of the 95 % interval; None where there is none."""
+    """Lower end of the 95 % interval; None if there is no interval."""
     high: float | None
     method: str
-    """How the interval was computed; empty where there is none."""
+    """How the interval was computed; empty if there is none."""
     relative: float | None = None
-    """The difference as a share of the first group's mean; None where that is zero."""
+    """The difference as a share of the first group's mean; None if that is zero."""
     seeds: int = 0
-    """Seeds that both groups have, where the differences are taken seed by seed; else 0."""
+    """How many seeds both groups have, if differences are taken seed by seed; else 0."""
     least: float | None = None
-    """The least difference of a seed, where they are paired."""
+    """The least difference of a seed, if seeds are paired."""
     most: float | None = None
     correlation: float | None = None
-    """Of what the seeds gave in both groups (Pearson's), where three or more are paired: pairing
-    narrows the interval if it is clearly above zero."""
+    """Pearson's correlation of the two groups' values for each seed, if three or more are paired.
+    Pairing narrows the interval if it is clearly above zero."""
     of_queries: bool = False
-    """Whether the interval is one over the queries. It does not say what another seed would give,
-    so no difference is significant by it."""
+    """Whether the interval is over the queries. It does not say what another seed would give, so it
+    makes no difference significant."""
+    relative_low: float | None = None
+    """The lower end of the interval as a share of the first group's mean. If a figure that is never
+    negative falls, that is the mean at this end: nothing falls by more than all of it."""
+    relative_high: float | None = None
 
     @property
     def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
-        """What the interval says: `unclear` where it has zero in it, empty where there is none."""
+        """What the interval says: `unclear` if it contains zero, empty if there is no interval."""
         if self.low is None or self.high is None:
             return ""
         if self.low == 0.0 == self.high:
@@ -114,13 +118,13 @@ class Row:
     name: str
     unit: str
     values: tuple[float | None, ...]
-    """Mean over each group's runs; None where a run has no such figure."""
+    """Mean over each group's runs; None if a run lacks the figure."""
     differences: tuple[Difference | None, ...]
-    """To the first group; the first is None."""
+    """Each group's difference from the first group; the first is None."""
     samples: tuple[tuple[float, ...], ...] = ()
-    """What each run of each group gave; empty where a run has no such figure."""
+    """The value of each run of each group; empty if a run lacks the figure."""
     is_score: bool = False
-    """Whether it is on a scale that begins elsewhere than at zero, so that shares mean nothing."""
+    """Whether the figure's scale does not begin at zero, so that shares of it mean nothing."""
 
     @property
     def title(self) -> str:
@@ -129,7 +133,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its row in tables: the title; of each group value, difference and interval."""
+        """Its row in tables: the title, then value, difference and interval of each group."""
         cells = [self.title]
         for n, (value, difference) in enumerate(zip(self.values, self.differences, strict=True)):
             cells.append(value_text(value))
@@ -142,14 +146,14 @@ class Row:
         return tuple(cells)
 
     def word(self, number: int) -> str:
-        """`better` or `worse`, of a group that differs for certain; else empty."""
+        """`better` or `worse` for a group whose difference is certain; else empty."""
         difference = self.differences[number]
         if difference is None or difference.verdict not in ("higher", "lower"):
             return ""
         return "" if difference.of_queries else judged(self.key, difference.value)
 
     def sentence(self, number: int, groups: Sequence[Group]) -> str:
-        """What there is to say of a group's difference; empty where it has no interval."""
+        """A sentence on a group's difference; empty if the difference has no interval."""
         difference = self.differences[number]
         if difference is None or not difference.verdict:
             return ""
@@ -183,7 +187,7 @@ class Row:
         return f"{text} ({interval}); significant with {runs}{small}."
 
     def difference_text(self, number: int, groups: Sequence[Group]) -> str:
-        """What there is to say of a group's difference that has no interval; empty for none."""
+        """A sentence on a group's difference that has no interval; empty if there is none."""
         difference = self.differences[number]
         if difference is None or not difference.value:
             return ""
@@ -202,18 +206,18 @@ def signed(value: float) -> str:
 
 
 def interval_text(difference: Difference) -> str:
-    """The interval of a difference in words; `-` where there is none."""
+    """The interval of a difference in words; `-` if there is none."""
     if difference.low is None or difference.high is None or difference.low == difference.high:
         return "-"
     return f"{signed(difference.low)} to {signed(difference.high)}"
 
 
 def _runs(first: Group, other: Group) -> str:
-    """How many runs of each: `one run of each`, `3 and 1 runs`."""
+    """How many runs each group has: `one run of each`, `3 and 1 runs`."""
     counts = len(first.runs), len(other.runs)
     return "one run of each" if counts == (1, 1) else f"{counts[0]} and {counts[1]} runs"
 
 
 def _unit(unit: str) -> str:
-    """A difference's unit, after its number; of shares these are points."""
+    """The unit of a difference, after its number; for shares it is points."""
     return " points" if unit == "%" else f" {unit}" if unit else ""

@@ -1,19 +1,21 @@
 """Which figures people are shown, and which come first.
 
-A summary has every figure of every part. A table for people leaves out what says nothing: counts
-of what was not there (a ring, marks, DNS), the DNS phase where it does not differ from the whole
-run, and answers without a failed attempt where these are the answers at the first attempt.
+A summary has every figure of every part. A table for people leaves out figures that say nothing:
+counts of what was not there (a ring, marks, DNS), the DNS phase if it does not differ from the
+whole run, answers without a failed attempt if these equal the answers at the first attempt, and
+sums of uploads and downloads, which have groups of their own.
 `--json`, `run.summary` and `--metric` have all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from narrows.results.extras import records
 from narrows.results.success import FIRST_ATTEMPT
 
-__all__ = ["MOST", "leading", "telling"]
+__all__ = ["GOODPUT", "MOST", "are_both_ways", "goodputs", "leading", "telling"]
 
 DIFFERS = 0.01
 """The share of a figure by which the DNS phase has to differ from the whole run."""
@@ -25,7 +27,13 @@ _OF_SOMETHING = frozenset(
         *("marks_total_per_s", "lost_per_s", "ecn_flows"),
     }
 )
-"""Figures whose zero says that there was no such thing."""
+"""Figures that are left out if zero, because zero means that there was no such thing."""
+
+_SUMS = ("goodput_mbit_per_s", "jain_fairness")
+"""Figures of connections that mean nothing of uploads and downloads together."""
+
+GOODPUT = "flows.goodput_mbit_per_s"
+"""The goodput of all connections."""
 
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
@@ -35,13 +43,17 @@ MOST = 3
 Values = Mapping[str, Sequence[float | None]]
 """A figure's value in each run or group, by the figure's key, in the order of tables."""
 
-
-def telling(values: Values) -> list[str]:
-    """The keys of the figures that say something of at least one of the runs."""
-    return [key for key in values if _tells(key, values)]
+Summaries = Sequence[Mapping[str, Any]]
+"""The summaries of all these runs."""
 
 
-def leading(values: Values, success: str = FIRST_ATTEMPT) -> list[str]:
+def telling(values: Values, summaries: Summaries) -> list[str]:
+    """The keys of the figures that say something about at least one of the runs."""
+    sums = _sums(summaries)
+    return [key for key in values if key not in sums and _tells(key, values)]
+
+
+def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) -> list[str]:
     """The keys of the figures that matter most, three at most.
 
     `success` is the share of DNS queries that comes first (`narrows.results.success`).
@@ -53,12 +65,41 @@ def leading(values: Values, success: str = FIRST_ATTEMPT) -> list[str]:
         success,
         *_RESPONSES,
         *(f"{name}.{each.headline.key}" for name, each in records().items() if each.headline),
-        "flows.goodput_mbit_per_s",
+        *goodputs(values, summaries),
     ]
     for end in ("run.sojourn_mean_ms", "run.loss_percent", "run.utilisation_percent"):
         known += [key for key in values if key.endswith(f".{end}")][:1]
-    # Of a choice that has none of them, the first.
-    return [key for key in known if key in values][:MOST] or list(values)[:MOST]
+    # If none of these is among the figures, the first ones lead.
+    return ([key for key in known if key in values] or telling(values, summaries))[:MOST]
+
+
+def goodputs(keys: Iterable[str], summaries: Summaries) -> list[str]:
+    """The keys of the goodput of TCP: of all connections, or of each group if they go both ways."""
+    sums = _sums(summaries)
+    if GOODPUT not in sums:
+        return [key for key in keys if key == GOODPUT]
+    begin, end = "flows.groups.", GOODPUT.removeprefix("flows")
+    own = (key for key in keys if key.startswith(begin) and key.endswith(end))
+    return [key for key in own if key not in sums]
+
+
+def are_both_ways(summaries: Summaries) -> bool:
+    """Whether connections of one of the runs carry data both ways between two nodes."""
+    return bool(_sums(summaries))
+
+
+def _sums(summaries: Summaries) -> set[str]:
+    """The keys of figures that add up uploads and downloads."""
+    parts = (part for summary in summaries for part in _connections(summary))
+    return {f"{path}.{key}" for path, part in parts if part.get("both_ways") for key in _SUMS}
+
+
+def _connections(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The figures of all TCP connections and of each group, by their path."""
+    flows = summary.get("flows") or {}
+    yield "flows", flows
+    for group, figures in (flows.get("groups") or {}).items():
+        yield f"flows.groups.{group}", figures
 
 
 def _tells(key: str, values: Values) -> bool:

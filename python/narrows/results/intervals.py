@@ -2,20 +2,47 @@
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
 R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
-method 10; B. L. Welch, "The generalization of Student's problem", 1947; the transformations of
+method 10, and its rule for other parameters: G. Y. Zou, A. Donner, "Construction of confidence
+limits about effect measures: a general approach", 2008 (square-and-add, for means that are
+independent or not); B. L. Welch, "The generalization of Student's problem", 1947; the
+transformations of
 `within`: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3 (the delta method);
 `prediction`: G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, chapter 4.
+
+statsmodels has some of them and depends on SciPy; `student.py` says why narrows does not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
+from typing import NamedTuple
 
 from narrows.results.student import t_half_width, t_quantile
 
-__all__ = ["bounded", "half_of", "newcombe", "paired", "prediction", "welch", "wilson", "within"]
+__all__ = [
+    "Apart",
+    "bounded",
+    "half_of",
+    "newcombe",
+    "paired",
+    "prediction",
+    "welch",
+    "wilson",
+    "within",
+]
+
+
+class Apart(NamedTuple):
+    """The interval of a second mean less a first."""
+
+    low: float
+    high: float
+    firsts: tuple[float, float]
+    """The first mean at either end. Of figures that are never negative, a difference never falls by
+    more than that, though perhaps by more than the first mean that was seen."""
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -45,32 +72,34 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float,
 
 def newcombe(
     successes: tuple[int, int], totals: tuple[int, int], confidence: float = 0.95
-) -> tuple[float, float]:
+) -> Apart:
     """Newcombe's hybrid score interval of the second proportion less the first, as shares.
 
     Raises:
         ValueError: A total is not above zero or its successes are not within it.
     """
-    (low_0, high_0), (low_1, high_1) = (
-        wilson(count, total, confidence) for count, total in zip(successes, totals, strict=True)
+    first, second = (
+        _Mean(count / total, *wilson(count, total, confidence))
+        for count, total in zip(successes, totals, strict=True)
     )
-    share_0, share_1 = (n / total for n, total in zip(successes, totals, strict=True))
-    difference = share_1 - share_0
-    low = difference - math.hypot(share_1 - low_1, high_0 - share_0)
-    high = difference + math.hypot(high_1 - share_1, share_0 - low_0)
-    return low, high
+    return _apart(first, second)
 
 
 def within(
     values: Sequence[float], low: float = 0.0, high: float = math.inf, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Interval of the mean of values that lie between two bounds; it lies between them, too.
+    """Interval of the mean of values between two bounds; the interval lies between them, too.
 
-    Student's t on another scale, to which the delta method carries the standard error. Between two
-    bounds that is the artanh of the place between them (for shares half of their logit), on which
-    the bounds are infinitely far. Above one bound it is the square root of the distance, as for
-    counts; no root is below zero. Far from the bounds this is Student's interval; close to one it
-    reaches less far towards it, and further away from it.
+    It is Student's t interval on another scale, to which the delta method carries the standard
+    error. Between two bounds, the scale is the artanh of the place between them (for shares, half
+    of their logit), on which the bounds are infinitely far. Above one bound, it is the square root
+    of the distance, as for counts. Far from the bounds, this is Student's interval. Close to a
+    bound, it reaches less far towards the bound, and further away from it.
+
+    Above one bound, the lower end is the bound itself if half of Student's width is twice the
+    distance or more: the interval then holds the root of zero, and no distance has a root below it.
+    The logarithm has no such end, but its upper one grows exponentially: with two values it may be
+    300,000 times the mean.
 
     Args:
         values: Two or more.
@@ -111,7 +140,7 @@ def bounded(mean: float, half: float, low: float, high: float) -> tuple[float, f
         return low + max(0.0, root - half) ** 2, low + (root + half) ** 2
     above, below = mean - low, high - mean
     centre = 0.5 * math.log(above / below)
-    # The artanh of the place has this derivative.
+    # The derivative of the artanh of the place.
     half *= (high - low) / (2.0 * above * below)
     ends = (math.tanh(centre - half), math.tanh(centre + half))
     least, most = (low + (high - low) * (1.0 + end) / 2.0 for end in ends)
@@ -137,73 +166,165 @@ def half_of(mean: float, most: float, low: float, high: float) -> float:
 
 
 def paired(
-    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float]:
-    """Student's t interval of the mean of what each second value is above its first.
+    first: Sequence[float],
+    second: Sequence[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    confidence: float = 0.95,
+) -> Apart:
+    """Interval of the mean difference of each second value from its first.
 
-    What both have from a common seed cancels, where there is such: the interval is then narrower
-    than `welch`'s, and where there is not, a little wider.
+    Without bounds, it is Student's t interval of the differences. What both have from a common seed
+    cancels, where there is such: the interval is then narrower than `welch`'s, and where there is
+    not, a little wider. Between bounds, the square-and-add rule combines the two means' own
+    intervals, and pairing narrows the result as much as it narrows Student's interval.
+
+    Args:
+        first: Two or more.
+        second: As many.
+        low: The least possible value of both, or minus infinity.
+        high: The largest possible value of both, or infinity.
+        confidence: Between 0 and 1.
 
     Raises:
         ValueError: There are fewer than two pairs, or the samples are of different lengths.
 
     Examples:
-        >>> low, high = paired([1.0, 2.0, 3.0], [2.0, 3.1, 3.9])
+        >>> low, high, _ = paired([1.0, 2.0, 3.0], [2.0, 3.1, 3.9])
         >>> round(low, 2), round(high, 2)
         (0.75, 1.25)
+        >>> low, high, _ = paired([99.0, 98.0, 97.0], [1.0, 3.0, 0.0], 0.0, 100.0)
+        >>> round(low, 1), round(high, 1)
+        (-98.3, -81.0)
     """
     differences = [after - before for before, after in zip(first, second, strict=True)]
-    half = t_half_width(differences, confidence)
-    mean = fmean(differences)
-    return mean - half, mean + half
+    means = [
+        _Mean.between(fmean(sample), t_half_width(sample, confidence), low, high)
+        for sample in (first, second)
+    ]
+    return _apart(means[0], means[1], t_half_width(differences, confidence))
 
 
 def prediction(
-    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float]:
-    """Student's interval of the second mean less the first, where one of them is a single value.
+    first: Sequence[float],
+    second: Sequence[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    confidence: float = 0.95,
+) -> Apart:
+    """Interval of the second mean less the first, where one of them is a single value.
 
-    This assumes that the single value varies as much as the others do. The interval excludes zero
-    if one more of the others would hardly have the single value.
+    This assumes that the single value varies as much as the others do. Student's interval for one
+    more of the others, between bounds that of `within`, is set against the single value: the result
+    excludes zero if one more of the others would hardly have the single value.
+
+    Args:
+        first: One value, or two or more.
+        second: Two or more, or one value.
+        low: The least possible value of both, or minus infinity.
+        high: The largest possible value of both, or infinity.
+        confidence: Between 0 and 1.
 
     Raises:
         ValueError: Neither has exactly one value, or the other has fewer than two.
 
     Examples:
-        >>> low, high = prediction([2.5], [1.0, 2.0, 3.0])
+        >>> low, high, _ = prediction([2.5], [1.0, 2.0, 3.0])
         >>> round(low, 3), round(high, 3)
         (-5.468, 4.468)
     """
-    several = max(first, second, key=len)
-    if min(len(first), len(second)) != 1:
+    one, several = sorted((first, second), key=len)
+    if len(one) != 1:
         raise ValueError("a prediction is of a single value")
     # A mean's half width has a variance of 1/n, this one of 1 + 1/n.
     half = t_half_width(several, confidence) * math.sqrt(len(several) + 1.0)
-    difference = fmean(second) - fmean(first)
-    return difference - half, difference + half
+    least, most = bounded(fmean(several), half, low, high)
+    if several is second:
+        return Apart(least - one[0], most - one[0], (one[0], one[0]))
+    return Apart(one[0] - most, one[0] - least, (most, least))
 
 
 def welch(
-    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float]:
+    first: Sequence[float],
+    second: Sequence[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    confidence: float = 0.95,
+) -> Apart:
     """Welch's interval of the second mean less the first; variances may differ.
 
     Welch and Satterthwaite's degrees of freedom are rounded down, which errs towards a wider
-    interval.
+    interval. Between bounds, each mean has its own interval with these degrees of freedom, as
+    `within` has it, and the square-and-add rule combines the two.
+
+    Args:
+        first: Two or more.
+        second: Two or more.
+        low: The least possible value of both, or minus infinity.
+        high: The largest possible value of both, or infinity.
+        confidence: Between 0 and 1.
 
     Raises:
         ValueError: A sample has fewer than two values.
     """
     if min(len(first), len(second)) < 2:
         raise ValueError("an interval of a mean needs two values or more")
-    difference = fmean(second) - fmean(first)
     parts = [variance(sample) / len(sample) for sample in (first, second)]
     total = math.fsum(parts)
-    if total == 0.0:
-        return difference, difference
-    spread = math.fsum(
-        part * part / (len(sample) - 1) for part, sample in zip(parts, (first, second), strict=True)
-    )
-    freedom = max(1, math.floor(total * total / spread * (1.0 + 1e-12)))
-    half = t_quantile(0.5 + confidence / 2.0, freedom) * math.sqrt(total)
-    return difference - half, difference + half
+    freedom = 1
+    if total > 0.0:
+        spread = math.fsum(
+            part * part / (len(sample) - 1)
+            for part, sample in zip(parts, (first, second), strict=True)
+        )
+        freedom = max(1, math.floor(total * total / spread * (1.0 + 1e-12)))
+    quantile = t_quantile(0.5 + confidence / 2.0, freedom)
+    means = [
+        _Mean.between(fmean(sample), quantile * math.sqrt(part), low, high)
+        for sample, part in zip((first, second), parts, strict=True)
+    ]
+    return _apart(means[0], means[1])
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean or a proportion with its own interval."""
+
+    value: float
+    low: float
+    high: float
+    half: float = 0.0
+    """Half the width of Student's interval."""
+
+    @classmethod
+    def between(cls, value: float, half: float, low: float, high: float) -> _Mean:
+        """With the interval of `bounded`."""
+        return cls(value, *bounded(value, half, low, high), half)
+
+
+def _apart(first: _Mean, second: _Mean, half: float | None = None) -> Apart:
+    """The square-and-add rule: the difference of two means from their own intervals.
+
+    `half` is half the width of Student's interval of paired differences; None if nothing is paired.
+    """
+    narrowing, against = 1.0, 0.0
+    if half is not None and first.half + second.half > 0.0:
+        plain = math.hypot(first.half, second.half)
+        narrowing = min(1.0, half / plain)
+        if half > plain and first.half * second.half > 0.0:
+            # Minus the correlation of the pairs.
+            against = (half * half - plain * plain) / (2.0 * first.half * second.half)
+
+    def moved(one: float, other: float) -> tuple[float, float]:
+        """How far the means move together, from how far each moves alone."""
+        cross = against * one * other
+        reach = math.sqrt(one * one + other * other + 2.0 * cross)
+        if reach == 0.0:
+            return 0.0, 0.0
+        return narrowing * (one * one + cross) / reach, narrowing * (other * other + cross) / reach
+
+    difference = second.value - first.value
+    rise, fall = moved(first.high - first.value, second.value - second.low)
+    low, at_low = difference - rise - fall, first.value + rise
+    fall, rise = moved(first.value - first.low, second.high - second.value)
+    return Apart(low, difference + fall + rise, (at_low, first.value - fall))

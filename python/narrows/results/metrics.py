@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from narrows.records import Record
 from narrows.results.extras import records
 
-__all__ = ["Metric", "completed_text", "declared", "metrics", "value_text"]
+__all__ = ["Metric", "completed_text", "declared", "metrics", "possible", "value_text"]
 
 
 @dataclass(frozen=True)
@@ -24,22 +25,41 @@ class Metric:
     unit: str
     value: float
     scale: float = 1.0
-    """From the summary's unit to this one."""
+    """The factor from the summary's unit to `unit`."""
     of: str = ""
-    """Of what, where it leaves out much: `3 of 4 loads`."""
+    """What it covers, if it leaves out much: `3 of 4 loads`."""
     range: tuple[float, float] | None = None
-    """Of a score: its lowest and highest possible value."""
+    """The lowest and highest possible value, if it is a score."""
 
 
-def metrics(summary: Mapping[str, Any]) -> list[Metric]:
-    """The figures that a summary has, in the order of its tables; what is null is left out."""
-    return list(_metrics(summary))
+def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Metric]:
+    """The figures that a summary has, in the order of its tables; what is null is left out.
+
+    `each_group` says that the figures of a TCP group are there even if it is the only one.
+    """
+    return list(_metrics(summary, fewest_groups=1 if each_group else 2))
 
 
 def declared() -> set[str]:
     """The names of figures that some run may have, without their paths."""
     kinds = {figure.key for record in records().values() for figure in record.figures}
     return {*_DNS, *_QUEUE, *_LINK, *_FLOWS, *kinds}
+
+
+def possible(values: Sequence[float], unit: str) -> tuple[float, float]:
+    """The bounds of a figure, from all values that runs gave it.
+
+    A figure is never negative unless one of them is, and a percentage is at most 100 unless one is
+    more. What is possible is the same for all groups and combinations, whatever each one's runs
+    gave.
+
+    Examples:
+        >>> possible([0.5, 97.0], "%"), possible([0.5, 120.0], "ms"), possible([-0.5, 97.0], "dB")
+        ((0.0, 100.0), (0.0, inf), (-inf, inf))
+    """
+    low = 0.0 if values and min(values) >= 0.0 else -math.inf
+    high = 100.0 if unit == "%" and values and max(values) <= 100.0 else math.inf
+    return low, high
 
 
 def value_text(value: float | None) -> str:
@@ -56,7 +76,7 @@ def value_text(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
+def _metrics(summary: Mapping[str, Any], *, fewest_groups: int) -> Iterator[Metric]:
     groups = summary.get("dns_groups") or {}
     yield from _dns(summary.get("dns"), "dns", "DNS")
     for group, figures in groups.items():
@@ -72,17 +92,17 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
     flows = summary.get("flows")
     yield from _section(flows, "flows", "TCP (bulk, once, on-off and ftp)", _FLOWS)
     groups = (flows or {}).get("groups") or {}
-    if len(groups) > 1:
+    if len(groups) >= fewest_groups:
         for group, figures in groups.items():
             yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _FLOWS)
-    # The registry of kinds is asked where there is something of theirs.
+    # The registry of kinds is needed only if the summary has figures of theirs.
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
             yield from _extra(summary.get(name), record)
 
 
 def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterator[Metric]:
-    """DNS's figures; of which queries a share is, where some were open at the end."""
+    """DNS's figures; shares say which queries they count if some were open at the end."""
     for metric in _section(figures, prefix, section, _DNS):
         of = ""
         if figures and figures.get("unfinished"):
@@ -95,7 +115,7 @@ def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterat
 
 
 def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
-    """What a kind of traffic brings, that of its parts, and that of each of its groups."""
+    """The figures of a kind of traffic, those of its parts, and those of each of its groups."""
     name, title, parts = record.table.name, record.title, record.parts
     of = completed_text(figures, record)
     known = {figure.key: figure for figure in record.figures}
@@ -119,7 +139,7 @@ def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric
 
 
 def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
-    """How many of what was begun came to its end: `3 of 4 loads`; empty where nearly all did."""
+    """How many items were completed, such as `3 of 4 loads`; empty if nearly all were."""
     if not figures or record.completed is None:
         return ""
     begun, done = figures.get(record.completed.begun), figures.get("completed")
@@ -129,7 +149,7 @@ def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
 
 
 LEFT_OUT = 0.05
-"""The share of what was begun that may miss in a mean without a word."""
+"""The share of begun items that may be missing from a mean without a note."""
 
 
 def _partial(record: Record) -> tuple[str, ...]:

@@ -6,20 +6,17 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from narrows.errors import NarrowsError
 from narrows.records import Table
 from narrows.results import folder as run_folder
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.extras import extra_table, records, wanted
 from narrows.results.foreign import declared
-from narrows.results.metrics import metrics, value_text
 from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
@@ -29,7 +26,7 @@ __all__ = ["Run"]
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run's tables, its summary, and what was run.
+    """A run's tables, its summary, and the scenario that was run.
 
     Examples:
         >>> from narrows import Scenario, run
@@ -144,7 +141,7 @@ class Run:
             folder=path,
             set=document.get("set", {}),
         )
-        # What the writing version found stands, even where this version would compute it otherwise.
+        # Keeps the figures of the version that wrote the run, even if this one computes others.
         run.__dict__["summary"] = document["summary"]
         return run
 
@@ -202,36 +199,18 @@ class Run:
         )
 
     def plot(self, *names: str) -> Any:
-        """The figures of the report: all of them, or those whose names begin so.
+        """The figures of the report: all, or those whose names begin with one of `names`.
 
         A notebook shows them; `narrows.report.session.Figures` says what else can be done.
 
         Raises:
-            NarrowsError: No figure's name begins so.
+            NarrowsError: No figure's name begins with one of them.
         """
         return drawn("of_run", self, names)
 
     def _repr_html_(self) -> str:
-        """The summary as a table beside the figures, for notebooks."""
-        rows, section = [], ""
-        for metric in metrics(self.summary):
-            if metric.section != section:
-                section = metric.section
-                rows.append(
-                    f'<tr><th colspan="2" style="text-align:left">{escape(section)}</th></tr>'
-                )
-            value = f"{value_text(metric.value)} {metric.unit}".rstrip()
-            rows.append(
-                f'<tr><td style="text-align:left">{escape(metric.name)}</td>'
-                f"<td>{escape(value)}</td></tr>"
-            )
-        table = f"<table>{''.join(rows)}</table>"
-        try:
-            figures = self.plot()._repr_html_()
-        except NarrowsError:
-            # The tables of an old run may lack what a figure needs.
-            figures = ""
-        return f"<p>{escape(repr(self))}</p>{figures}{table}"
+        """The figures and the summary, for notebooks."""
+        return str(drawn("in_notebook", self))
 
     @property
     def name(self) -> str:
@@ -280,7 +259,7 @@ class Run:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> pl.DataFrame:
-            """A table that a kind of traffic brings, as `run.voip`; typed code says `table`."""
+            """A table that a kind of traffic brings, as in `run.voip`; typed code uses `table`."""
             if not name.startswith("_"):
                 try:
                     return self.table(name)
@@ -293,49 +272,49 @@ class Run:
 
     @property
     def flows(self) -> pl.DataFrame:
-        """One row a TCP connection."""
+        """A row for each TCP connection."""
         return self.tables["flows"]
 
     @property
     def bursts(self) -> pl.DataFrame:
-        """One row a burst."""
+        """A row for each burst."""
         return self.table("bursts")
 
     @property
     def queries(self) -> pl.DataFrame:
-        """One row a DNS query."""
+        """A row for each DNS query."""
         return self.tables["queries"]
 
     @property
     def attempts(self) -> pl.DataFrame:
-        """One row an attempt of a DNS query."""
+        """A row for each attempt at a DNS query."""
         return self.tables["attempts"]
 
     @property
     def queues(self) -> pl.DataFrame:
-        """One row a sample of a queue."""
+        """A row for each sample of a queue."""
         return self.tables["queues"]
 
     @property
     def links(self) -> pl.DataFrame:
-        """One row a sample of a link."""
+        """A row for each sample of a link."""
         return self.tables["links"]
 
 
 def _schema(
     backend: str, tables: Mapping[str, Mapping[str, Any] | pl.DataFrame]
 ) -> dict[str, Table]:
-    """The tables of every run, and what else these are.
+    """The declarations of every run's tables and of other tables with these names.
 
     Raises:
-        ValueError: One of them is unknown.
+        ValueError: A table is unknown.
     """
     known = {**TABLES, **_extra_tables(tables)}
     return {**known, **declared(backend, tables, known)}
 
 
 def _extra_tables(names: Collection[str]) -> dict[str, Table]:
-    """Those of the tables that kinds of traffic bring."""
+    """The declarations of those tables that kinds of traffic bring."""
     if not set(names) - TABLES.keys():
         return {}
     return {name: record.table for name, record in records().items() if name in names}

@@ -1,13 +1,13 @@
 """A run's figures: plain JSON values from its tables, the same for the same tables.
 
-Sums are exactly rounded (``math.fsum``), so that no order of summation shows; figures carry nine
-significant digits. Phases of a run:
+Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation; figures
+have nine significant digits. Phases of a run:
 
 - ``run``: from 0 to the end.
 - ``dns_phase``: from the sending of the first query, warm-up included, until the last query is
   done. The kernel reference takes its drops, marks and backlog over it.
-- ``measured_phase``: the same, of the queries that are measured. Workers end their warm-up at
-  different times, so others may still be warming up when it starts.
+- ``measured_phase``: the same for measured queries only. Workers end their warm-up at different
+  times, so others may still be warming up when it starts.
 
 Rates over a phase come from the cumulative counters, interpolated linearly between samples at the
 phase's ends; means and percentiles of a backlog are over the samples within it.
@@ -42,7 +42,7 @@ from narrows.results.schema import TABLES
 __all__ = ["CONFIDENCE", "dns_phase", "summarise"]
 
 CONFIDENCE = 0.95
-"""Of the interval of first-attempt success."""
+"""The confidence level of the interval of first-attempt success."""
 
 Span = tuple[float, float]
 
@@ -90,7 +90,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
 
 
 def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
-    """From the first query's start until the last is done, in seconds; None without queries.
+    """The time from the first query's start until the last is done; None without queries.
 
     A query that was still open when the run ended keeps the phase open until then.
     """
@@ -102,14 +102,14 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
 
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
-    """Queries that were answered, and no attempt had failed; a truncated reply is no failure."""
+    """How many queries were answered without a failed attempt; a truncated reply is no failure."""
     failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
     answered = done.filter(pl.col("attempt") > 0)
     return answered.join(failed.select("query").unique(), on="query", how="anti").height
 
 
 def _truncated(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
-    """Queries that got a truncated reply, and were asked again over TCP."""
+    """How many queries got a truncated reply and were asked again over TCP."""
     truncated = attempts.filter(pl.col("fate") == "truncated")
     return done.join(truncated.select("query").unique(), on="query", how="semi").height
 
@@ -117,8 +117,8 @@ def _truncated(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
 def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
     """The share of queries that were answered within a second of being asked.
 
-    Of a run that left queries open, only those count that began a second before its end or earlier:
-    of later ones the quick would count, and the slow not.
+    If a run left queries open, only queries count that began a second before its end or earlier; of
+    later ones, quick answers would count and slow ones would not.
     """
     if measured.get_column("end_s").null_count():
         measured = measured.filter(pl.col("start_s") <= end_s - 1.0)
@@ -127,7 +127,7 @@ def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
 
 
 def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
-    """What the attempts at these queries took, by transport; sums over all attempts."""
+    """The costs of the attempts at these queries, by transport: sums over all attempts."""
     made = attempts.join(done.select("query"), on="query", how="semi")
     figures = {}
     for (transport,), part in made.group_by(("transport",), maintain_order=True):
@@ -251,12 +251,12 @@ class _Counters:
         self._samples = samples
         # Counters stand at zero when the run starts, where no sample is taken.
         self._times = np.concatenate([[0.0], times])
-        # What happened after the last sample is not known: the span ends there.
+        # Nothing is known about the time after the last sample, so the span ends there.
         self._ends = np.clip(np.asarray(span), 0.0, self._times[-1])
         self._length = float(self._ends[1] - self._ends[0])
 
     def change(self, name: str) -> float | None:
-        """By how much a counter grew; None when no sample says."""
+        """By how much a counter grew; None if no sample tells."""
         column = self._samples.get_column(name)
         if self._length <= 0.0 or column.null_count():
             return None
@@ -270,7 +270,7 @@ class _Counters:
 
 
 def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | None:
-    """Mean over packets: each sample's mean counts by the packets that left since the last one."""
+    """Mean over packets; a sample's mean has the weight of the packets that left since the last."""
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     means = samples.get_column("sojourn_mean_ms").to_numpy()
     use = within & ~np.isnan(means) & (left > 0)
@@ -279,7 +279,7 @@ def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | No
 
 
 def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -> float | None:
-    """Packets in queue and ring, mean over time: Little's law, so no sample's phase is in it."""
+    """Mean packets in queue and ring over time, by Little's law, whatever the samples' phase."""
     if samples.get_column("sojourn_mean_ms").null_count() == samples.height:
         return None
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
@@ -310,6 +310,7 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     sent = int(flows.get_column("segments_sent").sum())
     return {
         "flows": flows.height,
+        "both_ways": _both_ways(flows),
         "ecn_flows": int(flows.get_column("ecn").sum()),
         "goodput_mbit_per_s": ratio(math.fsum(received) * 8e-6, end_s - float(starts.min())),
         "jain_fairness": jain(rates),
@@ -321,8 +322,14 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     }
 
 
+def _both_ways(flows: pl.DataFrame) -> bool:
+    """Whether some connections carry data from one node to another, and others back."""
+    ways = set(flows.select("sender", "receiver").unique().iter_rows())
+    return any((receiver, sender) in ways for sender, receiver in ways)
+
+
 def _sum(counts: pl.Series) -> int | None:
-    """A sum, where every row is known."""
+    """A sum; None unless every row is known."""
     return None if counts.null_count() else int(counts.cast(pl.Int64).sum())
 
 

@@ -5,8 +5,8 @@
     sweep.parquet   the table of all runs, written when the sweep ends (sweep.csv where asked for)
     runs/ID/        the run folders, where they were kept
 
-The table is made from the lines alone, in the order of the varied values and seeds: in which order
-runs ended, and where, does not show in it.
+The table is made from the lines alone, in the order of the varied values and seeds, so it does not
+depend on the order in which runs ended, or where they ran.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
 
 import polars as pl
 
-from narrows.errors import NarrowsError
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.sweep_run import Axis, SweepRun, canonical
@@ -38,7 +36,7 @@ __all__ = [
 ]
 
 SWEEP_FILE = "sweep.json"
-"""What makes a folder a sweep's."""
+"""The file that makes a folder a sweep's."""
 ROWS_FILE = "rows.jsonl"
 SWEEP_FORMAT = 1
 """Version of the sweep folder's format; a reader refuses any other."""
@@ -56,13 +54,13 @@ class Sweep:
         name: The scenario's name.
         scenario: The scenario's values with what is set for all runs, as TOML has them.
         axes: What was varied, in the order given.
-        seeds: Each combination was run with each of them.
+        seeds: The seeds with which each combination was run.
         runs: The runs that ended, in the table's order.
         narrows: The version that ran them.
         backend: What ran them.
         status: `complete`; `failed` when runs failed or ended early; `partial` when it was
             interrupted; `running` while it runs, or after it was killed.
-        folder: Where it is kept; None for nowhere.
+        folder: The folder that keeps it; None if there is none.
         combinations: How many combinations of values are run; None for all of them.
     """
 
@@ -79,7 +77,7 @@ class Sweep:
 
     @classmethod
     def load(cls, folder: str | Path) -> Sweep:
-        """Reads a sweep folder, also that of a sweep which was interrupted or killed.
+        """Reads a sweep folder, even one of a sweep that was interrupted or killed.
 
         Raises:
             RunFolderError: It holds no sweep, a damaged one, or one of another format.
@@ -107,7 +105,7 @@ class Sweep:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """One row a run: varied keys, seed, how it ended, and every figure of its summary."""
+        """A row for each run: varied keys, seed, how it ended, and every figure of its summary."""
         return sweep_table(self.axes, self.runs)
 
     @property
@@ -117,12 +115,12 @@ class Sweep:
 
     @property
     def variants(self) -> dict[str, Mapping[str, Any]]:
-        """What each variant sets, by its name; empty where there are none."""
+        """The keys that each variant sets, by its name; empty without variants."""
         return {name: sets for axis in self.axes for name, sets in (axis.sets or {}).items()}
 
     @property
     def total(self) -> int:
-        """Runs that the sweep consists of."""
+        """The number of runs in the sweep."""
         count = len(self.seeds)
         if self.combinations is not None:
             return count * self.combinations
@@ -191,7 +189,7 @@ class Sweep:
             metric: A column of the table, or its end; answers at the first attempt by default, or
                 what the sweep has instead.
             against: The horizontal axis; the first varied key by default.
-            by: Keys that tell lines apart; all other varied keys by default.
+            by: Keys that distinguish the lines; all other varied keys by default.
             where: Only these values of varied keys.
 
         Returns:
@@ -203,12 +201,8 @@ class Sweep:
         return drawn("of_sweep", self, metric, against, by, where or {})
 
     def _repr_html_(self) -> str:
-        """A figure and the head of the table, for notebooks."""
-        try:
-            figure = self.plot()._repr_html_()
-        except NarrowsError:
-            figure = ""
-        return f"<p>{escape(repr(self))}</p>{figure}{self.table.head(20)._repr_html_()}"
+        """A figure and the table of means, for notebooks."""
+        return str(drawn("in_notebook", self))
 
 
 def in_order(
@@ -217,7 +211,7 @@ def in_order(
     seeds: Sequence[int],
     folder: Path | None,
 ) -> tuple[SweepRun, ...]:
-    """Each run once, in the order of values and seeds; a run that failed gives way to another."""
+    """Each run once, in the order of values and seeds; any other row replaces that of a failure."""
     place_of_seed = {seed: place for place, seed in enumerate(seeds)}
     found: dict[tuple[int, ...], SweepRun] = {}
     for row in rows:
@@ -284,7 +278,7 @@ def read_document(folder: Path) -> dict[str, Any]:
             f"has format {json.dumps(document['format'])}, and this narrows reads {SWEEP_FORMAT}",
             "use the narrows that wrote it, or run the sweep again",
         )
-    # Sweeps of early versions do not say it: there was one.
+    # Sweeps of early versions do not name their backend, because there was only one.
     document.setdefault("backend", "sim")
     document.setdefault("combinations", None)
     document.setdefault("only", None)
@@ -307,9 +301,9 @@ def read_document(folder: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The runs that ended, in the order in which they did; none where there is no file.
+    """The rows of runs in the order in which they ended; none if there is no file.
 
-    A last line without its end is what a crash left of a row: it does not count.
+    A last line without an end is what a crash left of a row, and does not count.
 
     Raises:
         RunFolderError: The file cannot be read, or another line is no row.
@@ -333,7 +327,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_sets(sets: Any, names: Sequence[Any]) -> bool:
-    """Whether it is what variants of these names set; nothing, where there are none."""
+    """Whether this is what variants of these names set; None without variants."""
     return sets is None or (
         isinstance(sets, dict)
         and all(isinstance(keys, dict) for keys in sets.values())
@@ -342,7 +336,7 @@ def _is_sets(sets: Any, names: Sequence[Any]) -> bool:
 
 
 def _is_row(row: Mapping[str, Any]) -> bool:
-    """Whether each entry is of its kind; what `values` holds is sweep.json's to know."""
+    """Whether each entry has its type; the contents of `values` are checked with sweep.json."""
     number, summary = row.get("events"), row.get("summary")
     return (
         all(isinstance(row.get(key), kind) for key, kind in _ROW.items())

@@ -1,12 +1,12 @@
-"""Figures of a sweep over its seeds: which there are, what they are called, means with intervals.
+"""Figures of a sweep over its seeds: their names, and means with intervals.
 
-A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it within
-0 and 100 for percentages and above 0 for what is never negative. There is none with one seed, nor
-where all seeds give the same: they do not say how far another would be from them. Of
-percentages there is none with two seeds either, nor where more than half of the seeds give 0 % or
-100 %. The spread is then known from one or two values: Student's factor is 12.7 with two seeds, and
-a seed at an end says only that something is rarer than one in so many. Close to an end, the
-interval would go from nearly 0 to 100 %. Runs that failed or ended early do not count.
+A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it between
+0 and 100 for percentages and above 0 for figures that are never negative. There is no interval with
+one seed, nor if all seeds give the same, because they do not show how much another seed would
+differ. Percentages have no interval with two seeds either, nor if more than half of the seeds give
+0 % or 100 %. The spread would then be known from one or two values only: Student's factor is 12.7
+with two seeds, and a seed at an end only says that something is rarer than one in so many. Close to
+an end, the interval would go from nearly 0 to 100 %. Runs that failed or ended early do not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.results.intervals import within
 from narrows.results.metric_names import ALL, PARTS, metrics_table, nearest_metrics
-from narrows.results.metrics import metrics
+from narrows.results.metrics import metrics, possible
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_table import figures
@@ -45,12 +45,12 @@ class Figure:
     key: str
     """Its path in the summary."""
     name: str
-    """What it is, in words."""
+    """The figure in words."""
     unit: str
     scale: float
-    """From the summary's unit to this one."""
+    """The factor from the summary's unit to `unit`."""
     range: tuple[float, float] | None = None
-    """Of a score: its lowest and highest possible value."""
+    """The lowest and highest possible value, if it is a score."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Point:
 
     settings: Mapping[str, Any]
     runs: int
-    """Complete runs that have the figure."""
+    """The number of complete runs that have the figure."""
     mean: float
     low: float | None
-    """Lower end of the 95 % interval; None where there is none."""
+    """Lower end of the 95 % interval; None if there is no interval."""
     high: float | None
     values: tuple[float, ...] = ()
-    """What each seed gave."""
+    """The value of each seed."""
     is_short_of_seeds: bool = False
     """Whether a percentage has no interval because too few seeds are away from 0 % and 100 %."""
 
@@ -74,7 +74,7 @@ NO_INTERVAL = (
     '"-": no interval: that of a percentage takes three seeds or more, at least half of them away '
     "from 0 % and 100 %"
 )
-"""Said once, where a point is short of seeds."""
+"""A note that is shown once, if a point has too few seeds."""
 
 
 def figures_of(sweep: Sweep) -> dict[str, Figure]:
@@ -95,10 +95,10 @@ def figures_of(sweep: Sweep) -> dict[str, Figure]:
 
 
 def figure_named(sweep: Sweep, name: str) -> Figure:
-    """A figure by its path, or by the end of its path where that is enough.
+    """A figure by its path, or by the end of its path if that is unique.
 
     Raises:
-        NarrowsError: There is none, or several end so.
+        NarrowsError: There is no such figure, or there are several.
     """
     known = figures_of(sweep)
     if name in known:
@@ -108,7 +108,7 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
     if len(ending) == 1:
         return known[ending[0]]
     if ending:
-        # What is of the whole run and of all groups is meant before what is of parts.
+        # Figures of the whole run and of all groups come before those of parts.
         whole = [key for key in ending if not PARTS.intersection(key.split("."))]
         if len(whole) == 1:
             return known[whole[0]]
@@ -138,7 +138,7 @@ def figures_table(sweep: Sweep) -> TextTable:
 
 
 def points(sweep: Sweep, figure: Figure) -> list[Point]:
-    """A figure's mean of every combination that has it, in the table's order."""
+    """The mean of a figure for every combination that has it, in the table's order."""
     groups: dict[str, list[SweepRun]] = {}
     for run in sweep.runs:
         if run.complete:
@@ -148,11 +148,9 @@ def points(sweep: Sweep, figure: Figure) -> list[Point]:
         for runs in groups.values()
     ]
     known = [value for _, values in of_groups for value in values]
-    # What is possible is the same for all points, whatever each one's seeds gave.
-    low = 0.0 if known and min(known) >= 0.0 else -math.inf
-    high = 100.0 if figure.unit == "%" and known and max(known) <= 100.0 else math.inf
+    bounds = possible(known, figure.unit)
     return [
-        _point(runs[0].settings, values, is_seedless(runs), (low, high))
+        _point(runs[0].settings, values, is_seedless(runs), bounds)
         for runs, values in of_groups
         if values
     ]
@@ -197,7 +195,7 @@ _UNITS = {
 
 
 def _unnamed(key: str) -> Figure:
-    """A figure that has no words of its own: its path, and the unit at the end of its name."""
+    """A figure without words of its own: it has its path, and the unit at the end of its name."""
     for ending, unit in _UNITS.items():
         if key.endswith(f"_{ending}"):
             return Figure(key, key.removesuffix(f"_{ending}"), unit, 1.0)

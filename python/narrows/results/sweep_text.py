@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from narrows.results.emphasis import GOODPUT, goodputs
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
@@ -24,12 +25,12 @@ from narrows.results.text import TextTable
 __all__ = ["jump_notes", "point_text", "range_text", "sweep_text"]
 
 MOST_NOTES = 3
-"""Combinations that are named where their means leave something out."""
+"""The most combinations that are named if their means leave something out."""
 
 MOST_ROWS = 60
-"""Combinations that are printed; the others are in the table."""
+"""The most combinations that are printed; the others are in the table."""
 
-# The first four that a sweep has are printed where none are asked for; the ends of paths.
+# If no figure is asked for, the first four of these that a sweep has are printed; ends of paths.
 _LIKELY = (
     "dns.within_1s_percent",
     "dns.first_attempt_percent",
@@ -37,7 +38,7 @@ _LIKELY = (
     "bursts.completion_mean_s",
     "pages.load_mean_s",
     "voip.mos_mean",
-    "flows.goodput_mbit_per_s",
+    GOODPUT,
     ".run.loss_percent",
     ".run.sojourn_mean_ms",
     ".run.utilisation_percent",
@@ -46,21 +47,17 @@ _MOST_COLUMNS = 4
 
 
 def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
-    """The figures named, or the likeliest ones, of every combination.
+    """The named figures, or else the likeliest ones, of every combination.
 
     Raises:
-        NarrowsError: A name is no figure.
+        NarrowsError: A name is not that of a figure.
     """
     known = figures_of(sweep)
     if names:
         chosen = [figure_named(sweep, name) for name in names]
     else:
-        chosen = [
-            next(figure for key, figure in known.items() if key.endswith(end))
-            for end in _LIKELY
-            if any(key.endswith(end) for key in known)
-        ][:_MOST_COLUMNS]
-    # Of few figures, the single seeds have room beside the mean.
+        chosen = [known[key] for key in _likely(sweep, known)]
+    # If only a few figures are shown, there is room for the single seeds beside the mean.
     ranges = bool(names) and len(sweep.seeds) > 1
     per_figure = 2 if ranges else 1
     blank = ["-"] * (per_figure * len(chosen))
@@ -108,8 +105,19 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     return TextTable(title, head, [("", shown)], notes)
 
 
+def _likely(sweep: Sweep, known: Collection[str]) -> list[str]:
+    """The keys of the likeliest figures."""
+    found: list[str] = []
+    for end in _LIKELY:
+        if end == GOODPUT:
+            found += goodputs(known, [run.summary for run in sweep.runs])
+        else:
+            found += [key for key in known if key.endswith(end)][:1]
+    return found[:_MOST_COLUMNS]
+
+
 def _left_out(sweep: Sweep, combinations: Sequence[Sequence[SweepRun]]) -> list[str]:
-    """What the means of combinations leave out; of many, the first few."""
+    """What the means of combinations leave out; for many combinations, only the first few."""
     names = combination_names(sweep.axes, [runs[0] for runs in combinations])
     notes = [
         f"{name}: {words}" if name else words
@@ -134,7 +142,7 @@ def jump_notes(
 
 
 def point_text(point: Point) -> str:
-    """A mean and half its interval's width; both ends where it is lopsided by more than a tenth."""
+    """A mean and half of its interval; both ends if it is asymmetric by more than a tenth."""
     if point.low is None or point.high is None:
         return value_text(point.mean) + (" (-)" if point.is_short_of_seeds else "")
     below, above = point.mean - point.low, point.high - point.mean
@@ -144,7 +152,7 @@ def point_text(point: Point) -> str:
 
 
 def range_text(values: Sequence[float]) -> str:
-    """The least and the largest of what the seeds gave; `-` where they gave the same."""
+    """The least and the largest value of the seeds; `-` if all are the same."""
     if len(set(values)) < 2:
         return "-"
     return f"{value_text(min(values))} to {value_text(max(values))}"

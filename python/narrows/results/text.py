@@ -23,7 +23,7 @@ class TextTable:
 
     title: str
     header: tuple[str, ...]
-    """Empty for none."""
+    """The title; empty for none."""
     sections: Sequence[tuple[str, Sequence[tuple[str, ...]]]]
     notes: Sequence[str] = ()
     picture: Sequence[str] = ()
@@ -48,7 +48,7 @@ class TextTable:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
+        """The table for notebooks."""
         width = max((len(row) for _, part in self.sections for row in part), default=1)
         rows = [_html_row("th", self.header)] if self.header else []
         for name, part in self.sections:
@@ -60,7 +60,7 @@ class TextTable:
         return f"<p>{escape(self.title)}</p><table>{''.join(rows)}</table>{notes}"
 
     def print(self, to: TextIO) -> None:
-        """Writes the table and a line's end."""
+        """Writes the table and a line end."""
         to.write(f"{self}\n")
 
 
@@ -92,20 +92,14 @@ def summary_table(run: Run) -> TextTable:
 
 
 def shown_metrics(run: Run) -> list[Metric]:
-    """A run's figures that say something.
-
-    Where connections carry data both ways between two nodes, uploads and downloads are groups of
-    their own, and a sum of both says nothing.
-    """
+    """A run's figures that say something."""
     known = {metric.key: metric for metric in metrics(run.summary)}
-    shown = telling({key: [metric.value] for key, metric in known.items()})
-    if _both_ways(run):
-        shown = [key for key in shown if key not in _SUMS]
-    return [_named(known[key], run) for key in shown]
+    values = {key: [metric.value] for key, metric in known.items()}
+    return [_named(known[key], run) for key in telling(values, [run.summary])]
 
 
 def _named(metric: Metric, run: Run) -> Metric:
-    """A link without a ring holds the packet in transmission, and no more."""
+    """The metric, with other words if the link has no ring and so holds one packet at most."""
     begin, _, key = metric.key.rpartition(".")
     if key != "ring_mean_bytes":
         return metric
@@ -116,7 +110,7 @@ def _named(metric: Metric, run: Run) -> Metric:
 
 
 def _has_ring(scenario: Mapping[str, Any], direction: str) -> bool:
-    """Whether a link's direction has one; what this version does not understand may have one."""
+    """Whether a link's direction has a ring; True if this version does not understand the link."""
     name, _, way = direction.rpartition(".")
     for link in scenario.get("links") or ():
         if isinstance(link, Mapping) and link.get("name") == name:
@@ -125,16 +119,8 @@ def _has_ring(scenario: Mapping[str, Any], direction: str) -> bool:
     return True
 
 
-_SUMS = ("flows.goodput_mbit_per_s", "flows.jain_fairness")
-
-
-def _both_ways(run: Run) -> bool:
-    ways = set(run.flows.select("sender", "receiver").unique().iter_rows())
-    return any((receiver, sender) in ways for sender, receiver in ways)
-
-
 def bars(title: str, values: Sequence[tuple[str, float]], width: int = 50) -> list[str]:
-    """Horizontal bars from zero for a terminal, as long as the largest value is wide.
+    """Horizontal bars from zero for a terminal; the largest value has `width` characters.
 
     Examples:
         >>> for line in bars("drops (1/s)", [("fifo", 4.0), ("red", 2.0)], width=8):

@@ -45,17 +45,16 @@ _BOUNDS = {
 }
 
 
-def scenario_error(  # noqa: D417
+def scenario_error(
     error: ValidationError, values: Mapping[str, Any], model: type[Table], file: str
 ) -> ScenarioError:
     """The errors of a scenario that pydantic refused, in the order of the file, at most `_MOST`.
 
     Args:
-        details: The errors, such as those of `field_errors`.
+        error: What pydantic found.
         values: What was refused, with all copies.
         model: The scenario's class.
         file: The scenario's file.
-        in_file: Gives a key as the file has it, without copies.
     """
     details = error.errors(include_url=False)
     details += _of_later_entries(details, values, model)

@@ -1,12 +1,12 @@
 """Means over several cells, and differences between two groups of them, with intervals over seeds.
 
 Each seed gives one value: the mean over the cells. Cells of two groups are paired by everything
-that they have in common, and seeds are paired too, as equal seeds draw the same starts in both.
+that they have in common. Seeds are paired too, because equal seeds draw the same starts in both.
 
-Intervals stay within what is possible (`within`): percentages between 0 and 100, their differences
-between -100 and 100, other figures above 0. Seeds that agree, as all do at 100 %, would have an
-interval of no width. So intervals of shares of queries are at least as wide as those that the
-number of queries alone gives: Wilson's for a share, Newcombe's for a difference of two.
+Intervals stay within the possible range (`within`): percentages between 0 and 100, their
+differences between -100 and 100, other figures above 0. Seeds that agree, as all do at 100 %, would
+have an interval without width. So intervals of shares of queries are at least as wide as the number
+of queries alone makes them: Wilson's for a share, Newcombe's for a difference of two.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def select(runs: pl.DataFrame, where: Where) -> pl.DataFrame:
 def mean(runs: pl.DataFrame, figure: str, where: Where) -> Interval | None:
     """Mean of a figure over cells, with its 95 % interval over seeds.
 
-    None: there is no such run, or one does not give the figure. Seeds that lack a cell do not
-    count.
+    It is None if there is no such run, or if a run does not give the figure. Seeds that lack a cell
+    do not count.
     """
     there = select(runs, where)
     means = _means(there.select(*FACTORS, "seed", value=figure))
@@ -55,12 +55,12 @@ def mean(runs: pl.DataFrame, figure: str, where: Where) -> Interval | None:
 
 
 def over_seeds(figure: str, values: Sequence[float], queries: int) -> Interval:
-    """Mean of a figure's values, one or more of each seed, with its 95 % interval.
+    """Mean of a figure's values, one or more for each seed, with its 95 % interval.
 
     Args:
-        figure: Its name, which says what is possible.
-        values: At least one.
-        queries: How many queries they are of, together.
+        figure: The figure's name, which determines the possible range.
+        values: At least one value.
+        queries: The number of queries behind all values.
     """
     bounds = (0.0, 100.0) if figure.endswith("_percent") else (0.0, math.inf)
     found = _interval(values, bounds)
@@ -76,10 +76,10 @@ def difference(
     """Mean of a figure in `one` less that in `other`, cell by cell and seed by seed.
 
     Args:
-        runs: A row a run.
-        figure: Which figure.
-        one: The factors in which the first group differs.
-        other: The same of the second group, with the same factors.
+        runs: A row for each run.
+        figure: The figure's name.
+        one: The levels of the first group.
+        other: The levels of the second group, for the same factors.
         where: What both have in common.
     """
     common = [factor for factor in FACTORS if factor not in one]
@@ -100,7 +100,7 @@ def difference(
         _of(pairs[name].mean(), total)
         for name, total in zip(("second", "first"), totals, strict=True)
     ]
-    low, high = newcombe((counts[0], counts[1]), totals)
+    low, high, _ = newcombe((counts[0], counts[1]), totals)
     return replace(found, low=min(found.low, 100.0 * low), high=max(found.high, 100.0 * high))
 
 
@@ -108,7 +108,7 @@ def _interval(values: Sequence[float], bounds: tuple[float, float]) -> Interval:
     if len(values) < 2:
         return Interval(fmean(values), -math.inf, math.inf, len(values))
     low, high = bounds
-    # A quotient of two sums can be beyond by its last bit.
+    # Rounding can put a quotient of two sums just outside of the bounds.
     inside = [min(high, max(low, value)) for value in values]
     return Interval(fmean(values), *within(inside, low, high), len(values))
 
@@ -119,7 +119,7 @@ def _of(percent: object, total: int) -> int:
 
 
 def _whole(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of those seeds that have all cells: a partial study lacks some."""
+    """The rows of those seeds that have all cells; in a partial study, some seeds do not."""
     cells = pl.len().over("seed")
     return rows.filter(cells == cells.max())
 
@@ -132,5 +132,5 @@ def _means(rows: pl.DataFrame) -> list[float]:
     for seed, value in rows.select("seed", "value").iter_rows():
         values.setdefault(seed, []).append(value)
     most = max(map(len, values.values()))
-    # Exactly rounded sums: no order of rows shows in the result.
+    # Sums are exactly rounded, so the result does not depend on the order of rows.
     return [fmean(of) for _, of in sorted(values.items()) if len(of) == most]

@@ -30,8 +30,8 @@ _ALIKE_BUT_SMALLEST = (
     "The buffer of 100 packets decides. From 400 packets on, the three differ by 2 % at most."
 )
 _WORSE_AT_SMALLEST = (
-    "The buffer of 100 packets decides: there, the DRR family does worse. DRR itself is better than "  # noqa: E501
-    "the others only at 20000 packets."
+    "The buffer of 100 packets decides: there, the DRR family does worse. DRR itself is better "
+    "than the others only at 20000 packets."
 )
 _TENTH_ALIKE = (
     "With 200 and 400 packets, no queue carries more than 87 % of the link, and the queues differ "
