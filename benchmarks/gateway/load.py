@@ -134,7 +134,7 @@ class Generator:
             name: int(number) for name, number in re.findall(r"total (\w+):\s+(\d+) \(", said)
         }
         if not counts.keys() >= {"SYNs", "replies"}:
-            raise LabError("kxdpgun said nothing of SYNs and replies")
+            raise LabError("kxdpgun did not report its SYNs and replies")
         planned = round(rate * length)
         return {
             "took_s": float(length),

@@ -96,7 +96,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Returns the messages of a run with so many queries in all.
+    /// Returns the messages of a run that has `queries` queries altogether.
     pub fn for_queries(queries: u64) -> Self {
         // Queries are numbered in 32 bits.
         let last = queries.saturating_sub(1).min(u64::from(u32::MAX));

@@ -17,7 +17,7 @@ use crate::{address, blocks, fragment};
 
 /// Returns what a capture has seen as a pcapng file. Packets of other links are left out.
 ///
-/// With a snap length, at most so many bytes of each frame are kept, counted from the Ethernet
+/// With a snap length, only that many bytes of each frame are kept, counted from the Ethernet
 /// header. The original lengths are right in any case.
 ///
 /// # Panics

@@ -70,7 +70,7 @@ fn tls_has_a_handshake_of_its_own() {
         let parts = [times.connect, times.secure, times.query].map(|part| part.expect("a time"));
         assert!(times.total.expect("a time") >= parts[1] + parts[2], "{times:?}");
         assert!(parts.iter().all(|part| *part > Duration::ZERO));
-        assert_eq!(exchange.segments.count, None, "records say nothing of writes");
+        assert_eq!(exchange.segments.count, None, "records do not show writes");
         assert!(client.take_connections()[0].secure.is_some());
     }
 }

@@ -9,7 +9,7 @@
 //! ```text
 //! -> the plan, as JSON on one line
 //! <- {"ok":"0.1.0"}                                with its version, or {"error":"what is wrong"}
-//! -> {"advance":10000}                             handle so many events
+//! -> {"advance":10000}                             handle this many events
 //! -> "interrupt"                                   stop where it stands
 //! <- {"now_s":1.5,"progress":0.1,"events":10000,"stopped":"running"}
 //! -> "tables"

@@ -131,9 +131,9 @@ static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow
 	return answer_from(v, flow, v->w->in.ack, flow->client_next);
 }
 
-/* What is acknowledged while the client may lack some of the reply. Usually nothing of the
- * query, so that the client goes on asking with it. If the query was acknowledged at once,
- * everything but the client's FIN, which is acknowledged with ours. */
+/* The acknowledgement to send while the client may lack some of the reply. Usually it does not
+ * cover the query, so that the client keeps repeating the query. If the query was acknowledged at
+ * once, it covers everything but the client's FIN, which is acknowledged with ours. */
 static __always_inline __u32 flow_acknowledged(const struct flow *flow)
 {
 	return flow->flags & FLOW_AT_ONCE ? flow->client_next - !!(flow->flags & FLOW_CLIENT_FIN) : flow->query_seq;

@@ -77,8 +77,8 @@ impl Facts {
         ))
     }
 
-    /// What native XDP sends wakes the other end of a pair only if that end has an XDP program,
-    /// which cannot be seen from here: veth_xdp_flush of Linux 6.
+    /// Frames that native XDP sends wake the other end of a veth pair only if that end has an XDP
+    /// program (veth_xdp_flush of Linux 6). The gateway cannot see from here whether it has one.
     fn veth(&self, wanted: Mode, native: bool) -> Option<String> {
         let what = match (native, wanted) {
             (true, _) => "hint: --mode generic, unless the other end has one",

@@ -242,7 +242,7 @@ mod tests {
                 // Two of 4 to 5 us, one of a second.
                 let mut words = [0; BUCKETS + 1];
                 (words[4], words[75], words[BUCKETS]) = (2, 1, 1_000_009);
-                Latencies::of(&words).expect("as many as there are")
+                Latencies::of(&words).expect("a word for each bucket and the sum")
             },
             states: vec![("query", 2), ("idle", 3)],
             room: 100,

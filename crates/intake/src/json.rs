@@ -20,7 +20,7 @@ pub const MAX_OBJECT: usize = 4 << 20;
 /// The deepest nesting of an object that is kept. Atlas results need 5.
 pub const MAX_DEPTH: usize = 64;
 
-/// After so many bytes without an object, the reader gives up: the file holds none.
+/// After this many bytes without an object, the reader gives up: the file holds none.
 pub const MAX_GAP: u64 = 256 << 20;
 
 /// One thing at the outermost level of a file.

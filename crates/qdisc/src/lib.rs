@@ -1,7 +1,7 @@
 //! Queue disciplines, generic over the packet, with time passed in.
 //!
 //! A discipline decides which packets wait, in which order they leave, and which are marked or
-//! dropped instead. It asks nothing of its surroundings: the caller passes in the packet and the
+//! dropped instead. It needs nothing from its surroundings: the caller passes in the packet and the
 //! time, and gets back the packets and their fates. There is no clock, no thread and no global
 //! state, so the same code serves a simulator, a user-space transport, or a test.
 #![doc = include_str!("../README.md")]

@@ -203,7 +203,7 @@ impl Simulation {
         self.flows.len()
     }
 
-    /// Returns the number of DNS queries in the plan: at most so many are asked.
+    /// Returns the number of DNS queries in the plan; a run never asks more.
     pub fn planned_queries(&self) -> u64 {
         self.queries
     }

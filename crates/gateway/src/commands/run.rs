@@ -1,4 +1,4 @@
-//! `narrows-gateway run`: refuses without changing the machine, or serves until it is told to end.
+//! `narrows-gateway run`: refuses without changing the machine, or serves until a signal ends it.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};

@@ -193,7 +193,7 @@ pub enum Preset {
     Hayes2010,
 }
 
-/// What happens to the attachments when the daemon is told to end (SIGTERM, SIGINT).
+/// What happens to the attachments when a signal ends the daemon (SIGTERM, SIGINT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExit {
     /// They are removed; the machine is as it was.

@@ -161,9 +161,9 @@ impl Flow {
         ack.wrapping_sub(self.server_seq) as usize
     }
 
-    /// Returns what is acknowledged while the client may lack part of the reply: nothing of the
-    /// query, so that the client goes on asking with it. If the query was acknowledged at once,
-    /// everything but the client's FIN, which is acknowledged with ours.
+    /// Returns the acknowledgement to send while the client may lack part of the reply. It does not
+    /// cover the query, so that the client keeps repeating the query. If the query was acknowledged
+    /// at once, it covers everything but the client's FIN, which is acknowledged with ours.
     pub(crate) fn acknowledged(&self) -> u32 {
         if self.at_once {
             self.client_next.wrapping_sub(self.client_fin.into())

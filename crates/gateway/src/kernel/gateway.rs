@@ -83,7 +83,7 @@ fn running(config: &Config, pins: &Pins) -> KernelError {
 pub struct Started {
     /// A gateway that was already attached was taken over.
     pub taken_over: bool,
-    /// Pinned maps that are used further.
+    /// Pinned maps that stay in use.
     pub reused: Vec<String>,
     /// Pinned maps that did not fit.
     pub replaced: Vec<String>,

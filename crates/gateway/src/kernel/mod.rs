@@ -83,7 +83,7 @@ pub enum KernelError {
         /// Where the pins were looked for.
         bpffs: String,
     },
-    /// Nothing of ours is attached to the interface.
+    /// No program of ours is attached to the interface.
     NotAttached(String),
     /// What is pinned is not what this version left: a pin is missing or belongs to another
     /// version.

@@ -234,7 +234,7 @@ pub struct Times {
     pub idle_ms: u32,
 }
 
-/// For how many milliseconds nothing of an entry was seen.
+/// How many milliseconds have passed since an entry's last packet.
 fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
     // It was seen after `now` was taken: zero.

@@ -55,7 +55,7 @@ impl Limit {
                     rcode => format!("RCODE {rcode}"),
                 });
                 Some(format!(
-                    "{server} does not answer {} ({how}), so it shows nothing of its longest \
+                    "{server} does not answer {} ({how}), so it does not show its longest \
                      replies over UDP; hint: --long-reply takes a name and a type that the server \
                      has",
                     wanted.question()

@@ -340,7 +340,7 @@ fn a_configuration_is_read_again() {
     assert_eq!(run.end(Signal::SIGTERM), Some(0));
 }
 
-/// The share in force shows wherever somebody may look for it, also after reloads.
+/// `status` and the metrics show the share in force, also after reloads.
 #[test]
 fn the_share_of_the_clients_is_shown() {
     if skip().is_some() {

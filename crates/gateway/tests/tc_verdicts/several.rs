@@ -170,7 +170,7 @@ fn only_its_own_query_says_whether_a_reply_is_too_long() {
         all.query[n - 1].edns_added = added;
         programs.set_opens(&asked.key, &all);
         let before = programs.large().len();
-        // With its two bytes of length as long as a segment, and so many bytes more.
+        // With its two bytes of length as long as a segment, and that many bytes more.
         let mut message = reply_to(&queries[n][2..], 1398 + over, 0);
         message.resize(1398 + over, 0);
         asked.answer(&message);

@@ -305,7 +305,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
     assert_eq!(detach.status.code(), Some(2), "{said}");
     assert!(said.contains(&format!("kill {}", gateway.0.id())), "{said}");
 
-    drop(gateway); // it was killed: nothing of it is taken for a running gateway
+    drop(gateway); // it was killed: what it leaves must not look like a running gateway
     assert_eq!(network.ask("status --interface nrwtun").status.code(), Some(2));
     assert!(network.ask("detach --interface nrwtun").status.success());
     network.start(words).end();

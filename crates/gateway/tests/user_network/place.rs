@@ -133,7 +133,7 @@ impl Network {
 
     pub(crate) fn stop_nsd(&mut self) {
         if let Some(mut nsd) = self.nsd.take() {
-            // Its child ends with it: it is told to end, not killed.
+            // SIGTERM, unlike SIGKILL, lets it end its child too.
             let pid = nix::unistd::Pid::from_raw(nsd.id().cast_signed());
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
             let _ = nsd.wait();

@@ -23,7 +23,7 @@ pub(crate) struct Params {
 }
 
 words! {
-    /// What becomes of the time since which packets have waited for more than `target`, once their
+    /// What happens to the time since which packets have waited for more than `target`, once their
     /// queue is empty.
     pub enum WhenEmpty {
         /// It is forgotten: RFC 8289, and Linux since March 2026.

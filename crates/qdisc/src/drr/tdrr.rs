@@ -461,7 +461,7 @@ mod tests {
         }
         let known = [1, 2, 3].map(|flow| queue.throughput(at_ms(1), flow).is_some());
         assert_eq!(known, [true, false, true]);
-        // The place of the forgotten flow keeps nothing of it.
+        // The place of the forgotten flow keeps no trace of it.
         pass(&mut queue, at_ms(1), 4);
         let once = queue.throughput(at_ms(1), 4).expect("it is known");
         assert!((once - 0.03125 * 10_000.0).abs() < 1e-9, "{once}");

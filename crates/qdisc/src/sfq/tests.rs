@@ -21,7 +21,7 @@ fn drain(sfq: &mut Sfq<TestPacket>, now: Time) -> Vec<(u8, u64)> {
         .collect()
 }
 
-/// So many buckets that eight flows share none of them with this seed.
+/// Enough buckets that no two of eight flows share one with this seed.
 fn wide() -> Config {
     Config { divisor: 65_536, ..Config::default() }
 }

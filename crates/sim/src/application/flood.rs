@@ -6,7 +6,7 @@
 //! without hosts are the better choice for an attacker.
 //!
 //! The table `floods` shows the effect on the server, a row for each period. Tables of ordinary
-//! clients show the effect on them. A flood keeps nothing of what it has sent: a million SYNs take
+//! clients show the effect on them. A flood does not remember what it has sent: a million SYNs take
 //! as much memory as one, and the server's queue as much as its limits allow.
 
 use narrows_units::{Span, Time};

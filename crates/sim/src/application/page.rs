@@ -127,7 +127,7 @@ impl Settings for Page {
             return Err(format!("loads: {rows} objects are more than the limit of {MOST_ROWS}"));
         }
         if u64::from(self.browsers) * (self.objects.len() as u64 + 1) > u64::from(u32::MAX) {
-            return Err("browsers: too many for so many objects".into());
+            return Err("browsers: too many for this many objects".into());
         }
         // The connections of the previous load may still be closing.
         let each = 2 * (self.connections as usize).min(self.objects.len()) * self.servers.len();

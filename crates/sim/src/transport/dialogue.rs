@@ -43,7 +43,7 @@ pub(crate) struct Side {
     pub(crate) queued: bool,
     /// Whether it has an entry among its listener's half-open connections.
     pub(crate) half_open: bool,
-    /// Whether it was answered with a cookie: its host knows nothing of it until it is established.
+    /// Whether it was answered with a cookie: its host does not know it until it is established.
     pub(crate) by_cookie: bool,
     told_open: bool,
     told_peer_closed: bool,

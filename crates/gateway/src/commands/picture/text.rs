@@ -173,7 +173,7 @@ mod tests {
         let mut words = [0; BUCKETS + 1];
         // 90 of 4 us, 9 of 1024 to 1280 us, one of 1.05 to 1.3 s.
         (words[4], words[36], words[76]) = (90, 9, 1);
-        let latencies = Latencies::of(&words).expect("as many as there are");
+        let latencies = Latencies::of(&words).expect("a word for each bucket and the sum");
         assert_eq!(
             took(&latencies),
             "answers      100 over UDP: half within 5 us, 95 % within 1.3 ms, 99 % within 1.3 ms\n"

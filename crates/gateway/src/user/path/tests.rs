@@ -143,7 +143,7 @@ fn a_thousand_clients_of_all_kinds_get_every_byte() {
     check(&clients, &path);
     let counters = path.core.counters();
     let of = |counter| counters.get(counter);
-    // So many at once fill the sockets of server and gateway on a busy machine. Lost queries are
+    // This many at once fill the sockets of server and gateway on a busy machine. Lost queries are
     // then asked over TCP.
     assert!(of(Counter::Query) >= 600, "{counters:?}");
     assert!(of(Counter::Reply) >= 1 && of(Counter::ReplySegmented) >= 1, "{counters:?}");
