@@ -45,8 +45,8 @@ def test_draws_stay_in_the_distribution_and_the_kernel_takes_them() -> None:
 
 
 def test_sets_are_apart() -> None:
-    assert [set_of(seed) for seed in (1, 99, 100, 999, 1000)] == [
-        *("development", "development", "other", "other", "sealed")
+    assert [set_of(seed) for seed in (0, 1, 99, 100, 999, 1000)] == [
+        *("development", "development", "development", "other", "other", "sealed")
     ]
 
 
@@ -184,3 +184,12 @@ def test_a_folder_that_holds_something_is_refused(
     (tmp_path / "kept").write_text("")
     assert main(["agreement", "--draws", "1", "--out", str(tmp_path)]) == 2
     assert "holds something else; hint: name another folder" in capsys.readouterr().err
+
+
+def test_seeds_begin_with_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["agreement", "--draws", "1", "--backend", "moon", "--out", str(tmp_path)]
+    # The seed is taken, so the command goes on to the backend, which is not known.
+    assert main([*arguments, "--seed", "0"]) == 2
+    assert "'moon' is not known" in capsys.readouterr().err
+    assert main([*arguments, "--seed", "-1"]) == 2
+    assert "'--seed'" in capsys.readouterr().err

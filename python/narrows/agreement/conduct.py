@@ -122,7 +122,7 @@ def conduct(
 
     Args:
         draws: How many.
-        seed: The draws' seed: 1 to 99 for development, 1000 and above for sealed sets.
+        seed: The draws' seed: 0 to 99 for development, 1000 and above for sealed sets.
         sim_seeds: Runs in the simulator for each draw.
         backend: The backend of the kernel.
         jobs: Draws at a time; a guest needs a core.

@@ -47,7 +47,7 @@ SETTLED_S = 12.0
 
 QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
 
-DEVELOPMENT = range(1, 100)
+DEVELOPMENT = range(100)
 SEALED_FROM = 1000
 
 FRAME_BITS = 1538 * 8

@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, seed_option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -32,11 +32,8 @@ def command(
     draws: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="How many.")] = 10,
     seed: Annotated[
         int,
-        typer.Option(
-            min=1,
-            max=2**63 - 1,
-            metavar="S",
-            help="Seed of the draws: 1 to 99 are for development, 1000 and above are sealed.",
+        seed_option(
+            "Seed of the draws: 0 to 99 are for development, 1000 and above are sealed.", "S"
         ),
     ] = 1,
     sim_seeds: Annotated[

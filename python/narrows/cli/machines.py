@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Quiet, ScenarioFile, Settings, settings
+from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, settings
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
@@ -68,13 +68,6 @@ Tcp = Annotated[
         metavar="check|set|as-is",
         help="Where this machine's TCP is not as the scenario asks: an error; sysctls are set "
         "for the run; it is noted.",
-    ),
-]
-
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        min=0, max=2**63 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
     ),
 ]
 

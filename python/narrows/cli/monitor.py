@@ -12,8 +12,8 @@ import typer
 from narrows.cli import machines as shared
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.machines import At, Clock, Machines, Seed, Wait
-from narrows.cli.options import Json, Quiet, Settings, settings
+from narrows.cli.machines import At, Clock, Machines, Wait
+from narrows.cli.options import Json, Quiet, Seed, Settings, settings
 from narrows.cli.run_output import print_run, write_run_report
 from narrows.progress import lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,6 +54,14 @@ Backend = Annotated[
         autocompletion=backends,
     ),
 ]
+
+
+def seed_option(help: str, metavar: str = "N", **shown: Any) -> Any:
+    """The option `--seed`, with the same range in all commands; `help` says what it decides."""
+    return typer.Option("--seed", min=0, max=2**63 - 1, metavar=metavar, help=help, **shown)
+
+
+Seed = Annotated[int | None, seed_option("Instead of the scenario's.", show_default=False)]
 
 Workers = Annotated[
     int | None,

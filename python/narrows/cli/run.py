@@ -15,6 +15,7 @@ from narrows.cli.options import (
     Json,
     Quiet,
     ScenarioFile,
+    Seed,
     Settings,
     settings,
 )
@@ -39,12 +40,7 @@ def command(
     scenario: ScenarioFile,
     backend: Backend = DEFAULT_BACKEND,
     set: Settings = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=2**63 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
-        ),
-    ] = None,
+    seed: Seed = None,
     out: Annotated[
         Path | None,
         typer.Option(
