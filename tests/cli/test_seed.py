@@ -26,5 +26,4 @@ def test_every_seed_has_the_range_of_the_key() -> None:
     options = seed_options()
     assert {"run", "agreement", "resolve", "monitor"} <= options.keys()
     for name, option in options.items():
-        assert option.param_decls == ("--seed",), name
         assert (option.min, option.max) == (key["minimum"], key["maximum"]), name
