@@ -1,12 +1,11 @@
 //! The whole path over a link in memory that loses, duplicates and reorders packets, with clients
-//! of our own and a DNS server on this machine's loopback. The clock runs faster than real time, so
-//! time-outs cost little.
+//! of our own and a DNS server on this machine's loopback. The clock is the test's own, so time-outs
+//! cost little.
 
 mod client;
 mod link;
 mod server;
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,57 +13,59 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Instant;
 
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{
     Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header,
 };
 
-use client::{Client, Script};
+use client::{Client, FIRST_PORT, Script};
 use link::{Impairment, MemoryLink};
 use server::{AXFR, Server, TXT, query, tcp_answers};
 
 use super::stream::Stream;
 use super::*;
 
-/// Seconds of the clock per second of real time.
-const HASTE: u32 = 20;
+/// What the clock shows at the start of a test.
+const START: Duration = Duration::from_secs(1000);
 
-/// The most that the clock advances between two readings, in real time. If other programs have the
-/// processor for longer, that does not count as the clients' time.
-const STEP: Duration = Duration::from_millis(5);
+/// How far the clock advances when no packet is in flight. All else takes none of its time, so the
+/// clients do not notice how fast the machine is.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How much real time the server then gets, if it may have something to do.
+const WAIT: Duration = Duration::from_millis(1);
 
 /// Lets all clients talk until each is done, at most `patience` of the clock.
 fn run(path: &mut DataPath<MemoryLink>, clients: &mut [Client], patience: Duration) {
-    let (read_at, elapsed) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
-    let clock = || {
-        let step = read_at.replace(Instant::now()).elapsed().min(STEP);
-        elapsed.set(elapsed.get() + step);
-        let boot = Duration::from_secs(1000) + elapsed.get() * HASTE;
-        Now { boot, wall: Duration::from_secs(1_700_000_000) + boot }
-    };
-    let at = |address: SocketAddr| usize::from(address.port()) - 20_000;
-    while clients.iter().any(|client| !client.done()) {
-        let now = clock().boot;
-        if now > Duration::from_secs(1000) + patience {
-            break;
-        }
+    let mut now = START;
+    while now <= START + patience && clients.iter().any(|client| !client.done()) {
         for client in clients.iter_mut().filter(|client| !client.done()) {
             for packet in client.packets(now) {
                 path.link().carry(&packet, true);
             }
         }
         let idle = path.link().to_gateway.is_empty();
-        path.turn(if idle { Duration::from_millis(1) } else { Duration::ZERO }, clock)
+        let counters = path.counters();
+        let served = counters.queries > 0 || counters.relays > 0;
+        let wall = Duration::from_secs(1_700_000_000) + now;
+        path.turn(if idle && served { WAIT } else { Duration::ZERO }, || Now { boot: now, wall })
             .expect("memory");
+        if idle && path.link().to_clients.is_empty() {
+            now += TICK;
+        }
         while let Some(packet) = path.link().to_clients.pop_front() {
             let segment = read(&packet).expect("the gateway sends TCP");
             assert!(segment.checksum_holds());
             assert!(packet.len() <= 1500);
-            clients[at(segment.server())].handle(&segment, clock().boot);
+            clients[at(segment.server())].handle(&segment, now);
         }
     }
+}
+
+/// The number of the client with this address.
+fn at(client: SocketAddr) -> usize {
+    usize::from(client.port() - FIRST_PORT)
 }
 
 fn path(
@@ -193,9 +194,12 @@ fn loss_and_reordering_cost_nobody_a_byte() {
     }
 }
 
-/// With this much loss, a client can be silent for longer than a cookie lives, and is then reset
-/// (PROTOCOL.md), most often when it has everything and only its FIN is in flight. No client has a
-/// wrong byte, and very few lack one.
+/// With this much loss, a connection can end early. A client can be silent for longer than a cookie
+/// lives, and is then reset (PROTOCOL.md). And either end gives up what is not acknowledged within
+/// 120 s ([`super::stream::STALLED`]). In that time, with time-outs of 1, 2, 4, 8 and then 10 s, it
+/// sends about 14 times, and all of them are in vain with probability (1 - 0.75^2)^14 = 10^-5. A
+/// run has hundreds of such exchanges, so with one or two of a thousand seeds a client lacks bytes.
+/// No client has a wrong one.
 #[test]
 fn loss_of_a_quarter_each_way_corrupts_nothing() {
     let (clients, path) = under(Impairment {
@@ -205,11 +209,11 @@ fn loss_of_a_quarter_each_way_corrupts_nothing() {
         reorder_percent: 2,
         narrow: 0,
     });
-    let short = |client: &Client| client.reset && client.got.len() < client.script.expected.len();
+    let short = |client: &Client| client.got.len() < client.script.expected.len();
     let (short, whole): (Vec<_>, Vec<_>) = clients.into_iter().partition(short);
     check(&whole, &path);
     assert!(short.iter().all(|client| client.script.expected.starts_with(&client.got)));
-    assert!(short.len() <= 1, "{} of 150 clients were reset", short.len());
+    assert!(short.len() <= 1, "{} of 150 clients lack bytes", short.len());
 }
 
 /// The gateway closes idle connections, and its FIN reaches the client.

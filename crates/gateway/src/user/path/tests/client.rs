@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// The port of client 0; the others' follow.
+pub(super) const FIRST_PORT: u16 = 20_000;
+
 /// What a client sends: pieces, each after it has received this many bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
@@ -72,7 +75,7 @@ impl Client {
             ..Options::default()
         };
         let ends = Connection {
-            client: SocketAddr::new(client, 20_000 + n),
+            client: SocketAddr::new(client, FIRST_PORT + n),
             server: SocketAddr::new(server, 53),
         };
         Self {

@@ -1,5 +1,8 @@
 //! A link in memory that loses, duplicates and reorders packets.
 
+use rand_core::Rng;
+use rand_pcg::Pcg32;
+
 use super::*;
 
 /// Packets in flight, and what happens to them.
@@ -8,7 +11,9 @@ pub(super) struct MemoryLink {
     pub(super) to_gateway: VecDeque<Vec<u8>>,
     pub(super) to_clients: VecDeque<Vec<u8>>,
     pub(super) impairment: Impairment,
-    pub(super) state: u64,
+    /// The random stream of each client and direction, so that what happens to a packet does not
+    /// depend on the other clients' packets before it.
+    streams: HashMap<u64, Pcg32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,26 +29,28 @@ pub(super) struct Impairment {
 
 impl MemoryLink {
     pub(super) fn new(impairment: Impairment) -> Self {
-        let state = impairment.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { to_gateway: VecDeque::new(), to_clients: VecDeque::new(), impairment, state }
-    }
-
-    /// True in this many of a hundred cases (xorshift64*, Marsaglia 2003, Vigna 2016).
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 100 < percent
+        Self {
+            to_gateway: VecDeque::new(),
+            to_clients: VecDeque::new(),
+            impairment,
+            streams: HashMap::new(),
+        }
     }
 
     pub(super) fn carry(&mut self, packet: &[u8], to_gateway: bool) {
-        let Impairment { loss_percent, duplicate_percent, reorder_percent, .. } = self.impairment;
-        let copies = 1 + usize::from(self.chance(duplicate_percent));
+        let Impairment { seed, loss_percent, duplicate_percent, reorder_percent, .. } =
+            self.impairment;
+        let segment = read(packet).expect("both sides send TCP");
+        let client = if to_gateway { segment.client() } else { segment.server() };
+        let stream = (at(client) as u64) << 1 | u64::from(to_gateway);
+        let random = self.streams.entry(stream).or_insert_with(|| Pcg32::new(seed, stream));
+        let mut chance = |percent| u64::from(random.next_u32()) % 100 < percent;
+        let copies = 1 + usize::from(chance(duplicate_percent));
         for _ in 0..copies {
-            if self.chance(loss_percent) {
+            if chance(loss_percent) {
                 continue;
             }
-            let first = self.chance(reorder_percent);
+            let first = chance(reorder_percent);
             let queue = if to_gateway { &mut self.to_gateway } else { &mut self.to_clients };
             if first { queue.push_front(packet.to_vec()) } else { queue.push_back(packet.to_vec()) }
         }
