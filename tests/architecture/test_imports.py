@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "_core",
         "errors",
+        "records",
         "scenario",
         "results",
         "backends",

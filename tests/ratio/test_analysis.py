@@ -222,8 +222,9 @@ def test_the_report_has_pages_figures_and_a_map(
         narrows="0",
     )
     analysis = analyse([samples["before"], second])
-    report = write_ratio_report(analysis, tmp_path)
+    report = write_ratio_report(analysis, tmp_path, kinds=("png", "svg", "pdf"))
     text = report.read_text()
+    assert "in the folder figures too, as PNG, SVG, PDF." in text
     assert "K-root" in text
     assert 'href="server-K-root.html"' in text
     assert text.count("<circle") == 14
@@ -233,6 +234,7 @@ def test_the_report_has_pages_figures_and_a_map(
         # The picture has more than one colour.
         assert picture[..., :3].std() > 0.02
         assert (tmp_path / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+        assert b"/Type3" not in (tmp_path / "figures" / f"{name}.pdf").read_bytes()
     assert (tmp_path / "server-K-root.html").exists()
 
 
@@ -244,9 +246,11 @@ def test_the_commands_run_end_to_end(
     found = json.loads(capsys.readouterr().out)
     assert found["groups"][0]["quantiles"]["p50"] == pytest.approx(2.0, abs=0.01)
     out = tmp_path / "compared"
-    assert main(["compare", str(runs["before"]), str(runs["after"]), "--out", str(out)]) == 0
+    words = ["compare", str(runs["before"]), str(runs["after"]), "--out", str(out)]
+    assert main([*words, "--figures", "pdf"]) == 0
     assert "ratio above 4 (%)" in capsys.readouterr().out
     assert (out / "report.html").exists()
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".pdf"}
 
 
 @pytest.mark.parametrize(

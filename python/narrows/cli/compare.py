@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Json, Quiet, key_values
+from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values
 
 EXAMPLES = """\
 # Prints their figures and the difference to the first, with confidence
@@ -71,6 +71,7 @@ def command(
         Path | None,
         typer.Option(metavar="DIR", help="Write a report with figures there.", show_default=False),
     ] = None,
+    figures: Figures = None,
     quiet: Quiet = False,
 ) -> None:
     """Set runs or sweeps side by side: figures, differences with intervals, and verdicts."""
@@ -78,11 +79,12 @@ def command(
     from narrows.results import RUN_FILE, SWEEP_FILE, Run, Sweep, compare, compare_sweeps
     from narrows.results.metric_names import ALL
 
+    kinds = figure_files(figures, written=out is not None, needs="give --out too")
     for folder in runs:
         if not folder.exists():
             raise UserError(f"{folder}: does not exist; hint: {_near(folder)}")
     if are_ratios(runs):
-        compare_ratios(runs, json_output=json_output, out=out, quiet=quiet)
+        compare_ratios(runs, json_output=json_output, out=out, kinds=kinds, quiet=quiet)
         return
     of_sweeps = [folder for folder in runs if (folder / SWEEP_FILE).is_file()]
     if of_sweeps and len(of_sweeps) < len(runs):
@@ -124,7 +126,7 @@ def command(
     if out is not None:
         from narrows.report import write_comparison
 
-        write_comparison(comparisons, out)
+        write_comparison(comparisons, out, kinds)
         if not quiet:
             say(f"wrote {out}")
 

@@ -12,6 +12,7 @@ from narrows.cli.failure import UserError, say
 
 if TYPE_CHECKING:
     from narrows.ratio import RatioAnalysis
+    from narrows.records import FigureFile
 
 
 def are_ratios(folders: Sequence[Path]) -> bool:
@@ -20,7 +21,12 @@ def are_ratios(folders: Sequence[Path]) -> bool:
 
 
 def compare_ratios(
-    folders: Sequence[Path], *, json_output: bool, out: Path | None, quiet: bool
+    folders: Sequence[Path],
+    *,
+    json_output: bool,
+    out: Path | None,
+    kinds: Sequence[FigureFile],
+    quiet: bool,
 ) -> None:
     """Compares the two, prints the table, and writes a report where one is wanted."""
     from narrows.ratio.comparison import compare_ratios as compare
@@ -39,7 +45,7 @@ def compare_ratios(
     else:
         comparison.table().print(sys.stdout)
     if out is not None:
-        path = comparison.write(out)
+        path = comparison.write(out, kinds)
         if not quiet:
             say(f"wrote {path}")
 

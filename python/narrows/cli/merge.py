@@ -9,7 +9,7 @@ import typer
 
 from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Figures, Json, Quiet, figure_files
 from narrows.cli.run_output import print_run, write_run_report
 
 EXAMPLES = """\
@@ -45,18 +45,20 @@ def command(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
     ] = True,
+    figures: Figures = None,
     quiet: Quiet = False,
 ) -> Exit:
     """Make one run folder from the records that several machines left."""
     from narrows.machines import merge
     from narrows.results.folder import check_target
 
+    kinds = figure_files(figures, written=report, needs="leave out --no-report")
     result = merge(records, bound_s=bound / 1e3)
     folder = out or free_folder(Path("runs"), str(result.scenario["name"]))
     check_target(folder)
     result = result.save(folder)
     if report:
-        write_run_report(result, folder)
+        write_run_report(result, folder, kinds)
     print_run(result, json_output=json_output)
     if not quiet:
         for flag in result.host["kernel"]["flags"]:

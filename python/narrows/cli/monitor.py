@@ -13,7 +13,7 @@ from narrows.cli import machines as shared
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, Wait
-from narrows.cli.options import Json, Quiet, Seed, Settings, settings
+from narrows.cli.options import Figures, Json, Quiet, Seed, Settings, figure_files, settings
 from narrows.cli.run_output import print_run, write_run_report
 from narrows.progress import lines
 
@@ -69,6 +69,7 @@ def command(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
     ] = True,
+    figures: Figures = None,
     scenario: Annotated[
         Path | None,
         typer.Option(
@@ -103,10 +104,12 @@ def command(
     if scenario is not None:
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
+        figure_files(figures, written=False, needs="give it to narrows merge")
         parts = shared.parts_of(scenario, settings(set), seed)
         lab = shared.lab_of(machines, at, clock)
         target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
         return _record(parts, lab, node, link, target, rate=rate, wait=wait, quiet=quiet)
+    kinds = figure_files(figures, written=report, needs="leave out --no-report")
     from narrows.monitor import Watch
     from narrows.results.folder import check_target
 
@@ -123,7 +126,7 @@ def command(
         raise UserError("no sample was taken; hint: let it run for a second")
     result = result.save(folder)
     if report:
-        write_run_report(result, folder)
+        write_run_report(result, folder, kinds)
     print_run(result, json_output=json_output)
     if not quiet:
         say(_missed(watch.missed))

@@ -10,6 +10,7 @@ import typer
 
 from narrows.cli.complete import backends, keys, scenarios
 from narrows.cli.failure import UserError
+from narrows.records import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
 
 
 def set_keys(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -77,6 +78,47 @@ Workers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")]
+
+
+Figures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--figures",
+        metavar="|".join(FIGURE_FILES),
+        help="What to write figures as; may be repeated, or a list with commas. "
+        f"[default: {','.join(USUAL_FIGURE_FILES)}]",
+        autocompletion=lambda incomplete: [
+            kind for kind in FIGURE_FILES if kind.startswith(incomplete)
+        ],
+        show_default=False,
+    ),
+]
+
+
+def figure_files(
+    given: Sequence[str] | None, *, written: bool = True, needs: str = ""
+) -> tuple[FigureFile, ...]:
+    """The kinds of files that `--figures` asks for, each once, in their order.
+
+    Args:
+        given: What the option gave, if it was there.
+        written: Whether the command writes figures at all.
+        needs: If it does not, what to do so that it does.
+
+    Raises:
+        UserError: One is not known, or no figures are written.
+    """
+    if given and not written:
+        raise UserError(f"--figures: there are no figures to write; hint: {needs}")
+    found: dict[FigureFile, None] = {}
+    for text in (text.strip() for each in given or () for text in each.split(",")):
+        kind = next((known for known in FIGURE_FILES if known == text.lower()), None)
+        if kind is None:
+            raise UserError(
+                f"--figures {text}: is not known; hint: one of {', '.join(FIGURE_FILES)}"
+            )
+        found[kind] = None
+    return tuple(found) or USUAL_FIGURE_FILES
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.failure import UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Figures, Json, Quiet, figure_files
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -66,6 +66,7 @@ def command(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write a report with figures.")
     ] = True,
+    figures: Figures = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,6 +76,7 @@ def command(
     from narrows.ratio.folder import RATIO_FILE, document
     from narrows.ratio.words import summary_text
 
+    kinds = figure_files(figures, written=report, needs="leave out --no-report")
     if family not in (None, 4, 6):
         raise UserError(f"--family {family}: is neither 4 nor 6")
     rules = Rules(
@@ -95,7 +97,7 @@ def command(
         from narrows.ratio.report import write_ratio_report
 
         with shown("drawing", quiet=quiet) as update:
-            path = write_ratio_report(analysis, folder, update)
+            path = write_ratio_report(analysis, folder, update, kinds)
         if not quiet:
             say(f"wrote {path}")
 

@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import ids as known_ids
 from narrows.cli.failure import Exit, say
-from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, Quiet
+from narrows.cli.options import DEFAULT_BACKEND, Backend, Figures, Json, Quiet, figure_files
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -97,6 +97,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    figures: Figures = None,
     json_output: Json = False,
     backend: Backend = DEFAULT_BACKEND,
     jobs: Annotated[
@@ -121,6 +122,7 @@ def command(
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
+    kinds = figure_files(figures)
     backends.get(backend)
     selected = select(ids or [])
     if bench is not None:
@@ -157,7 +159,7 @@ def command(
         if outcomes[-1].interrupted:
             break
     try:
-        write(outcomes, folder)
+        write(outcomes, folder, kinds)
     finally:
         # Printed even if the disk is full, and written even if the reader of stdout has gone.
         if json_output:

@@ -12,11 +12,13 @@ from narrows.cli.folders import free_folder
 from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
+    Figures,
     Json,
     Quiet,
     ScenarioFile,
     Seed,
     Settings,
+    figure_files,
     settings,
 )
 from narrows.cli.run_output import meanwhile_loading, print_run, write_run_report
@@ -53,6 +55,7 @@ def command(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
     ] = True,
+    figures: Figures = None,
     event_limit: Annotated[
         int | None,
         typer.Option(
@@ -71,6 +74,7 @@ def command(
     from narrows.results import RUN_FILE
     from narrows.scenario import Scenario
 
+    kinds = figure_files(figures, written=report, needs="leave out --no-report")
     changed = settings(set)
     loaded = Scenario.load(scenario, set=changed)
     folder = out or free_folder(Path("runs"), loaded.name)
@@ -93,7 +97,7 @@ def command(
         return Exit.INTERRUPTED
     try:
         if report:
-            write_run_report(result, folder)
+            write_run_report(result, folder, kinds)
     except KeyboardInterrupt:
         say(f"interrupted; wrote {folder} without its report")
         return Exit.INTERRUPTED

@@ -6,13 +6,14 @@ import importlib
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows.cli.failure import UserError
 
 if TYPE_CHECKING:
+    from narrows.records import FigureFile
     from narrows.results import Run
 
 __all__ = ["meanwhile_loading", "print_run", "write_run_report"]
@@ -37,8 +38,8 @@ def meanwhile_loading(update: Callable[[float], object], module: str) -> Callabl
     return also
 
 
-def write_run_report(run: Run, folder: Path) -> None:
-    """Writes figures and report.html into the run's folder.
+def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> None:
+    """Writes figures, as these kinds of files, and report.html into the run's folder.
 
     Raises:
         UserError: They cannot be written; the run itself is complete.
@@ -47,7 +48,7 @@ def write_run_report(run: Run, folder: Path) -> None:
     from narrows.report import write_report
 
     try:
-        write_report(run, folder)
+        write_report(run, folder, kinds)
     except (NarrowsError, OSError) as error:
         raise UserError(f"{error}; the run itself is whole, in {folder}") from None
 

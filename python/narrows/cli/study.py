@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import studies
 from narrows.cli.failure import Exit, UserError, say
-from narrows.cli.options import Json, Quiet, Workers
+from narrows.cli.options import Figures, Json, Quiet, Workers, figure_files
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -83,6 +83,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    figures: Figures = None,
     workers: Workers = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -96,6 +97,7 @@ def command(
     if name not in names():
         hint = nearest(name, names()) or f"one of {', '.join(names())}"
         raise UserError(f"{name!r} is no study; hint: {hint}")
+    kinds = figure_files(figures)
     given = {
         "transport": transport,
         "queue": queue,
@@ -121,7 +123,7 @@ def command(
             progress=progress,
         )
     try:
-        write(study, folder)
+        write(study, folder, kinds)
     finally:
         # Printed even if the disk is full.
         if json_output:

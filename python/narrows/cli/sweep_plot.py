@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Json, Quiet, key_values
+from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values
 
 EXAMPLES = """\
 # Writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
@@ -79,6 +79,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    figures: Figures = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -88,6 +89,7 @@ def command(
     from narrows.results.metric_names import ALL
     from narrows.results.sweep_means import figures_table
 
+    kinds = figure_files(figures)
     if metric == ALL:
         figures_table(Sweep.load(folder)).print(sys.stdout)
         return
@@ -103,7 +105,7 @@ def command(
         x_scale=x_scale,
         y_scale=y_scale,
     )
-    written = plot.write(out or folder / PLOTS)
+    written = plot.write(out or folder / PLOTS, kinds)
     if json_output:
         files = [str(path) for path in written]
         print(json.dumps({**plot.document(), "files": files}, indent=2))

@@ -18,7 +18,15 @@ from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
 from narrows.ratio.density import SMOOTHED
 from narrows.ratio.figures import failures_figure, ratio_cdf, ridges_figure
 from narrows.ratio.resampling import Interval, percentile_interval, weights
-from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+from narrows.report.page import (
+    USUAL_FIGURE_FILES,
+    FigureFile,
+    Shown,
+    render,
+    shown_on_page,
+    write_figures,
+    write_page,
+)
 from narrows.results import TextTable
 
 __all__ = ["RatioComparison", "Row", "compare_ratios"]
@@ -103,8 +111,8 @@ class RatioComparison:
             ],
         }
 
-    def write(self, folder: Path) -> Path:
-        """Writes a report with figures.
+    def write(self, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES) -> Path:
+        """Writes a report with figures, which are files of these kinds too.
 
         Raises:
             RunFolderError: The folder cannot be written.
@@ -130,7 +138,7 @@ class RatioComparison:
                 alt = f"Unanswered queries in {label}"
                 shown = Shown(name, failures_figure(analysis.failures), alt, f"{label}.")
                 figures.append(shown)
-        write_figures(figures, folder / "figures")
+        write_figures(figures, folder / "figures", kinds)
         text = render(
             "ratio_comparison.html",
             title=f"{self.labels[0]} against {self.labels[1]}",

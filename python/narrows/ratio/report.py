@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -26,7 +26,15 @@ from narrows.ratio.figures import (
 from narrows.ratio.figures.world import placed
 from narrows.ratio.folder import save
 from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
-from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+from narrows.report.page import (
+    USUAL_FIGURE_FILES,
+    FigureFile,
+    Shown,
+    render,
+    shown_on_page,
+    write_figures,
+    write_page,
+)
 
 __all__ = ["write_ratio_report"]
 
@@ -34,9 +42,12 @@ Progress = Callable[[float, str], None]
 
 
 def write_ratio_report(
-    analysis: RatioAnalysis, folder: str | Path, progress: Progress | None = None
+    analysis: RatioAnalysis,
+    folder: str | Path,
+    progress: Progress | None = None,
+    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
 ) -> Path:
-    """Writes report.html, pages of servers, figures (PNG and SVG) and the analysis itself.
+    """Writes report.html, pages of servers, figures (as files of these kinds) and the analysis.
 
     Raises:
         RunFolderError: The folder cannot be written.
@@ -53,7 +64,7 @@ def write_ratio_report(
             name = f"server-{_file_name(group.server)}"
             days = [part for part in analysis.by_server_and_day if part.server == group.server]
             pages[group.server] = f"{name}.html"
-            _write_page(target, name, group.label, analysis, group, days, {})
+            _write_page(target, name, group.label, analysis, group, days, {}, kinds)
     say((steps - 1) / steps, "report")
     title = servers[0].label if len(servers) == 1 else f"{len(servers)} servers"
     path = _write_page(
@@ -64,6 +75,7 @@ def write_ratio_report(
         analysis.whole,
         analysis.by_server_and_day if len(servers) == 1 else [],
         pages,
+        kinds,
     )
     say(1.0, "")
     return path
@@ -77,18 +89,19 @@ def _write_page(
     group: Group,
     days: list[Group],
     pages: dict[str, str],
+    kinds: Sequence[FigureFile],
 ) -> Path:
     servers = analysis.by_server if pages else [group]
     prefix = "" if name == "report" else f"{name}-"
     figures = _figures(analysis, group, servers, days, prefix)
-    write_figures(figures, folder / "figures")
+    write_figures(figures, folder / "figures", kinds)
     points = placed(group, analysis.vantages)
     world = ""
     if points.height:
         alt = f"{points.height} vantage points on a map, coloured by their median ratio"
         world = hover_map(points, f"{prefix}map", alt)
         drawn = Shown(f"{prefix}map", map_figure(points, group.label), alt, "")
-        write_figures([drawn], folder / "figures")
+        write_figures([drawn], folder / "figures", kinds)
     failures = [part for part in analysis.failures if pages or part.server in {group.server, title}]
     measured = [part for server in servers for part in analysis.by_source(server.server)]
     groups = [
@@ -109,6 +122,7 @@ def _write_page(
         placed=points.height,
         vantages=group.peaks.vantages,
         figures=shown_on_page(figures),
+        files=", ".join(kind.upper() for kind in kinds),
         rules=analysis.rules,
         infinity=float("inf"),
         variants=analysis.variants if name == "report" else (),

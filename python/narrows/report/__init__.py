@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report.comparison_report import write_comparison
 from narrows.report.run_report import REPORT_FILE, write_run_report
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
@@ -19,6 +21,8 @@ __all__ = [
 ]
 
 
-def write_report(run: Run, folder: str | Path) -> Path:
+def write_report(
+    run: Run, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
+) -> Path:
     """Writes a run's report into ``folder``; the same as `write_run_report`."""
-    return write_run_report(run, folder)
+    return write_run_report(run, folder, kinds)

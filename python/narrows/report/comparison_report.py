@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
 from narrows.report.extras import extra_figures
 from narrows.report.figures import Bar, Change
@@ -32,12 +33,17 @@ _SHARES = {
 """
 
 
-def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | Path) -> Path:
-    """Writes `report.html`, `comparison.json` and `figures/*.png` and `.svg` into ``out``.
+def write_comparison(
+    comparison: Comparison | Sequence[Comparison],
+    out: str | Path,
+    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+) -> Path:
+    """Writes `report.html`, `comparison.json` and the files in `figures/` into ``out``.
 
     Args:
         comparison: A comparison, or several, each of which has a setting.
         out: Folder.
+        kinds: The kinds of files that the figures are written as.
 
     Returns:
         The page's path.
@@ -53,7 +59,7 @@ def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | P
             [replace(figure, name=f"{number}-{figure.name}") for figure in of_one]
             for number, of_one in enumerate(shown, start=1)
         ]
-    write_figures([figure for of_one in shown for figure in of_one], folder / FIGURES)
+    write_figures([figure for of_one in shown for figure in of_one], folder / FIGURES, kinds)
     documents = [one.document() for one in several]
     document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")

@@ -13,11 +13,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import style
 from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
 
 __all__ = [
+    "USUAL_FIGURE_FILES",
+    "FigureFile",
     "Shown",
     "html_of",
     "live",
@@ -93,9 +96,9 @@ def html_of(figures: Sequence[Shown]) -> str:
 
 
 def write_figures(
-    figures: Sequence[Shown], folder: Path, kinds: Sequence[str] = ("png", "svg")
+    figures: Sequence[Shown], folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
 ) -> list[Path]:
-    """Writes each figure as PNG and SVG, or as these kinds of file; `pdf` is another.
+    """Writes each figure as these kinds of files.
 
     Raises:
         RunFolderError: They cannot be written.
@@ -108,7 +111,7 @@ def write_figures(
     return written
 
 
-_KINDS: dict[str, Callable[[Shown], bytes]] = {
+_KINDS: dict[FigureFile, Callable[[Shown], bytes]] = {
     "png": lambda shown: style.png(shown.figure),
     "svg": lambda shown: shown.svg.encode(),
     "pdf": lambda shown: style.pdf(shown.figure),

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
 from narrows.report.again import again
 from narrows.report.extras import extra_figures, headlines
@@ -63,12 +64,17 @@ _WHO_WAITS_LESS = (
 )
 
 
-def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Path:
-    """Writes `report.html` and `figures/*.png` and `.svg`.
+def write_run_report(
+    run: Run | str | Path,
+    out: str | Path | None = None,
+    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+) -> Path:
+    """Writes `report.html` and the files in `figures/`.
 
     Args:
         run: A run, or its folder.
         out: Folder for them; the run's own by default.
+        kinds: The kinds of files that the figures are written as.
 
     Returns:
         The page's path.
@@ -82,7 +88,7 @@ def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Pa
     if folder is None:
         raise ValueError("a run that was not saved needs a folder for its report")
     shown = run_figures(loaded)
-    write_figures(shown, folder / FIGURES)
+    write_figures(shown, folder / FIGURES, kinds)
     return write_page(folder / REPORT_FILE, _page(loaded, shown))
 
 

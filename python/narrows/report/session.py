@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report.comparison_report import comparison_figures
 from narrows.report.page import Shown, html_of, write_figures
 from narrows.report.run_report import run_figures
@@ -49,7 +50,7 @@ class Figures:
                 return one
         raise KeyError(name)
 
-    def write(self, folder: str | Path, *kinds: Literal["png", "svg", "pdf"]) -> list[Path]:
+    def write(self, folder: str | Path, *kinds: FigureFile) -> list[Path]:
         """Writes each figure into a folder, as PNG and SVG or as the named kinds.
 
         Returns:
@@ -58,7 +59,7 @@ class Figures:
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_figures(self.shown, Path(folder), kinds or ("png", "svg"))
+        return write_figures(self.shown, Path(folder), kinds or USUAL_FIGURE_FILES)
 
     def __repr__(self) -> str:
         return f"<{len(self)} figures: {', '.join(one.name for one in self.shown)}>"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
 from narrows.report.figures import Mean, Series, Ticks
 from narrows.report.page import Shown, html_of, write_figures
@@ -45,13 +46,15 @@ class SweepPlot:
     notes: tuple[str, ...] = ()
     """Notes that a reader has to know."""
 
-    def write(self, folder: str | Path) -> list[Path]:
-        """Writes the figure as PNG and SVG into a folder; returns the files.
+    def write(
+        self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
+    ) -> list[Path]:
+        """Writes the figure into a folder, as these kinds of files; returns the files.
 
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_figures([self.shown], Path(folder))
+        return write_figures([self.shown], Path(folder), kinds)
 
     def _repr_html_(self) -> str:
         """The figure and the numbers, for notebooks."""

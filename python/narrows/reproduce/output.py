@@ -14,7 +14,13 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from narrows.errors import NarrowsError
-from narrows.report.page import shown_on_page, write_figures, write_page
+from narrows.report.page import (
+    USUAL_FIGURE_FILES,
+    FigureFile,
+    shown_on_page,
+    write_figures,
+    write_page,
+)
 from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
 from narrows.reproduce.measurements import Agreement, Table
 from narrows.reproduce.outcome import Outcome, document, reason
@@ -93,7 +99,11 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
         console.print(_rich(rows))
 
 
-def write(outcomes: Sequence[Outcome], folder: Path) -> None:
+def write(
+    outcomes: Sequence[Outcome],
+    folder: Path,
+    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+) -> None:
     """Writes `report.html` (self-contained), `result.json` and the figures into `folder`.
 
     Raises:
@@ -107,7 +117,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
         figures = [
             replace(shown, name=f"{slug}-{shown.name}") for shown in outcome.paper.figures(outcome)
         ]
-        write_figures(figures, folder / "figures")
+        write_figures(figures, folder / "figures", kinds)
         papers.append(
             {
                 "paper": outcome.paper,

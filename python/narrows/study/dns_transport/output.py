@@ -12,7 +12,14 @@ from typing import Any, TextIO
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from narrows import _core
-from narrows.report.page import shown_on_page, write_bytes, write_figures, write_page
+from narrows.report.page import (
+    USUAL_FIGURE_FILES,
+    FigureFile,
+    shown_on_page,
+    write_bytes,
+    write_figures,
+    write_page,
+)
 from narrows.study.dns_transport.figures import figures
 from narrows.study.dns_transport.phrases import title
 from narrows.study.dns_transport.pooled import FACTORS
@@ -89,7 +96,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def write(study: Study, folder: Path) -> None:
+def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES) -> None:
     """Writes `report.html`, `study.json`, the tables and the figures into `folder`.
 
     Raises:
@@ -103,7 +110,7 @@ def write(study: Study, folder: Path) -> None:
         table.write_parquet(data)
         write_bytes(folder / name, data.getvalue())
     drawn = figures(study.runs) if study.runs.height else []
-    write_figures(drawn, folder / "figures")
+    write_figures(drawn, folder / "figures", kinds)
     environment = Environment(
         loader=ChoiceLoader(
             [PackageLoader("narrows.study.dns_transport"), PackageLoader("narrows.report")]
