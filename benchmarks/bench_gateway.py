@@ -32,6 +32,7 @@ from gateway.load import Generator, Programs, build, built
 from gateway.recording import Recording, host, tables
 from gateway.sitting import Step, left, sit
 from gateway.switches import Switches
+from narrows.cli.folders import free_folder
 from narrows.errors import NarrowsError
 from narrows.report.page import write_figures
 from narrows.reproduce import reproduce
@@ -147,7 +148,7 @@ def chosen_folder(out: Path | None, *, resume: bool) -> Path:
             hint = "name its folder with --out (OUT), or leave out --resume (RESUME)"
             raise RunFolderError(runs, "holds no unfinished bench", hint)
         return max(found, key=lambda path: (path / JOURNAL).stat().st_mtime)
-    folder = out or free_folder(runs)
+    folder = out or free_folder(runs, "gateway")
     if unfinished(folder):
         return folder
     if resume:
@@ -403,14 +404,6 @@ def last_line(bench: GatewayBench) -> dict[str, object]:
         if xdp:
             found[f"{server}_xdp"] = xdp
     return found
-
-
-def free_folder(parent: Path) -> Path:
-    """The first of `gateway-1`, `gateway-2`, .. below `parent` that does not exist."""
-    number = 1
-    while (parent / f"gateway-{number}").exists():
-        number += 1
-    return parent / f"gateway-{number}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import multiprocessing
 import os
 import statistics
@@ -42,6 +41,7 @@ from narrows.lab import (
     real,
 )
 from narrows.probe import Plan, Target, probe
+from narrows.results.intervals import wilson
 
 RTTS_MS = (10.0, 20.0, 40.0, 80.0, 160.0)
 NETWORKS = 4
@@ -223,14 +223,6 @@ def print_matrix(matrix: dict[str, dict[str, int]]) -> None:
         ]
         print(f"{behaviour.name:34}" + "".join(f"{cell:>5}" for cell in cells))
     print("\n* the right one")
-
-
-def wilson(right: int, tried: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927)."""
-    z = 1.96
-    middle = (right + z**2 / 2) / (tried + z**2)
-    half = z * math.sqrt(right * (tried - right) / tried + z**2 / 4) / (tried + z**2)
-    return middle - half, middle + half
 
 
 def timing(rounds: int) -> dict[str, float]:

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "atlas": {"_core", "errors", "results"},
     "captures": {"_core", "errors", "results"},
     # Judges measurements from any source.
-    "ratio": {"errors", "results", "report"},
+    "ratio": {"errors", "records", "results", "report"},
     # A kernel's DNS servers are those of the laboratory.
     "backends": {"_core", "errors", "progress", "scenario", "results", "lab"},
     # Reads only run folders. The language is there to understand the scenarios in them.
@@ -52,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reproduce": {
         "errors",
         "dns_profiles",
+        "records",
         "scenario",
         "results",
         "backends",

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows import _core
 from narrows.agreement.compare import METRICS, Comparison, Metric, compared
 from narrows.agreement.draws import drawn, set_of
 from narrows.agreement.kept import kernel_run
 from narrows.backends import run
+from narrows.backends.interrupts import until
 from narrows.scenario import Bulk, Scenario
+from narrows.scenario.quantities import rate_text
 
 __all__ = ["Agreement", "conduct"]
 
@@ -23,10 +24,6 @@ WITHIN = 2.0
 """Most draws must be within this multiple of the bound."""
 
 SHARE = 0.9
-
-
-class Stopped(Exception):  # noqa: N818 - a signal, not an error
-    """Raised inside a run when the whole is being interrupted."""
 
 
 @dataclass
@@ -136,10 +133,7 @@ def conduct(
     """
     result = Agreement(seed, draws, sim_seeds)
     stop = threading.Event()
-
-    def watch(_: float) -> None:
-        if stop.is_set():
-            raise Stopped
+    watch = until(stop)
 
     def one(number: int) -> Comparison:
         scenario = draw(seed, number)
@@ -181,7 +175,7 @@ def words(scenario: Scenario) -> str:
     delay = 2 * scenario.links[1].direction("forward").delay
     parts: Sequence[str] = (
         f"{queue.kind}{marks}{ring}",
-        _core.format_rate(bottleneck.rate),
+        rate_text(bottleneck.rate),
         f"{delay / 1e9:.0f} ms",
         f"{bulk.total} {bulk.tcp.congestion}",
         f"{100 * (bulk.ecn_share or 0):.0f} % ECN",

@@ -1,14 +1,28 @@
-"""Interrupts that are held back until a run's results are safe."""
+"""Interrupts that are held back until a run's results are safe, and runs that end from outside."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Held", "held"]
+__all__ = ["Held", "Stopped", "held", "until"]
+
+
+class Stopped(RuntimeError):  # noqa: N818 - a signal, not an error
+    """Raised inside a run when whoever started it no longer wants it."""
+
+
+def until(stop: threading.Event) -> Callable[[object], None]:
+    """What to give a run as `progress`, so that it ends with `Stopped` once the event is set."""
+
+    def watch(_: object) -> None:
+        if stop.is_set():
+            raise Stopped("interrupted")
+
+    return watch
 
 
 class Held:

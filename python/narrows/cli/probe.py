@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
 
 EXAMPLES = """\
@@ -130,7 +131,7 @@ def command(
         retry=retry,
         tls_name=tls_name,
     )
-    folder = out or _free_folder(Path("runs"))
+    folder = out or free_folder(Path("runs"), "probe")
     check_target(folder)
     with live(made, quiet=quiet) as update:
         measurement = probe(made, update)
@@ -160,10 +161,3 @@ def _seconds(option: str, text: str) -> float:
         return _core.parse_span(text) / 1e12
     except ValueError as error:
         raise UserError(f"{option} {text}: {error}; hint: such as {option} 5s") from None
-
-
-def _free_folder(parent: Path) -> Path:
-    number = 1
-    while (parent / f"probe-{number}").exists():
-        number += 1
-    return parent / f"probe-{number}"

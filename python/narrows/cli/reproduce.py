@@ -11,6 +11,7 @@ import typer
 
 from narrows.cli.complete import ids as known_ids
 from narrows.cli.failure import Exit, say
+from narrows.cli.folders import free_folder
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Figures, Json, Quiet, figure_files
 from narrows.progress import shown
 
@@ -118,7 +119,7 @@ def command(
     """
     from narrows import backends
     from narrows.reproduce import Progress, document, reproduce, select
-    from narrows.reproduce.output import claim_folder, free_folder, print_outcome, write
+    from narrows.reproduce.output import claim_folder, print_outcome, write
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
@@ -132,7 +133,7 @@ def command(
             raise typer.BadParameter("--bench is for S alone; hint: narrows reproduce S")
         # A folder that cannot be read is reported now, not after the other papers' runs.
         GatewayBench.load(bench)
-    folder = out or free_folder(Path("runs"))
+    folder = out or free_folder(Path("runs"), "reproduce")
     claim_folder(folder)
     count = seeds or (QUICK_SEEDS if quick else None)
     outcomes = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
-from narrows.backends.kernel.tables import read_tables
+from narrows.backends.kernel.tables import gap_flags, read_tables
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Record
@@ -28,9 +28,6 @@ BOUND_S = 0.01
 
 LATE_S = 0.1
 """A part that began this many seconds after the start has a line in `flags`."""
-
-MOST_GAPS = 0.01
-"""The share of missed samples above which a run is flagged."""
 
 
 def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
@@ -244,8 +241,6 @@ def _flags(
     never = sum(each is None for each in established)
     if never:
         found.append(f"{never} of {len(established)} connections were never established")
-    taken = len(set(tables["queues"]["t_s"])) if "queues" in tables else 0
     for node, count in missed.items():
-        if count > MOST_GAPS * (taken + count):
-            found.append(f"{count} of {taken + count} samples at {node} were not taken in time")
+        found += gap_flags(f"at {node}", count, tables.get("queues"))
     return found

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from narrows.backends.kernel.ways import PATH
 from narrows.machines.errors import MachineError
 
 __all__ = ["Setting", "held"]
 
 _PLACE = Path("/proc/sys/net")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ECN = "ipv4/tcp_ecn"
 
 
@@ -101,7 +101,7 @@ def _differs(peer: str, wanted: Mapping[str, int]) -> Sequence[str]:
     """The metrics of the route to a peer that are not as wanted, in words."""
     has: Mapping[str, object] = {}
     with contextlib.suppress(ValueError, LookupError, OSError):
-        ip = shutil.which("ip", path=_PATH) or "ip"
+        ip = shutil.which("ip", path=PATH) or "ip"
         found = subprocess.run(
             [ip, "-j", "route", "get", peer], capture_output=True, text=True, check=False
         )

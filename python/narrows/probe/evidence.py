@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.probe.plan import ROUNDS
-from narrows.probe.whole_ratio import NEAR_MS, ratio_after_truncated, whole_ratio
+from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
+from narrows.results.exchanges import NEAR_MS
 
 __all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
 

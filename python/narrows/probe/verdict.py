@@ -32,7 +32,7 @@ from typing import Any
 import polars as pl
 
 from narrows.probe.evidence import PLAIN_MS, SOME, Evidence, ended, median, spread
-from narrows.probe.whole_ratio import NEAR_MS
+from narrows.results.exchanges import NEAR_MS
 
 __all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
 

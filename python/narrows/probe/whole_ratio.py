@@ -12,10 +12,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["NEAR_MS", "ratio_after_truncated", "whole_ratio"]
+from narrows.results.exchanges import NEAR_MS
 
-NEAR_MS = 1.0
-"""Round trips below this are too short to tell waits from a machine's own delays."""
+__all__ = ["ratio_after_truncated", "whole_ratio"]
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -18,12 +18,11 @@ from narrows.ratio.peaks import Peaks, peaks_of
 from narrows.ratio.regression import Line, line_through
 from narrows.ratio.resampling import Interval, of_medians
 from narrows.ratio.servers import server_name
+from narrows.records.numbers import Floats
 from narrows.results import Measurement
 from narrows.results.verdict_groups import group_verdicts
 
 __all__ = ["Group", "RatioAnalysis", "RatioError", "Variant", "analyse"]
-
-Floats = npt.NDArray[np.float64]
 
 _MOST_SERVERS = 30
 OTHERS = "other servers"

@@ -18,6 +18,7 @@ from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
 from narrows.ratio.density import SMOOTHED
 from narrows.ratio.figures import failures_figure, ratio_cdf, ridges_figure
 from narrows.ratio.resampling import Interval, percentile_interval, weights
+from narrows.records.numbers import Floats
 from narrows.report.page import (
     USUAL_FIGURE_FILES,
     FigureFile,
@@ -30,8 +31,6 @@ from narrows.report.page import (
 from narrows.results import TextTable
 
 __all__ = ["RatioComparison", "Row", "compare_ratios"]
-
-Floats = npt.NDArray[np.float64]
 
 _REPLICATES = 400
 

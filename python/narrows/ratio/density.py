@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from narrows.records.numbers import Floats
+
 __all__ = [
     "BIN",
     "SMOOTHED",
@@ -29,8 +31,6 @@ __all__ = [
     "over_the_day",
     "sheather_jones",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 BIN = 0.01
 """Width of a histogram's bin."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from narrows.ratio.density import Density, density
 from narrows.ratio.resampling import (
@@ -16,6 +15,7 @@ from narrows.ratio.resampling import (
     percentile_interval,
     weights,
 )
+from narrows.records.numbers import Floats
 
 __all__ = [
     "APART",
@@ -27,8 +27,6 @@ __all__ = [
     "half_sample_mode",
     "peaks_of",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 AROUND = {"around_2": (1.8, 2.2), "around_3": (2.7, 3.3)}
 """Ranges of ratios, both ends included."""

@@ -6,7 +6,8 @@ segment of its own has a slope of 3, and one that lets TCP wait for 20 ms has 2 
 mixes the two: those 20 ms give 12 at a round trip of 2 ms, and 2.07 at 300 ms.
 
 The line is that of Theil and Sen (Sen 1968): its slope is the median of the slopes between all
-pairs of points, so nearly a third of the points may be anywhere.
+pairs of points, so nearly a third of the points may be anywhere. SciPy has it (`theilslopes`);
+`narrows.results.student` says why narrows does without SciPy.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from narrows.ratio.resampling import Interval, percentile_interval
+from narrows.records.numbers import Floats
 
 __all__ = ["Line", "is_pattern", "line_through", "say_line"]
-
-Floats = npt.NDArray[np.float64]
 
 _MOST = 600
 _REPLICATES = 200

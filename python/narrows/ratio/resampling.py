@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from narrows.records.numbers import Floats
+
 __all__ = ["Interval", "of_medians", "of_shares", "percentile_interval", "weights"]
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Interval = tuple[float, float]
 

@@ -9,6 +9,7 @@ from narrows.ratio.failures import Failures
 from narrows.ratio.regression import is_pattern, say_line
 from narrows.ratio.resampling import Interval
 from narrows.results import TextTable
+from narrows.results.exchanges import NEAR_MS
 
 __all__ = ["HEADER", "peaks_row", "say_failures", "say_group", "say_server", "summary_text"]
 
@@ -106,9 +107,6 @@ def _too_little(group: Group) -> str:
 
 FEWEST = 30
 """With fewer pairs than this, a density has peaks by chance."""
-
-NEAR_MS = 1.0
-"""Times over UDP below this are a machine's own, as in the verdicts of `narrows probe`."""
 
 
 def say_failures(part: Failures) -> str:

@@ -9,7 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Floats", "floats", "mean", "percent", "percentile", "ratio", "reached", "total"]
+__all__ = [
+    "Floats",
+    "floats",
+    "mean",
+    "percent",
+    "percentile",
+    "ratio",
+    "reached",
+    "row_floats",
+    "total",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -17,6 +27,11 @@ Floats = npt.NDArray[np.float64]
 def floats(series: pl.Series) -> Floats:
     """The values of a column, without nulls."""
     return series.drop_nulls().cast(pl.Float64).to_numpy()
+
+
+def row_floats(table: pl.DataFrame, column: str) -> Floats:
+    """The values of a column, one for each row; NaN for null."""
+    return table.get_column(column).cast(pl.Float64).to_numpy()
 
 
 def mean(values: Floats) -> float | None:

@@ -16,7 +16,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -24,6 +23,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
+
+from narrows.records.numbers import Floats
 
 __all__ = [
     "BLUE",
@@ -55,7 +56,6 @@ __all__ = [
     "wrapped",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 INK = "#22272e"
 MUTED = "#6b7280"

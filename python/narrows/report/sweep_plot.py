@@ -24,7 +24,7 @@ from narrows.results.setting_names import (
     value_names,
 )
 from narrows.results.sweep_means import NO_INTERVAL, Figure, Point, figure_named, points
-from narrows.results.sweep_run import SweepRun, canonical, setting_text
+from narrows.results.sweep_run import SweepRun, canonical, plain_value, setting_text
 from narrows.results.sweep_text import jump_notes, range_text
 from narrows.results.text import TextTable
 from narrows.scenario.quantities import base_value
@@ -67,7 +67,7 @@ class SweepPlot:
         head = (*keys, "runs", f"mean{unit}", "95 % interval", "least to most")
         rows = [
             (
-                *(_text(value) for value in point.settings.values()),
+                *(plain_value(value) for value in point.settings.values()),
                 str(point.runs),
                 value_text(point.mean),
                 "-"
@@ -132,7 +132,7 @@ def plot_sweep(
     axis = axis_named(sweep, against)
     lines = [axis_named(sweep, key) for key in by]
     if axis in lines or len({line.key for line in lines}) < len(lines):
-        raise NarrowsError(f"{_where(sweep)}: a key is there twice; hint: other keys for --by")
+        raise NarrowsError(f"{sweep.where}: a key is there twice; hint: other keys for --by")
     fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
     for key, value in fixed.items():
         fixed_axis = axis_named(sweep, key)
@@ -142,7 +142,7 @@ def plot_sweep(
             fixed[key] = same[0]
         elif canonical(value) not in known:
             raise NarrowsError(
-                f"{_where(sweep)}: {setting_text(key, value)} was not run; hint: one of "
+                f"{sweep.where}: {setting_text(key, value)} was not run; hint: one of "
                 + ", ".join(list(known)[:8])
             )
     _refuse_mixing(sweep, [axis.key, *(line.key for line in lines), *fixed])
@@ -152,7 +152,7 @@ def plot_sweep(
         if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
     ]
     if not chosen:
-        raise NarrowsError(f"{_where(sweep)}: no complete run of these has {figure.key}")
+        raise NarrowsError(f"{sweep.where}: no complete run of these has {figure.key}")
     ticks, place = _ticks(axis)
     log_asked = (x_scale == "log" and (ticks.names is not None or min(ticks.places) <= 0)) or (
         y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
@@ -202,7 +202,7 @@ def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
         if axis.key not in used and len(axis.values) > 1:
             value = axis.values[0]
             raise NarrowsError(
-                f"{_where(sweep)}: {axis.key} was varied too, and a mean would mix its values; "
+                f"{sweep.where}: {axis.key} was varied too, and a mean would mix its values; "
                 f"hint: --by {axis.key}, or --where '{setting_text(axis.key, value)}'"
             )
 
@@ -273,11 +273,3 @@ def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
         numbers, label = [base / scale for base in bases], f"{words} ({unit})"
     places = dict(zip(axis.places, numbers, strict=True))
     return Ticks(label, numbers, None), places
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)
-
-
-def _where(sweep: Sweep) -> str:
-    return str(sweep.folder) if sweep.folder else sweep.name

@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from narrows.errors import NarrowsError
+from narrows.report import REPORT_FILE
 from narrows.report.page import (
     USUAL_FIGURE_FILES,
     FigureFile,
@@ -28,7 +29,6 @@ from narrows.reproduce.statistics import Interval
 from narrows.results import RUN_FILE
 
 RESULT_FILE = "result.json"
-REPORT_FILE = "report.html"
 
 _STYLES = {
     Verdict.HOLDS: "green",
@@ -42,14 +42,6 @@ _STYLES = {
 
 class FolderTaken(NarrowsError):  # noqa: N818 - named after what it is
     """The folder holds a reproduction already."""
-
-
-def free_folder(parent: Path) -> Path:
-    """The first of `reproduce-1`, `reproduce-2`, .. below `parent` that does not exist."""
-    number = 1
-    while (parent / f"reproduce-{number}").exists():
-        number += 1
-    return parent / f"reproduce-{number}"
 
 
 def claim_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from narrows.backends import DEFAULT, get
+from narrows.backends.interrupts import Stopped, until
 from narrows.errors import NarrowsError
 from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Measured
@@ -60,10 +61,6 @@ class Progress:
     total: int
     label: str
     """The run that ended last."""
-
-
-class Stopped(Exception):  # noqa: N818 - a signal, not an error
-    """Raised inside a run when the reproduction is being interrupted."""
 
 
 def reproduce(
@@ -213,12 +210,8 @@ def run_one(
     path = paper.folder / "scenarios" / cell.scenario
     if cell.own_process:
         return in_own_process(paper, path, set, seed, stop, backend=backend)
-
-    def watch(_: object) -> None:
-        if stop.is_set():
-            raise Stopped
-
-    result = run(Scenario.load(path, set=set), seed=seed, backend=backend, progress=watch)
+    scenario = Scenario.load(path, set=set)
+    result = run(scenario, seed=seed, backend=backend, progress=until(stop))
     if result.status != "complete":
         raise RuntimeError(f"the run stopped early: {result.stopped}")
     return paper.measure(result)
@@ -254,7 +247,7 @@ def in_own_process(
             if stop.is_set():
                 child.kill()
                 child.communicate()
-                raise Stopped from None
+                raise Stopped("interrupted") from None
     if child.returncode != 0:
         last = (complaint.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         raise RuntimeError(f"the run's process failed: {last}")

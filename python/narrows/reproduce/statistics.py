@@ -38,6 +38,20 @@ class Interval:
         return low <= self.low and self.high <= high
 
 
+def plus_minus(interval: Interval | None, digits: int = 2) -> str:
+    """A mean and half of its interval's width, the mean alone of one run, or a dash without any.
+
+    Examples:
+        >>> plus_minus(Interval(1.0, 0.75, 1.25, 5)), plus_minus(None)
+        ('1.00 ± 0.25', '-')
+    """
+    if interval is None:
+        return "-"
+    if interval.count < 2:
+        return f"{interval.mean:.{digits}f}"
+    return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
+
+
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """Mean of `values` with Student's t interval.
 

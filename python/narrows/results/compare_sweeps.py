@@ -55,7 +55,7 @@ def compare_sweeps(
     for other in sweeps[1:]:
         if sorted(other.keys) != sorted(first.keys):
             raise NarrowsError(
-                f"{_where(other)}: varies {_list(other.keys)}, and {_where(first)} varies "
+                f"{other.where}: varies {_list(other.keys)}, and {first.where} varies "
                 f"{_list(first.keys)}; hint: compare sweeps that vary the same keys"
             )
     named = [
@@ -71,7 +71,7 @@ def compare_sweeps(
     common = [at for at in found[0] if all(at in other for other in found[1:])]
     if not common:
         raise NarrowsError(
-            f"{_where(first)} and {_where(sweeps[1])}: have no combination of values in common"
+            f"{first.where} and {sweeps[1].where}: have no combination of values in common"
         )
     comparisons = []
     for at in common:
@@ -86,7 +86,7 @@ def _within(sweep: Sweep) -> Comparison:
     found = _combinations(sweep)
     if not 2 <= len(found) <= MOST_GROUPS:
         raise NarrowsError(
-            f"{_where(sweep)}: has {len(found)} combination{'' if len(found) == 1 else 's'} with "
+            f"{sweep.where}: has {len(found)} combination{'' if len(found) == 1 else 's'} with "
             "complete runs; hint: name a second sweep"
         )
     labels = combination_names(sweep.axes, [runs[0] for runs in found.values()])
@@ -113,7 +113,7 @@ def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
             chosen.append([*first, *rest])
     if not chosen:
         raise NarrowsError(
-            f"{_where(sweep)}: no combination has complete runs of these and of other values"
+            f"{sweep.where}: no combination has complete runs of these and of other values"
         )
     settings = combination_names(
         [axis for axis in sweep.axes if axis.key not in fixed], [part[0][0] for part in chosen]
@@ -135,7 +135,7 @@ def _value_of(sweep: Sweep, axis: Axis, value: Any) -> Any:
     if same:
         return same[0]
     raise NarrowsError(
-        f"{_where(sweep)}: {setting_text(axis.key, value)} was not run; hint: one of "
+        f"{sweep.where}: {setting_text(axis.key, value)} was not run; hint: one of "
         + ", ".join(list(names.values())[:8])
     )
 
@@ -170,10 +170,6 @@ def _paired(
                 )
         runs = [[run for run in of_group if run.seed in common] for of_group in runs]
     return [Group(label, tuple(of)) for label, of in zip(labels, runs, strict=True)], remarks
-
-
-def _where(sweep: Sweep) -> str:
-    return str(sweep.folder) if sweep.folder else sweep.name
 
 
 def _list(keys: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "CLOSERS",
     "ENDINGS",
     "MEASUREMENT_TABLES",
+    "NEAR_MS",
     "OUTCOMES",
     "PREFIXES",
     "STAGES",
@@ -35,6 +36,9 @@ __all__ = [
     "frame_of",
     "reference",
 ]
+
+NEAR_MS = 1.0
+"""Times over UDP below this are a machine's own, and say nothing about a server."""
 
 OUTCOMES: Mapping[str, str] = {
     "answered": "a whole DNS message came that answers the query, truncated or an error included",

@@ -45,8 +45,10 @@ MEASUREMENTS = ("probe", "atlas", "capture", "run")
 """What run.json says as `backend` where the folder holds a measurement of servers; `run`: of those
 of a scenario."""
 
+LARGEST_JSON = 64 * 2**20
+"""The most bytes of a run.json or sweep.json that is read."""
+
 _CAPTURES = "captures"
-_LARGEST_JSON = 64 * 2**20
 _ROW_GROUP = 1 << 18
 
 
@@ -212,10 +214,8 @@ def _read_document(folder: Path) -> dict[str, Any]:
                 f"holds no run ({RUN_FILE} is missing)",
                 "name a folder that narrows run wrote",
             )
-        if path.stat().st_size > _LARGEST_JSON:
-            raise RunFolderError(
-                path, f"is larger than {_LARGEST_JSON} bytes, which no run.json is"
-            )
+        if path.stat().st_size > LARGEST_JSON:
+            raise RunFolderError(path, f"is larger than {LARGEST_JSON} bytes, which no run.json is")
         text = path.read_bytes()
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None

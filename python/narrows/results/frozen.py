@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from narrows.records.numbers import floats
+from narrows.results.schema import DROPS, MARKS
 
 __all__ = ["LONGEST_S", "standstills"]
 
@@ -30,9 +31,6 @@ other; over a slot of this length, the difference is small."""
 
 _UNMARKED: Final = 0.01
 """The share of admitted packets that may lack a mark, for the same reason."""
-
-_DROPS = ("dropped_overflow", "dropped_early", "dropped_forced")
-_MARKS = ("marked_early", "marked_forced")
 
 
 def standstills(queues: pl.DataFrame) -> list[str]:
@@ -56,7 +54,8 @@ def standstills(queues: pl.DataFrame) -> list[str]:
 
 def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
     """The longest standstill of a queue, in seconds; None if there was none."""
-    counters = samples.select("t_s", "arrived_packets", *_DROPS, *_MARKS).drop_nulls()
+    counted = ("arrived_packets", *DROPS.values(), *MARKS.values())
+    counters = samples.select("t_s", *counted).drop_nulls()
     if counters.height < 2:
         return None
     times = floats(counters.get_column("t_s"))
@@ -66,7 +65,7 @@ def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
         values = sum((floats(counters.get_column(name)) for name in names), np.zeros(times.size))
         return np.diff(np.interp(slots, times, values))
 
-    dropped, marked = change(*_DROPS), change(*_MARKS)
+    dropped, marked = change(*DROPS.values()), change(*MARKS.values())
     let_in = change("arrived_packets") - dropped
     still = (marked > 0) & (marked >= (1 - _UNMARKED) * let_in)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))

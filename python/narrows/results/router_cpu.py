@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
+
+from narrows.records.numbers import Floats, row_floats
+from narrows.results.schema import DROPS, MARKS
 
 if TYPE_CHECKING:
     from narrows.results.run import Run
 
 __all__ = ["COSTS", "Costs", "router_cpu"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ def router_cpu(
 
     def counted(table: pl.DataFrame, *columns: str) -> Floats:
         """How much counters grew in each interval."""
-        total = sum((_floats(table, column) for column in columns), np.zeros(table.height))
-        return np.diff(np.interp(ends, _floats(table, "t_s"), total), prepend=0.0)
+        total = sum((row_floats(table, column) for column in columns), np.zeros(table.height))
+        return np.diff(np.interp(ends, row_floats(table, "t_s"), total), prepend=0.0)
 
     arrived = counted(samples, "arrived_packets")
-    dropped = counted(samples, "dropped_overflow", "dropped_early", "dropped_forced")
-    marked = counted(samples, "marked_early", "marked_forced")
+    dropped = counted(samples, *DROPS.values())
+    marked = counted(samples, *MARKS.values())
     sent = counted(samples, "sent_packets")
     acknowledged = counted(back, "packets")
     averages = samples.get_column("average_bytes").null_count() < samples.height
@@ -104,7 +104,3 @@ def router_cpu(
         + costs.mark_us * marked
     )
     return ends, 100.0 * spent_us * 1e-6 / every_s
-
-
-def _floats(table: pl.DataFrame, column: str) -> Floats:
-    return table.get_column(column).cast(pl.Float64).to_numpy()

@@ -17,7 +17,9 @@ from narrows.records import Column, Record, Table
 from narrows.results.extras import records
 
 __all__ = [
+    "DROPS",
     "FORMAT",
+    "MARKS",
     "TABLES",
     "Column",
     "Table",
@@ -406,6 +408,12 @@ _TABLES: Sequence[Table] = (
         ),
     ),
 )
+
+DROPS: Mapping[str, str] = {r: f"dropped_{r}" for r in ("overflow", "early", "forced")}
+"""The columns of the table `queues` that count dropped packets, by the reason."""
+
+MARKS: Mapping[str, str] = {r: f"marked_{r}" for r in ("early", "forced")}
+"""The columns of the table `queues` that count marked packets, by the reason."""
 
 TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
 """The tables of every run by name, in the order of the documentation."""

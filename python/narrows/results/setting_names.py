@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from narrows.errors import NarrowsError
 from narrows.results.group_names import short_keys
 from narrows.results.sweep import Sweep
-from narrows.results.sweep_run import Axis, SweepRun, canonical
+from narrows.results.sweep_run import Axis, SweepRun, canonical, plain_value
 
 __all__ = [
     "are_kinds",
@@ -99,7 +99,7 @@ def value_names(axis: Axis) -> dict[str, str]:
         elif isinstance(value, Mapping):
             keys = [k for k in value if any(other.get(k) != value[k] for other in tables)]
             names[text] = ", ".join(
-                str(value[k]) if k == "kind" else f"{k} {_text(value[k])}" for k in keys
+                str(value[k]) if k == "kind" else f"{k} {plain_value(value[k])}" for k in keys
             )
         elif isinstance(value, bool) or len(axis.values) == len(tables):
             names[text] = text
@@ -123,11 +123,7 @@ def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[st
             value = run.settings[axis.key]
             named = value_names(axis)[canonical(value)]
             speaks_for_itself = isinstance(value, Mapping) or axis.sets is not None
-            words.append(named if speaks_for_itself else f"{short[axis.key]} {_text(value)}")
+            words.append(named if speaks_for_itself else f"{short[axis.key]} {plain_value(value)}")
         names.append(", ".join(words))
     # Different values may have the same name if they are tables within tables.
     return names if len(set(names)) == len(names) else [run.name for run in runs]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)

@@ -37,7 +37,7 @@ from narrows.results.extras import summaries
 from narrows.results.frozen import standstills
 from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
-from narrows.results.schema import TABLES
+from narrows.results.schema import DROPS, MARKS, TABLES
 
 __all__ = ["CONFIDENCE", "dns_phase", "summarise"]
 
@@ -45,9 +45,6 @@ CONFIDENCE = 0.95
 """The confidence level of the interval of first-attempt success."""
 
 Span = tuple[float, float]
-
-DROPS = ("overflow", "early", "forced")
-MARKS = ("early", "forced")
 
 
 def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
@@ -205,8 +202,8 @@ def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
     backlog_bytes = floats(samples.get_column("backlog_bytes"))[within]
     backlog_packets = floats(samples.get_column("backlog_packets"))[within]
     counters = _Counters(samples, times, span)
-    drops = {reason: counters.change(f"dropped_{reason}") for reason in DROPS}
-    marks = {reason: counters.change(f"marked_{reason}") for reason in MARKS}
+    drops = {reason: counters.change(column) for reason, column in DROPS.items()}
+    marks = {reason: counters.change(column) for reason, column in MARKS.items()}
     dropped = total(drops.values())
     return {
         "start_s": span[0],

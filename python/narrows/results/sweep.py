@@ -23,6 +23,7 @@ import polars as pl
 
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
+from narrows.results.folder import LARGEST_JSON
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 from narrows.results.sweep_table import sweep_table
 
@@ -40,8 +41,6 @@ SWEEP_FILE = "sweep.json"
 ROWS_FILE = "rows.jsonl"
 SWEEP_FORMAT = 1
 """Version of the sweep folder's format; a reader refuses any other."""
-
-_LARGEST_JSON = 64 * 2**20
 
 Status = Literal["complete", "failed", "partial", "running"]
 
@@ -102,6 +101,11 @@ class Sweep:
             folder=path,
             combinations=document.get("combinations"),
         )
+
+    @property
+    def where(self) -> str:
+        """Its folder, or its name if it is in none: how messages name it."""
+        return str(self.folder) if self.folder else self.name
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -261,9 +265,9 @@ def read_document(folder: Path) -> dict[str, Any]:
                 f"holds no sweep ({SWEEP_FILE} is missing)",
                 "name a folder that narrows sweep wrote",
             )
-        if path.stat().st_size > _LARGEST_JSON:
+        if path.stat().st_size > LARGEST_JSON:
             raise RunFolderError(
-                path, f"is larger than {_LARGEST_JSON} bytes, which no {SWEEP_FILE} is"
+                path, f"is larger than {LARGEST_JSON} bytes, which no {SWEEP_FILE} is"
             )
         document = json.loads(path.read_bytes())
     except OSError as error:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["VARIANT", "Axis", "SweepRun", "canonical", "setting_text"]
+__all__ = ["VARIANT", "Axis", "SweepRun", "canonical", "plain_value", "setting_text"]
 
 VARIANT = "variant"
 """The key of the axis of named variants."""
@@ -90,7 +90,12 @@ def setting_text(key: str, value: Any) -> str:
         >>> setting_text("links.wan.rate", "2 Mbit/s"), setting_text("queue", {"kind": "red"})
         ('links.wan.rate=2 Mbit/s', 'queue={"kind":"red"}')
     """
-    return f"{key}={value if isinstance(value, str) else canonical(value)}"
+    return f"{key}={plain_value(value)}"
+
+
+def plain_value(value: Any) -> str:
+    """A value of a varied key: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else canonical(value)
 
 
 def canonical(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from narrows.results.sweep_run import Axis, SweepRun, canonical
+from narrows.results.sweep_run import Axis, SweepRun, plain_value
 
 __all__ = ["FACTS", "figures", "figures_or_null", "sweep_table"]
 
@@ -92,5 +92,5 @@ def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:
         return pl.Series(key, values, dtype=pl.Int64)
     if all(type(value) in (int, float) for value in of_axis):
         return pl.Series(key, [float(value) for value in values], dtype=pl.Float64)
-    texts = [value if isinstance(value, str) else canonical(value) for value in values]
+    texts = [plain_value(value) for value in values]
     return pl.Series(key, texts, dtype=pl.String)

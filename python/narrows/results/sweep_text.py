@@ -19,7 +19,7 @@ from narrows.results.sweep_means import (
     is_seedless,
     points,
 )
-from narrows.results.sweep_run import SweepRun, canonical
+from narrows.results.sweep_run import SweepRun, canonical, plain_value
 from narrows.results.text import TextTable
 
 __all__ = ["jump_notes", "point_text", "range_text", "sweep_text"]
@@ -77,7 +77,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     for run in sweep.runs:
         at = canonical(list(run.settings.values()))
         complete.setdefault(at, []).extend([run] if run.complete else [])
-        rows.setdefault(at, tuple(_text(value) for value in run.settings.values()))
+        rows.setdefault(at, tuple(plain_value(value) for value in run.settings.values()))
     counts = {at: len(runs) for at, runs in complete.items()}
     shown = [
         (*settings, str(counts[at]), *cells.get(at, blank))
@@ -156,7 +156,3 @@ def range_text(values: Sequence[float]) -> str:
     if len(set(values)) < 2:
         return "-"
     return f"{value_text(min(values))} to {value_text(max(values))}"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)

@@ -20,7 +20,7 @@ from narrows.backends.kernel.idle_red import idle_red
 from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
-from narrows.backends.kernel.tables import captures, captures_missed, gaps, read_tables
+from narrows.backends.kernel.tables import captures, captures_missed, gap_flags, gaps, read_tables
 from narrows.backends.kernel.ways import Way, choose
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.backends.sim import host_facts
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
 __all__ = ["BACKEND", "HOST", "OF_2010", "REAL", "VIRTUAL", "run_kernel", "told"]
-
-MOST_GAPS = 0.01
-"""The share of missed samples above which a run is flagged."""
 
 
 def run_kernel(
@@ -179,9 +176,7 @@ def _flags(
     """Reasons to distrust the run as a measurement, as sentences."""
     flags = [f"captures lack {lost} packets"] if lost else []
     for name, count in missed.items():
-        taken = len(set(tables[name]["t_s"])) if name in tables else 0
-        if count > MOST_GAPS * (taken + count):
-            flags.append(f"{count} of {taken + count} samples of {name} were not taken in time")
+        flags += gap_flags(f"of {name}", count, tables.get(name))
     return flags
 
 

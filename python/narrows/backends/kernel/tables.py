@@ -14,10 +14,13 @@ from typing import Any
 
 from narrows import _core
 
-__all__ = ["captures", "captures_missed", "gaps", "read_tables"]
+__all__ = ["captures", "captures_missed", "gap_flags", "gaps", "read_tables"]
 
 Columns = dict[str, list[Any]]
 Plan = Mapping[str, Any]
+
+MOST_GAPS = 0.01
+"""The share of missed samples above which a run is flagged."""
 
 
 def read_tables(
@@ -59,6 +62,14 @@ def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
         for name in ("queues", "links")
         if job["samples"][name] is not None
     }
+
+
+def gap_flags(where: str, missed: int, table: Mapping[str, Sequence[Any]] | None) -> list[str]:
+    """A sentence that distrusts a table of samples that lacks too many."""
+    taken = len(set(table["t_s"])) if table else 0
+    if missed <= MOST_GAPS * (taken + missed):
+        return []
+    return [f"{missed} of {taken + missed} samples {where} were not taken in time"]
 
 
 def captures(folder: Path, job: Mapping[str, Any]) -> dict[str, bytes]:

@@ -38,7 +38,7 @@ CONFIG = Path(__file__).parent / "guest.config"
 NEEDED = ("tbf", "netem", "pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "sfq", "prio", "htb")
 """Every queue discipline that a scenario may need."""
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DEBIAN = "linux.uml"
 
 _TRIALS = {
@@ -132,7 +132,7 @@ def choose(name: str | None = None) -> Way:
 
 def missing_tools() -> list[Need]:
     """Programs that every way needs and that are not installed."""
-    return [need for need in _PROGRAMS if shutil.which(need.command, path=_PATH) is None]
+    return [need for need in _PROGRAMS if shutil.which(need.command, path=PATH) is None]
 
 
 def guest_folder(kernel: Kernel | None = None) -> Path:
@@ -205,7 +205,7 @@ def _built(way: Way, version: str | None, command: str) -> Way:
 
 
 def _real() -> Way:
-    found = shutil.which(_DEBIAN, path=_PATH)
+    found = shutil.which(_DEBIAN, path=PATH)
     kernel = Path(found or f"/usr/bin/{_DEBIAN}")
     way = Way("real", "a guest in real time, Debian's user-mode-linux", kernel, virtual=False)
     if found is None:
@@ -223,7 +223,7 @@ _NUMBERS = itertools.count()
 def _refused_queues() -> list[str]:
     """Queue disciplines that the host's kernel refuses, tried in a namespace made for that."""
     name = f"{PREFIX}trial-{os.getpid()}-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
-    environment = {**os.environ, "PATH": _PATH, "LANG": "C.UTF-8"}
+    environment = {**os.environ, "PATH": PATH, "LANG": "C.UTF-8"}
 
     def run(*words: str) -> bool:
         done = subprocess.run(words, capture_output=True, env=environment)

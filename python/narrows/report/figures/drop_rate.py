@@ -12,6 +12,7 @@ from narrows.report.figures.over_time import over_time
 from narrows.report.source import NONE, counter
 from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
 from narrows.results import Run
+from narrows.results.schema import DROPS, MARKS
 
 __all__ = ["drop_rate", "ewma"]
 
@@ -20,9 +21,6 @@ SLOT_S = 0.1
 
 KEPT = 0.9
 """The paper's a: the weight of the old average."""
-
-_DROPS: tuple[str, ...] = ("dropped_overflow", "dropped_early", "dropped_forced")
-_MARKS = ("marked_early", "marked_forced")
 
 
 def ewma(times: Floats, total: Floats) -> tuple[Floats, Floats]:
@@ -68,13 +66,11 @@ def drop_rate(
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
     for index, (label, run) in enumerate(runs.items()):
-        curves: list[tuple[str, tuple[str, ...], str]] = [
-            ("drops", _DROPS, VERMILION if len(runs) == 1 else CYCLE[index % len(CYCLE)])
-        ]
+        curves = [("drops", DROPS, VERMILION if len(runs) == 1 else CYCLE[index % len(CYCLE)])]
         if len(runs) == 1:
-            curves.append(("marks", _MARKS, BLUE))
-        for what, names, color in curves:
-            times, total = counter(run.queues, link, *names)
+            curves.append(("marks", MARKS, BLUE))
+        for what, columns, color in curves:
+            times, total = counter(run.queues, link, *columns.values())
             if what == "marks" and total[-1] == 0.0:
                 continue
             times, values = ewma(times, total)
@@ -83,7 +79,7 @@ def drop_rate(
             )
             top = max(top, float(values.max()) if len(values) else 0.0)
             for other in others.get(label, ()):
-                times, values = ewma(*counter(other.queues, link, *names))
+                times, values = ewma(*counter(other.queues, link, *columns.values()))
                 style.faint(axes, *style.thin(times, values), color)
                 top = max(top, float(values.max()) if len(values) else 0.0)
     title = f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}"

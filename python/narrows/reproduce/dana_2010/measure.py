@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from narrows.records.numbers import Floats, row_floats
 from narrows.reproduce.claims import Measured, Series
 from narrows.reproduce.dana_2010.cells import WEIGHT
 from narrows.results.processor import processor_load
@@ -53,8 +54,6 @@ COST_VARIANTS = {
     "_average10": COSTS.scaled(average=10.0),
 }
 
-Floats = npt.NDArray[np.float64]
-
 
 def measure(run: Run) -> Measured:
     """The figures and curves of one run.
@@ -80,15 +79,15 @@ def measure(run: Run) -> Measured:
     busy = run.links.filter(pl.col("link") == QUEUE).sort("t_s")
     if samples.is_empty() or busy.is_empty():
         raise RuntimeError(f"{QUEUE} was not monitored")
-    times = _floats(samples, "t_s")
-    backlog = _floats(samples, "backlog_packets")
+    times = row_floats(samples, "t_s")
+    backlog = row_floats(samples, "backlog_packets")
     delay = _delays(run, samples)
-    sent = np.diff(_floats(samples, "sent_packets"), prepend=0.0)
+    sent = np.diff(row_floats(samples, "sent_packets"), prepend=0.0)
     drops = sum(
-        (_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced")),
+        (row_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced")),
         np.zeros(len(times)),
     )
-    marks = _floats(samples, "marked_early") + _floats(samples, "marked_forced")
+    marks = row_floats(samples, "marked_early") + row_floats(samples, "marked_forced")
     parts = {
         "": times >= LOADED_S,
         "_early": (times >= LOADED_S) & (times < EARLY_S),
@@ -96,7 +95,7 @@ def measure(run: Run) -> Measured:
     }
     first_drop = _first(times, drops > 0)
     values = {
-        "full_s": _first(times, _floats(samples, "dropped_overflow") > 0),
+        "full_s": _first(times, row_floats(samples, "dropped_overflow") > 0),
         "first_drop_s": first_drop,
         "average_s": _average_s(run, samples),
         "drops": float(drops[-1]),
@@ -145,10 +144,10 @@ def _link(run: Run) -> Mapping[str, Any]:
 
 def _delays(run: Run, samples: pl.DataFrame) -> Floats:
     """The delay of packets at each sample, in milliseconds."""
-    told = _floats(samples, "sojourn_mean_ms")
+    told = row_floats(samples, "sojourn_mean_ms")
     if not np.isnan(told).all():
         return told
-    return _floats(samples, "backlog_bytes") * 8e3 / DataRate(_link(run)["rate"])
+    return row_floats(samples, "backlog_bytes") * 8e3 / DataRate(_link(run)["rate"])
 
 
 def _average_s(run: Run, samples: pl.DataFrame) -> float:
@@ -162,17 +161,17 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
         packet_bytes = DataSize(queue["avpkt"])
         minimum = DataSize(minimum) / packet_bytes
     averages = _averages_of_red(samples, packet_bytes)
-    return _first(_floats(samples, "t_s"), averages > minimum)
+    return _first(row_floats(samples, "t_s"), averages > minimum)
 
 
 def _averages_of_red(samples: pl.DataFrame, packet_bytes: int) -> Floats:
     """RED's average in packets."""
-    told = _floats(samples, "average_bytes") / packet_bytes
+    told = row_floats(samples, "average_bytes") / packet_bytes
     if not np.isnan(told).all():
         return told
-    arrived = np.diff(_floats(samples, "arrived_packets"), prepend=0.0)
+    arrived = np.diff(row_floats(samples, "arrived_packets"), prepend=0.0)
     found, average = [], 0.0
-    pairs = zip(_floats(samples, "backlog_packets"), arrived, strict=True)
+    pairs = zip(row_floats(samples, "backlog_packets"), arrived, strict=True)
     for backlog, packets in pairs:
         average += (1.0 - (1.0 - WEIGHT) ** packets) * (backlog - average)
         found.append(average)
@@ -221,8 +220,8 @@ def _swings(times: Floats, backlog: Floats) -> float:
 
 
 def _drops_follow_share(run: Run) -> float:
-    share = _floats(run.flows, "bytes_received")
-    again = _floats(run.flows, "segments_retransmitted")
+    share = row_floats(run.flows, "bytes_received")
+    again = row_floats(run.flows, "segments_retransmitted")
     if len(share) < 3 or np.std(share) == 0 or np.std(again) == 0:
         return math.nan
     return float(np.corrcoef(share, again)[0, 1])
@@ -254,16 +253,12 @@ def _rate(times: Floats, counter: Floats) -> Series:
 
 
 def _utilisation(busy: pl.DataFrame) -> Series:
-    times, spent = _floats(busy, "t_s"), _floats(busy, "busy_s")
+    times, spent = row_floats(busy, "t_s"), row_floats(busy, "busy_s")
     ends = np.arange(1.0, math.floor(float(times[-1])) + 1.0)
     return ends.tolist(), (100.0 * np.diff(np.interp(ends, times, spent), prepend=0.0)).tolist()
 
 
 def _slope(busy: pl.DataFrame, low: float, high: float) -> float:
-    times, spent = _floats(busy, "t_s"), _floats(busy, "busy_s")
+    times, spent = row_floats(busy, "t_s"), row_floats(busy, "busy_s")
     first, last = np.interp([low, high], times, spent)
     return float((last - first) / (high - low))
-
-
-def _floats(table: pl.DataFrame, column: str) -> Floats:
-    return table.get_column(column).cast(pl.Float64).to_numpy()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from narrows.reproduce.dana_2010.cells import CELLS, QUEUES
 from narrows.reproduce.measurements import Measurements, Table
-
-if TYPE_CHECKING:
-    from narrows.reproduce.statistics import Interval
+from narrows.reproduce.statistics import plus_minus
 
 _FIGURES = (
     ("buffer", "Figure 3: mean buffer, packets", 1),
@@ -88,12 +84,4 @@ def _cell(outcome: Measurements, cell: str, figure: str, digits: int) -> str:
     interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
     if interval is not None and interval.count < seeds:
         return f"{interval.mean:.{digits}f} in {interval.count} of {seeds} runs"
-    return _text(interval, digits)
-
-
-def _text(interval: Interval | None, digits: int) -> str:
-    if interval is None:
-        return "-"
-    if interval.count < 2:
-        return f"{interval.mean:.{digits}f}"
-    return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
+    return plus_minus(interval, digits)

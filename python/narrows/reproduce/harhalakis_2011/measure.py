@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from narrows.records.numbers import Floats, row_floats
 from narrows.reproduce.claims import Measured, Series
 from narrows.reproduce.harhalakis_2011.published import EWMA_A, FIGURE_2_DNS_START_S
+from narrows.results.schema import DROPS
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -43,8 +45,6 @@ FIFO_LIMIT = 262_500
 
 REPLY_IN_QUEUE = 114
 """Bytes of a reply in the queue: 100 of IP and 14 of Ethernet."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def measure(run: Run) -> Measured:
@@ -76,8 +76,8 @@ def measure(run: Run) -> Measured:
         raise RuntimeError(f"{QUEUE} was not monitored")
     phase = dns["dns_phase"]
     start = float(phase["start_s"])
-    times = _floats(samples, "t_s")
-    drops = sum(_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced"))
+    times = row_floats(samples, "t_s")
+    drops = sum(row_floats(samples, column) for column in DROPS.values())
     assert isinstance(drops, np.ndarray), "a sum of columns is one"
     within = (times >= start) & (times <= phase["end_s"])
     values = {
@@ -86,13 +86,15 @@ def measure(run: Run) -> Measured:
         "dns_phase_s": float(phase["length_s"]),
         "utilisation": _number(run.summary["links"][QUEUE]["dns_phase"]["utilisation_percent"]),
         "utilisation_before": 100.0
-        * slope(_floats(busy, "t_s"), _floats(busy, "busy_s"), SETTLED_S, start),
+        * slope(row_floats(busy, "t_s"), row_floats(busy, "busy_s"), SETTLED_S, start),
         "room": 100.0
-        * float(np.mean(_floats(samples, "backlog_bytes")[within] <= FIFO_LIMIT - REPLY_IN_QUEUE)),
+        * float(
+            np.mean(row_floats(samples, "backlog_bytes")[within] <= FIFO_LIMIT - REPLY_IN_QUEUE)
+        ),
     }
     slots = np.diff(drops, prepend=0.0)[within]
     values |= {
-        "backlog_most_bytes": float(np.max(_floats(samples, "backlog_bytes")[within])),
+        "backlog_most_bytes": float(np.max(row_floats(samples, "backlog_bytes")[within])),
         "drop_burst_s": SLOT_S * _mean_length(slots > 0),
         "slots_with_drops": 100.0 * float(np.mean(slots > 0)),
         "drops_dispersion": float(np.var(slots, ddof=1) / np.mean(slots))
@@ -187,11 +189,7 @@ def _distribution(run: Run, points: int = 400) -> Series:
     if answered.is_empty():
         return [], []
     shares = (np.arange(points) + 0.5) / points
-    return np.quantile(_floats(answered, "response_ms"), shares).tolist(), shares.tolist()
-
-
-def _floats(table: pl.DataFrame, column: str) -> Floats:
-    return table.get_column(column).cast(pl.Float64).to_numpy()
+    return np.quantile(row_floats(answered, "response_ms"), shares).tolist(), shares.tolist()
 
 
 def _number(value: object) -> float:

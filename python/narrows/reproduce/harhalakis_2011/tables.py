@@ -8,7 +8,7 @@ from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import CELLS, ECN_TITLES
 from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.output import range_text
-from narrows.reproduce.statistics import Interval, normal_interval, t_interval
+from narrows.reproduce.statistics import Interval, normal_interval, plus_minus, t_interval
 
 
 def tables(outcome: Measurements) -> list[Table]:
@@ -49,7 +49,7 @@ def _attempts(outcome: Measurements, title: str, cells: dict[str, str]) -> Table
                     f"{share:.2f}",
                     _kernel(cell, number),
                     _scaled(ours),
-                    _plus_minus(ours),
+                    plus_minus(ours),
                     _difference(ours, share),
                 ]
             )
@@ -57,7 +57,7 @@ def _attempts(outcome: Measurements, title: str, cells: dict[str, str]) -> Table
         rows.append(
             [
                 *("", "none", "0", "0.00", _kernel(cell, None)),
-                *(_scaled(ours), _plus_minus(ours), _difference(ours, 0.0)),
+                *(_scaled(ours), plus_minus(ours), _difference(ours, 0.0)),
             ]
         )
     if not rows:
@@ -133,7 +133,7 @@ def _success(outcome: Measurements) -> Table | None:
                 f"{printed:.2f}",
                 range_text(measured, "{:.2f}".format),
                 _scaled(ours),
-                _plus_minus(ours),
+                plus_minus(ours),
                 _difference(ours, printed),
             ]
         )
@@ -155,11 +155,11 @@ def _drop_rates(outcome: Measurements) -> Table | None:
         rows.append(
             [
                 name,
-                _plus_minus(before, 1),
-                _plus_minus(outcome.interval(cell, "drops_after"), 1),
-                _plus_minus(outcome.interval(cell, "drops_rise"), 1),
-                _plus_minus(outcome.interval(cell, "ewma_deviation"), 1),
-                _plus_minus(outcome.interval(cell, "utilisation"), 2),
+                plus_minus(before, 1),
+                plus_minus(outcome.interval(cell, "drops_after"), 1),
+                plus_minus(outcome.interval(cell, "drops_rise"), 1),
+                plus_minus(outcome.interval(cell, "ewma_deviation"), 1),
+                plus_minus(outcome.interval(cell, "utilisation"), 2),
             ]
         )
     if not rows:
@@ -178,7 +178,7 @@ def _sensitivity(outcome: Measurements) -> Table | None:
         return None
     rows = [["published", *(f"{published.FIRST_ATTEMPT_PERCENT[cell]:.1f}" for cell in cells)]]
     base = {cell: outcome.interval(cell, "first_attempt") for cell in cells}
-    rows.append(["ours", *(_plus_minus(base[cell], 1) for cell in cells)])
+    rows.append(["ours", *(plus_minus(base[cell], 1) for cell in cells)])
     for row in outcome.rows:
         shifts = []
         for cell in cells:
@@ -203,14 +203,6 @@ def _short(cell: str) -> str:
 
 def _scaled(interval: Interval | None) -> str:
     return "-" if interval is None else f"{interval.mean * published.QUERIES / 100.0:.0f}"
-
-
-def _plus_minus(interval: Interval | None, digits: int = 2) -> str:
-    if interval is None:
-        return "-"
-    if interval.count < 2:
-        return f"{interval.mean:.{digits}f}"
-    return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
 
 
 def _difference(interval: Interval | None, printed: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from narrows import _core
+from narrows.report import REPORT_FILE
 from narrows.report.page import (
     USUAL_FIGURE_FILES,
     FigureFile,
@@ -25,9 +26,8 @@ from narrows.study.dns_transport.phrases import title
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.study.dns_transport.study import RUNS_FILE, STUDY_FILE, Study
 
-__all__ = ["REPORT_FILE", "print_study", "write"]
+__all__ = ["print_study", "write"]
 
-REPORT_FILE = "report.html"
 
 WIDTH = 100
 """The width of sentences on the terminal, in columns."""

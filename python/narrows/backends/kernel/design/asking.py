@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.backends.kernel.design.draws import seconds
-from narrows.backends.kernel.design.network import PS, Network, Plan
+from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
 __all__ = ["AskingDesign"]
 
@@ -20,7 +20,6 @@ _OBJECT_KEYS = {"name", "server", "bytes", "after", "wait"}
 _RESPONDER_KEYS = {"tcp", "service"}
 _PORT = 80
 _OTHER_PORTS = 8080
-MOST_CONNECTIONS = 5000
 
 
 class AskingDesign:

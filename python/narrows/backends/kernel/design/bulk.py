@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from narrows.backends.kernel.design.draws import seconds
-from narrows.backends.kernel.design.network import PS, Network, Plan
+from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
 __all__ = ["BulkDesign"]
-
-MOST_CONNECTIONS = 5000
 
 _BULK_KEYS = {"connections", "burst", "idle", "bursts"}
 _CONNECTION_KEYS = {"name", "there", "back", "tcp", "opener", "start", "stop"}

@@ -10,13 +10,14 @@ from narrows.backends.backend import Refusal
 from narrows.backends.kernel import disciplines, middleboxes, shapers, tcp_settings
 from narrows.backends.kernel.tcp_settings import TcpUse
 
-__all__ = ["PS", "Network", "Plan"]
+__all__ = ["MOST_CONNECTIONS", "PS", "Network", "Plan"]
 
 Plan = Mapping[str, Any]
 
 PS = 10**12
 
 MOST_NODES = 400
+MOST_CONNECTIONS = 5000
 WIRES = "wires"
 
 # The keys of a plan that are known here. Any other key that a scenario sets is refused by its name.
