@@ -1,8 +1,9 @@
 """A resolved scenario as TOML text, so that a report can contain the scenario that it shows.
 
-The standard library reads TOML and does not write it; a scenario needs tables, arrays of tables and
-inline tables, and no more. tomli-w would give every inline table, such as a queue, a section of its
-own (`[links.forward.queue]`), and refuses None.
+It has the form in which people write scenarios: queues and the like are inline tables, and an array
+is one line. Of `scenarios/dns-behind-red.toml` that makes 84 lines with 9 headings; tomli-w 1.2
+makes 147 with 17, and writes a rate trace of 20,000 numbers as 20,000 lines. tomlkit 0.15 has
+inline tables, but takes 1.1 s for 4,000 numbers, and four times that for twice as many.
 """
 
 from __future__ import annotations

