@@ -58,7 +58,8 @@ def sources(profiles: list[Profile]) -> list[str]:
     """Lines with each value's source, and the notes."""
     lines = []
     for profile in profiles:
-        lines += ["", f"### {profile.name}", "", f"{profile.program}; version {profile.version}."]
+        lines += ["", f"### {profile.name}", ""]
+        lines += textwrap.wrap(f"{profile.program}; version {profile.version}.", WIDTH)
         lines += [""] if profile.notes else []
         for note in profile.notes:
             lines += textwrap.wrap(f"- {note}", WIDTH, subsequent_indent="  ")

@@ -26,6 +26,9 @@ __all__ = ["filled"]
 
 Entry = Mapping[str, Any]
 
+WIDTH = 100
+"""Columns at which prose wraps."""
+
 
 def filled(text: str, result: Entry, file: str = "result.json") -> str:
     """A README with its parts of a file as the file has them.
@@ -47,15 +50,19 @@ def filled(text: str, result: Entry, file: str = "result.json") -> str:
 def _part(what: str, result: Entry) -> str:
     if what == "summary":
         paper = result["papers"][0]
-        return textwrap.fill(" ".join([*paper.get("headline", []), *paper["summary"]]), 100) + "\n"
+        return _wrapped(" ".join([*paper.get("headline", []), *paper["summary"]]))
     if what == "verdicts":
         return _counts(result) + "\n" + _verdicts(result["claims"])
     title = what.removeprefix("table ")
     for table in result["tables"]:
         if table["title"] == title:
-            note = f"\n{table['note']}\n" if table["note"] else ""
+            note = "\n" + _wrapped(table["note"]) if table["note"] else ""
             return f"**{title}**\n\n{_table(table['columns'], table['rows'])}{note}"
     raise KeyError(f"result.json has no table {title!r}")
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH) + "\n"
 
 
 def _counts(result: Entry) -> str:
@@ -68,7 +75,7 @@ def _counts(result: Entry) -> str:
     many = "choice" if rows == 1 else "choices"
     without = "without other choices, so no claim gets the verdict depends"
     tried = f"{rows} other {many}" if rows else without
-    return f"{len(verdicts)} figures, {paper['seeds']} seeds, {tried}: {counts}.\n"
+    return _wrapped(f"{len(verdicts)} figures, {paper['seeds']} seeds, {tried}: {counts}.")
 
 
 def _verdicts(claims: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ tables of their own (`narrows.results.extras`).
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ __all__ = [
 
 FORMAT = 1
 """Version of the run folder's format; a reader refuses any other."""
+
+WIDTH = 100
+"""Columns at which prose of the documents wraps."""
 
 
 def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
@@ -116,7 +120,7 @@ def table_reference(table: Table) -> str:
     lines = [
         f"### `{table.file_name}`",
         "",
-        f"One row: {table.row}.",
+        *textwrap.wrap(f"One row: {table.row}.", WIDTH),
         "",
         "| column | type | unit | meaning |",
         "|---|---|---|---|",
