@@ -285,3 +285,22 @@ def test_tasks_that_documents_name_exist() -> None:
         text = (CHECKOUT / document).read_text(encoding="utf-8")
         for task in re.findall(r"`make ([a-z-]+)`|^    make ([a-z-]+)", text, flags=re.M):
             assert "".join(task) in tasks, document
+
+
+def test_the_page_on_the_kernel_has_the_simulator_s_last_results_of_paper_h() -> None:
+    folder = CHECKOUT / "python/narrows/reproduce/harhalakis_2011"
+    claims = json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
+    queues = {"FIFO": "FIFO", "none": "RED no ECN", "half": "RED 50 % ECN", "all": "RED only ECN"}
+    page = (CHECKOUT / "docs/kernel-backend.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("| cell | first attempts answered, %: here | simulator |")
+    rows = rest.split("\n\n")[0].splitlines()[2:]
+    assert len(rows) == 12
+    for row in rows:
+        cell, _, simulator = (part.strip() for part in row.split("|")[1:4])
+        words, _, delay = cell.partition(", ")
+        target = words.split()[1]
+        kind = queues["FIFO" if words.startswith("FIFO") else words.split()[2]]
+        path = f"{delay.removesuffix(' ms')}±5 ms" if delay else "100±25 ms"
+        metric = f"{kind}, {target} ms, {path}: replied on attempt 1"
+        (measured,) = [claim["measured"] for claim in claims if claim["metric"] == metric]
+        assert simulator == f"{measured:.2f}", cell
