@@ -19,6 +19,7 @@ from narrows.results.gateway_bench import GatewayBench
 from narrows.study import Study, dns_transport
 from narrows.study.dns_transport.design import EmptyChoiceError, UnknownLevel, blocks
 from narrows.study.dns_transport.factors import TRANSPORTS
+from narrows.study.dns_transport.measure import response_times
 from narrows.study.dns_transport.output import write
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.sweeps.axes import axes_of
@@ -128,6 +129,17 @@ def test_a_study_is_read_back(few: tuple[Study, Path], tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text("[]")
     with pytest.raises(RunFolderError, match="is damaged"):
         Study.load(tmp_path)
+
+
+def test_percentiles_of_response_times_are_times_of_queries() -> None:
+    """One of twenty was answered after 1 s and one never: 19 of 20 took at most 1 s."""
+    times = response_times(pl.Series([20.0] * 18 + [1000.0, 17_000.0]))
+    assert times == {
+        "response_p50_ms": 20.0,
+        "response_p95_ms": 1000.0,
+        "response_p99_ms": 17_000.0,
+    }
+    assert set(response_times(pl.Series([], dtype=pl.Float64)).values()) == {None}
 
 
 def test_every_level_is_a_scenario() -> None:

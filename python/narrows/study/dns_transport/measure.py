@@ -3,6 +3,8 @@
 A query counts if its fate is known: it was answered or given up, or it was asked so long before the
 end of the run that it would have been given up since. A query that was given up counts as
 `GIVEN_UP_S` in the percentiles of the response time, because its user waited at least that long.
+The percentiles are those of a run's summary: the median, and the shortest times within which at
+least 95 and 99 % of the queries were answered, each of them the time of a query.
 
 *Connections at the server* is a mean over time, for all clients together. For each client, it is
 taken from its first measured query to its last, which are whole cycles of asking and pausing. A
@@ -19,10 +21,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from narrows.records.numbers import floats, percentile, reached
+
 if TYPE_CHECKING:
     from narrows.results import Run
 
-__all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure"]
+__all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure", "response_times"]
 
 GIVEN_UP_S = 17.0
 """Seconds after which a query is given up: `gives_up` of the network."""
@@ -58,7 +62,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
         "without_retry_percent": _percent(clean, count),
         "within_1s_percent": _percent(int((waited <= 1000.0).sum()), count),
         "failed_percent": _percent(count - answered.height, count),
-        **{f"response_p{share}_ms": _quantile(waited, share / 100.0) for share in (50, 95, 99)},
+        **response_times(waited),
         **_carried(attempts, answered.height),
         "connections": _connections(run),
         "utilisation_percent": link["utilisation_percent"],
@@ -72,6 +76,15 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
         "silent_percent": _silent(run),
     }
     return {SECTION: figures}
+
+
+def response_times(waited: pl.Series) -> dict[str, float | None]:
+    """Percentiles of how long queries took, in ms."""
+    times = floats(waited)
+    return {
+        "response_p50_ms": percentile(times, 0.5),
+        **{f"response_p{share}_ms": reached(times, share) for share in (95, 99)},
+    }
 
 
 def _decided(run: Run) -> pl.DataFrame:
@@ -198,11 +211,6 @@ def _all_ask_until(run: Run) -> float:
     )
     ends = done.get_column("end_s").to_list()
     return min(ends, default=run.end_s)
-
-
-def _quantile(values: pl.Series, share: float) -> float | None:
-    found = values.quantile(share, interpolation="linear")
-    return None if found is None else float(found)
 
 
 def _percent(part: int, whole: int) -> float | None:
