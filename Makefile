@@ -58,10 +58,10 @@ wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist
 
 wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
-	sh tools/build_wheels.sh $(BIN)/maturin
+	sh tools/build_wheels.sh $(BIN)
 
 package: ## Packages and builds the crates for other programs: narrows-units and narrows-qdisc
-	cargo package --locked -p narrows-units -p narrows-qdisc
+	sh tools/package_crates.sh
 
 results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)

@@ -1,20 +1,23 @@
 #!/bin/sh
-# Builds wheels for other machines into dist/: sh tools/build_wheels.sh MATURIN
+# Builds wheels for other machines into dist/.
+#
+# Usage: build_wheels.sh BIN, where BIN is the folder of the environment's commands.
 #
 # One wheel per platform is enough, because the extension keeps to Python's stable ABI (abi3).
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
-# (manylinux2014); `pip install ziglang` brings it. On a Mac, one wheel holds both processors' code.
+# (manylinux2014). The package ziglang brings zig; it is installed into the environment if it is not
+# there. On a Mac, one wheel holds both processors' code.
 # Tried on Debian 12 for x86_64 (zig from ziglang); the other targets have not been built yet.
 set -eu
 
-maturin=$1
-build() { "$maturin" build --release --locked --out dist "$@"; }
+bin=$(cd "$1" && pwd)
+# maturin asks the first python3 of the path for zig.
+export PATH="$bin:$PATH"
+build() { maturin build --release --locked --out dist "$@"; }
 
 case $(uname -s) in
 Linux)
     targets="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu"
-    "$(dirname "$maturin")/python" -c "import ziglang" 2>/dev/null ||
-        { echo "zig is missing; install it with: $(dirname "$maturin")/pip install ziglang" >&2; exit 2; }
     ;;
 Darwin)
     targets="x86_64-apple-darwin aarch64-apple-darwin"
@@ -25,10 +28,19 @@ Darwin)
     ;;
 esac
 
+installed=$(rustup target list --installed 2>/dev/null) ||
+    { echo "rustup is missing, which brings Rust for other machines; hint: https://rustup.rs" >&2; exit 2; }
+missing=""
 for target in $targets; do
-    rustup target list --installed | grep -qx "$target" ||
-        { echo "$target is missing; install it with: rustup target add $target" >&2; exit 2; }
+    echo "$installed" | grep -qx "$target" || missing="$missing $target"
 done
+[ -z "$missing" ] ||
+    { echo "rust lacks$missing; hint: rustup target add$missing" >&2; exit 2; }
+
+if [ "$(uname -s)" = Linux ] && ! python3 -c "import ziglang" 2>/dev/null; then
+    python3 -m pip install --quiet --disable-pip-version-check "ziglang>=0.12" ||
+        { echo "zig is missing and could not be installed; hint: $1/pip install ziglang" >&2; exit 2; }
+fi
 
 if [ "$(uname -s)" = Darwin ]; then
     build --target universal2-apple-darwin

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs every test: of the crates, of the gateway with its eBPF programs, of Python, of the wheel.
+# Runs every test: of the crates and their packages, of the gateway with its eBPF programs, of
+# Python, of the wheel.
 #
 # Usage: run_tests.sh BIN, where BIN is the folder of the environment's commands. If CI is set, the
 # guest kernel for the kernel backend's tests is built meanwhile, because many tests mostly wait.
@@ -16,6 +17,7 @@ if [ -n "${CI:-}" ]; then
 fi
 
 cargo test --locked -q
+sh tools/package_crates.sh --may-skip
 sh tools/test_gateway.sh
 failed=0
 "$bin/pytest" -q -n auto -m "not alone" || failed=1
