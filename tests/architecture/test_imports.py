@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "study": {
         "_core",
         "errors",
+        "records",
         "scenario",
         "results",
         "backends",
