@@ -1,13 +1,15 @@
 """The curves of figures as data, for interactive plots on a page that zoom and show values.
 
-The data come from the figure that Matplotlib draws, so the picture and the plot show the same. Only
-lines are taken, no bars or maps. The page's script (live.js) plots them with uPlot, which is
-embedded once, so the page stays one file. Without scripts, the picture stays.
+The data come from the figure that Matplotlib draws, so the picture and the plot show the same:
+lines, the marks beside them (`marks`), axes with their ends, scales and units. Bars and maps have
+no plot. The page's script (live.js) plots with uPlot, which is embedded once, so the page stays one
+file. Without scripts, the picture stays.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,37 +17,46 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+
+from narrows.report.marks import Mark
+from narrows.report.style import SEED, Floats, css_color
+from narrows.report.units import Milliseconds, unit_of
 
 __all__ = ["curves", "script", "style_sheet"]
 
 DIGITS = 5
 """Significant digits of a value: more than a plot can show."""
+DIGITS_OF_X = 8
+"""The same along the curve, where someone who zooms in needs more."""
 
 
 def curves(figure: Figure) -> Markup | None:
     """A figure's curves as JSON that may stand in a page's script element; None without any.
 
-    `title`, `x`, `y` and `log` (whether the x axis is logarithmic); of each of the `series` its
-    `label`, `color`, `x`, `y`, `step` (-1: a value holds until its x, 1: from it on, 0: a line
-    between points) and `width`. Other seeds of a curve follow it with an empty label.
+    - `title`
+    - `x`, `y`: of each axis the `label`, the `name` and the `unit` in it, the `ends`, whether it is
+      logarithmic (`log`), and whether values of 1000 ms and more are shown in seconds (`mixed`)
+    - `series`: of each curve the `label`, `color`, `x`, `y`, `step` (-1: a value holds until its x,
+      1: from it on, 0: a line between points), `width`, and whether it is dashed (`dash`). The
+      seeds of a curve follow it, with an empty label.
+    - `marks`: levels (`axis` is y) and moments (x): where each is (`at`), its `name` and `color`
     """
     if len(figure.axes) != 1:
         return None
     axes = figure.axes[0]
-    # Lines that stand for a level or a moment have two points or fewer.
-    found = [_series(line) for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) > 2]
+    found = [_series(line) for line in axes.get_lines() if _is_curve(line)]
     if not any(each["label"] for each in found):
         return None
     document = {
         "title": axes.get_title(loc="left") or axes.get_title(),
-        "x": axes.get_xlabel(),
-        "y": " ".join(axes.get_ylabel().split()),
-        "log": axes.get_xscale() == "log",
-        "ends": _ends(axes),
+        "x": _axis(axes.xaxis, axes.get_xlim()),
+        "y": _axis(axes.yaxis, axes.get_ylim()),
         "series": found,
+        "marks": _marks(axes),
     }
     # A label is foreign text: no "</script>" may end the element.
     return Markup(json.dumps(document, separators=(",", ":")).replace("<", "\\u003c"))
@@ -66,26 +77,78 @@ def style_sheet() -> Markup:
     return Markup(sheet.read_text(encoding="utf-8"))
 
 
-def _series(line: Line2D) -> dict[str, Any]:
+def _is_curve(line: Line2D) -> bool:
+    """Whether a line is a curve with a name, one of its seeds, or a level that changes."""
+    if isinstance(line, Mark):
+        return line.kind == "course"
     label = str(line.get_label())
+    return len(np.atleast_1d(line.get_xdata())) > 1 and (label == SEED or label[:1] != "_")
+
+
+def _series(line: Line2D) -> dict[str, Any]:
+    label = line.name.split("\n")[0] if isinstance(line, Mark) else str(line.get_label())
     steps = {"steps-pre": -1, "steps": -1, "steps-post": 1}
+    x, y = _points(line)
     return {
-        "label": "" if label.startswith("_") else label,
-        "color": to_hex(line.get_color()),
+        "label": "" if label == SEED else label,
+        "color": css_color(to_hex(line.get_color())),
         "step": steps.get(line.get_drawstyle(), 0),
         "width": round(float(line.get_linewidth()), 2),
-        "x": _numbers(line.get_xdata()),
-        "y": _numbers(line.get_ydata()),
+        "dash": line.is_dashed(),
+        "x": x,
+        "y": y,
     }
 
 
-def _numbers(values: Any) -> list[float | None]:
-    """Numbers of a few digits; None where there is none."""
+def _points(line: Line2D) -> tuple[list[float | None], list[float | None]]:
+    """The points of a curve, of which no two lie above each other: uPlot would keep only the last.
+
+    The first point moves to the left instead by the least step that counts, because a curve that
+    rises at once begins there.
+    """
+    x = _rounded(line.get_xdata(), DIGITS_OF_X)
+    y = _rounded(line.get_ydata(), DIGITS)
+    if len(x) > 1 and x[0] == x[1]:
+        x[0] -= max(abs(x[0]), 1.0) * 10.0 ** (1 - DIGITS_OF_X)
+    last = np.append(x[1:] != x[:-1], True)
+    return _numbers(x[last]), _numbers(y[last])
+
+
+def _rounded(values: Any, digits: int) -> Floats:
+    return np.asarray(
+        [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=np.float64)]
+    )
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    """None where there is no number."""
+    return [value if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _axis(axis: Axis, ends: tuple[float, float]) -> dict[str, Any]:
+    label = " ".join(axis.get_label_text().split())
+    mixed = isinstance(axis.get_major_formatter(), Milliseconds)
+    return {
+        "label": label,
+        "name": re.split(r"[,(]", label)[0].strip(),
+        "unit": "ms" if mixed else unit_of(label),
+        "ends": [float(end) for end in ends],
+        "log": axis.get_scale() == "log",
+        "mixed": mixed,
+    }
+
+
+def _marks(axes: Axes) -> list[dict[str, Any]]:
+    found = [line for line in axes.get_lines() if isinstance(line, Mark)]
     return [
-        float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
-        for value in np.asarray(values, dtype=np.float64).tolist()
+        {
+            "axis": "y" if mark.kind == "level" else "x",
+            "at": mark.at,
+            "name": mark.name,
+            "color": css_color(to_hex(mark.get_color())),
+            "dash": mark.is_dashed(),
+            "upright": mark.upright,
+        }
+        for mark in found
+        if mark.kind != "course"
     ]
-
-
-def _ends(axes: Axes) -> list[float]:
-    return [float(end) for end in axes.get_xlim()]

@@ -36,14 +36,14 @@ __all__ = [
     "ORANGE",
     "PAPER",
     "PURPLE",
+    "SEED",
     "SKY",
     "VERMILION",
     "Floats",
     "below",
+    "css_color",
     "faint",
     "from_zero",
-    "label_line",
-    "label_steps",
     "name_axes",
     "new_figure",
     "pdf",
@@ -121,6 +121,10 @@ _VARIABLES = {
 DASHES = (0, (5, 3))
 """The dashes of lines that show what could be."""
 
+SEED = "_seed"
+"""The label of the curve of a single seed, which stands with the curve before it and not in the
+legend."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -134,6 +138,11 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
             return draw(*args, **kwargs)
 
     return drawn
+
+
+def css_color(color: str) -> str:
+    """The CSS variable that stands for a colour on a page, or the colour itself."""
+    return _VARIABLES.get(color, color)
 
 
 def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
@@ -229,49 +238,10 @@ def from_zero(axes: Axes, top: float | None = None) -> None:
     axes.set_ylim(0.0, high if high > 0.0 else 1.0)
 
 
-def label_line(axes: Axes, level: float, text: str, color: str) -> None:
-    """Draws a horizontal threshold with its name in the right margin."""
-    axes.axhline(level, color=color, linewidth=1.0, linestyle=DASHES, zorder=2.5)
-    _in_margin(axes, level, text, color)
-
-
-def label_steps(
-    axes: Axes, steps: Sequence[tuple[float, float]], end: float, text: str, color: str
-) -> None:
-    """Draws a threshold that changes, as pairs of time and level, with its name beside the last."""
-    times = [time for time, _ in steps]
-    levels = [level for _, level in steps]
-    axes.step(
-        [*times, end],
-        [*levels, levels[-1]],
-        where="post",
-        color=color,
-        linewidth=1.0,
-        linestyle=DASHES,
-        zorder=2.5,
-    )
-    _in_margin(axes, levels[-1], text, color)
-
-
-def _in_margin(axes: Axes, level: float, text: str, color: str) -> None:
-    axes.annotate(
-        text,
-        (1.0, level),
-        xycoords=("axes fraction", "data"),
-        xytext=(5, 0),
-        textcoords="offset points",
-        ha="left",
-        va="center",
-        fontsize=9,
-        color=color,
-        annotation_clip=False,
-    )
-
-
 def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "default") -> None:
     """Draws a curve of another seed behind the named one."""
     axes.plot(
-        x, y, color=color, linewidth=0.6, alpha=0.35, zorder=1.8, label="_seed", drawstyle=drawstyle
+        x, y, color=color, linewidth=0.6, alpha=0.35, zorder=1.8, label=SEED, drawstyle=drawstyle
     )
 
 

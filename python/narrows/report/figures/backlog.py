@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from narrows.report import style
+from narrows.report import marks, style
 from narrows.report.figures.over_time import over_time
 from narrows.report.source import QueueFacts, column, queue_facts
 from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, VERMILION
@@ -28,13 +28,10 @@ def backlog(run: Run, link: str) -> Figure:
     top = 0.0
     times, ring = column(run.queues, link, f"ring_{kind}")
     if len(ring) and ring.max() > 0:
-        axes.fill_between(
-            *style.thin(times, ring * scale),
-            color=MUTED,
-            alpha=0.18,
-            linewidth=0,
-            label="in transmission" if facts and not facts.has_ring else "in the card's ring",
-        )
+        shown = style.thin(times, ring * scale)
+        axes.fill_between(*shown, color=MUTED, alpha=0.18, linewidth=0)
+        name = "in transmission" if facts and not facts.has_ring else "in the card's ring"
+        axes.plot(*shown, color=MUTED, linewidth=0.5, label=name)
         top = max(top, float(ring.max()) * scale)
     times, values = column(run.queues, link, f"backlog_{kind}")
     axes.plot(*style.thin(times, values * scale), color=BLUE, linewidth=1.0, label="in the queue")
@@ -60,5 +57,5 @@ def _thresholds(axes: Axes, facts: QueueFacts, scale: float, unit: str) -> float
         label = f"{threshold.name} {level:.0f} {unit}"
         if facts.unit == "bytes" and threshold.name == "limit" and len(facts.rates) == 1:
             label += f"\n= {threshold.level * 8e3 / facts.rates[0][1]:.0f} ms"
-        style.label_line(axes, level, label, _COLORS[threshold.name])
+        marks.level(axes, level, label, _COLORS[threshold.name])
     return max((threshold.level for threshold in facts.thresholds), default=0.0) * scale

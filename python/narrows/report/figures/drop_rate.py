@@ -83,6 +83,6 @@ def drop_rate(
                 style.faint(axes, *style.thin(times, values), color)
                 top = max(top, float(values.max()) if len(values) else 0.0)
     title = f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}"
-    over_time(axes, list(runs.values()), top, title, "packets/s, average\nover about 1 s (EWMA)")
+    over_time(axes, list(runs.values()), top, title, "EWMA over\nabout 1 s (packets/s)")
     style.below(figure)
     return figure

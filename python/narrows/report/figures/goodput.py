@@ -7,6 +7,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from narrows.report import style
+from narrows.report.figures.over_time import averages, over_time
 from narrows.report.style import CYCLE, Floats
 from narrows.results import Run
 
@@ -22,12 +23,10 @@ def goodput(run: Run) -> Figure:
     series = goodput_series(run)
     most = sorted(series, key=lambda group: -float(series[group][1].sum()))[: len(CYCLE)]
     shown = [group for group in series if group in most]
+    top = 0.0
     for color, group in zip(CYCLE, shown, strict=False):
-        edges, rates = series[group]
-        axes.stairs(rates, edges, baseline=None, color=color, label=group, linewidth=1.4)
-    style.from_zero(axes, max((float(series[group][1].max()) for group in shown), default=0.0))
-    axes.set_xlim(0.0, run.end_s)
-    style.name_axes(axes, "Goodput of TCP, by group", "time (s)", "goodput (Mbit/s)")
+        top = max(top, averages(axes, *series[group], color=color, label=group))
+    over_time(axes, [run], top, "Goodput of TCP, by group", "goodput (Mbit/s)")
     if len(shown) > 1:
         style.below(figure, 3)
     return figure

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
-from narrows.report import style
+from narrows.report import marks, style
 from narrows.report.source import dns_start
-from narrows.report.style import MUTED
+from narrows.report.style import Floats
 from narrows.results import Run
 
-__all__ = ["over_time"]
+__all__ = ["averages", "over_time"]
+
+
+def averages(axes: Axes, ends: Floats, values: Floats, **looks: Any) -> float:
+    """Draws averages over intervals, such as goodput, as steps; returns the highest, or else 0.
+
+    Args:
+        axes: The axes.
+        ends: The ends of the intervals, in seconds: the start of the first, then one a value.
+        values: The averages.
+        looks: Colour, label and width, as Matplotlib has them.
+    """
+    # A value holds from the end of the interval before.
+    times, shown = style.thin(ends[1:], values)
+    axes.plot(
+        np.concatenate([ends[:1], times]),
+        np.concatenate([shown[:1], shown]) if len(shown) else ends[:1],
+        drawstyle="steps-pre",
+        **looks,
+    )
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else 0.0
 
 
 def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: str) -> None:
@@ -31,21 +54,10 @@ def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: st
 
 
 def _mark_dns(axes: Axes, start_s: float | None) -> None:
-    """Draws a vertical line at the time of the first DNS query, with its name at the top."""
+    """Marks the time of the first DNS query."""
     if start_s is None:
         return
     low, high = axes.get_xlim()
     if not low < start_s < high:
         return
-    axes.axvline(start_s, color=MUTED, linewidth=1.0, zorder=2.5)
-    axes.annotate(
-        "DNS starts",
-        (start_s, 1.0),
-        xycoords=("data", "axes fraction"),
-        xytext=(4, -2),
-        textcoords="offset points",
-        va="top",
-        ha="left",
-        fontsize=9,
-        color=MUTED,
-    )
+    marks.moment(axes, start_s, "DNS starts")

@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
 
-from narrows.report import style
+from narrows.report import marks, style
 from narrows.report.source import NONE, retry_marks
-from narrows.report.style import CYCLE, MUTED
+from narrows.report.style import CYCLE
+from narrows.report.units import Milliseconds
 from narrows.results import Run
 
 __all__ = ["response_cdf"]
@@ -45,19 +46,7 @@ def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = 
     axes.set_ylim(0.0, 104.0)
     for moment, words in retry_marks(list(runs.values())):
         if lowest < 1e3 * moment < highest:
-            axes.axvline(1e3 * moment, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
-            axes.annotate(
-                words,
-                (1e3 * moment, 0.03),
-                xycoords=("data", "axes fraction"),
-                xytext=(-2, 0),
-                textcoords="offset points",
-                rotation=90,
-                ha="right",
-                va="bottom",
-                fontsize=8.5,
-                color=MUTED,
-            )
+            marks.moment(axes, 1e3 * moment, words, upright=True)
     axes.set_title("DNS response time, from the first attempt to the answer")
     axes.set_xlabel("response time, logarithmic" if is_log else "response time")
     axes.set_ylabel("queries answered\nwithin this time (%)")
@@ -73,7 +62,7 @@ def _range(axes: Axes, low: float, high: float) -> bool:
     """
     known = np.isfinite(low)
     low = max(low, 1e-3)
-    axes.xaxis.set_major_formatter(FuncFormatter(_time))
+    axes.xaxis.set_major_formatter(_time)
     if known and high < _NARROW * low:
         margin = max(_MARGIN * (high - low), 5e-4 * high)
         axes.set_xlim(low - margin, high + margin)
@@ -85,7 +74,7 @@ def _range(axes: Axes, low: float, high: float) -> bool:
         low, high = low / factor, high * factor
         axes.set_xlim(low, high)
         axes.xaxis.set_major_locator(FixedLocator(_moments(low, high)))
-    axes.xaxis.set_major_formatter(FuncFormatter(_time))
+    axes.xaxis.set_major_formatter(_time)
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, which="minor", axis="x", linewidth=0.4)
     return True
@@ -98,7 +87,7 @@ def _moments(low: float, high: float) -> list[float]:
     found: list[float] = []
     for digits in _ROUND:
         found = [d * 10.0**n for n in decades for d in digits if low <= d * 10.0**n <= high]
-        widths = [style.text_width(_time(moment, None), 10.5) for moment in found]
+        widths = [style.text_width(_time(moment), 10.5) for moment in found]
         fit = (
             each * math.log(b / a) >= (of_a + of_b) / 2.0 + _APART
             for (a, b), (of_a, of_b) in zip(pairwise(found), pairwise(widths), strict=True)
@@ -108,6 +97,7 @@ def _moments(low: float, high: float) -> list[float]:
     return found
 
 
+_time = Milliseconds()
 _NARROW = 3.0
 """The longest time divided by the shortest, from which on the axis is logarithmic."""
 _MARGIN = 0.04
@@ -155,10 +145,3 @@ def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Flo
         return x, y
     keep = np.unique(np.linspace(0, len(x) - 1, most).astype(int))
     return x[keep], y[keep]
-
-
-def _time(milliseconds: float, _position: object) -> str:
-    """A time in words."""
-    if milliseconds >= 1e3:
-        return f"{milliseconds / 1e3:g} s"
-    return f"{milliseconds:g} ms"

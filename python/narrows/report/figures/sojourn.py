@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from narrows.report import style
+from narrows.report import marks, style
 from narrows.report.figures.over_time import over_time
 from narrows.report.source import NONE, column, queue_facts
 from narrows.results import Run
@@ -35,21 +35,23 @@ def sojourn(
                 *style.thin(times, longest),
                 color=style.SKY,
                 linewidth=0.8,
+                drawstyle="steps-pre",
                 label="longest",
             )
             top = max(top, _largest(longest))
         times, mean = column(run.queues, link, "sojourn_mean_ms")
         name = "mean of the packets that left" if len(runs) == 1 else label
-        axes.plot(*style.thin(times, mean), color=color, linewidth=1.1, label=name)
+        shown = style.thin(times, mean)
+        axes.plot(*shown, color=color, linewidth=1.1, label=name, drawstyle="steps-pre")
         top = max(top, _largest(mean))
         for other in others.get(label, ()):
             times, mean = column(other.queues, link, "sojourn_mean_ms")
-            style.faint(axes, *style.thin(times, mean), color)
+            style.faint(axes, *style.thin(times, mean), color, "steps-pre")
             top = max(top, _largest(mean))
     first = next(iter(runs.values()))
     facts = queue_facts(first, link) if len(runs) == 1 else None
     if facts is not None and facts.target_ms is not None:
-        style.label_line(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
+        marks.level(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
         top = max(top, facts.target_ms)
     title = f"Time in queue and ring at {link}"
     over_time(axes, list(runs.values()), top, title, "sojourn (ms)")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from narrows.report import style
-from narrows.report.figures.over_time import over_time
+from narrows.report import marks, style
+from narrows.report.figures.over_time import averages, over_time
 from narrows.report.source import NONE, counter, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
@@ -41,37 +39,25 @@ def utilisation(
         busy = "carried" if share is None else f"{share:.1f} % busy"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
         color = CYCLE[index % len(CYCLE)]
-        top = max(top, _between(axes, times, total, name, color))
+        rates = _rates(total, times)
+        top = max(top, averages(axes, times, rates, color=color, label=name, linewidth=1.1))
         for other in others.get(label, ()):
             times, total = counter(other.links, link, "bytes")
-            rates = np.diff(total) * 8e-6 / np.diff(times)
+            rates = _rates(total, times)
             style.faint(axes, *style.thin(times[1:], rates), color, "steps-pre")
     if facts is not None and facts.opportunities_ms is not None:
         times, _ = counter(first.links, link, "bytes")
-        offered = facts.offered(times)
-        top = max(top, _between(axes, times, offered, "offered by the trace", INK, DASHES))
+        offered = _rates(facts.offered(times), times)
+        looks = {"color": INK, "linestyle": DASHES, "linewidth": 1.1}
+        top = max(top, averages(axes, times, offered, label="offered by the trace", **looks))
     elif facts is not None:
         changes = [(time, rate * 1e-6) for time, rate in facts.rates if time < first.end_s]
-        style.label_steps(axes, changes, first.end_s, f"rate\n{changes[-1][1]:g} Mbit/s", INK)
+        marks.course(axes, changes, first.end_s, f"rate\n{changes[-1][1]:g} Mbit/s", INK)
     over_time(axes, list(runs.values()), top, f"Throughput of {link}", "throughput (Mbit/s)")
     style.below(figure)
     return figure
 
 
-def _between(
-    axes: Axes, times: Floats, total: Floats, name: str, color: str, line: Any = "solid"
-) -> float:
-    """Draws the rate in Mbit/s at which a total in bytes grew between samples; returns the peak."""
-    rates = np.diff(total) * 8e-6 / np.diff(times)
-    shown_times, shown = style.thin(times[1:], rates)
-    # A value holds from the previous sample on, the first value from time zero.
-    axes.plot(
-        np.concatenate([times[:1], shown_times]),
-        np.concatenate([shown[:1], shown]) if len(shown) else times[:1],
-        color=color,
-        drawstyle="steps-pre",
-        linestyle=line,
-        linewidth=1.1,
-        label=name,
-    )
-    return float(rates.max()) if len(rates) else 0.0
+def _rates(total: Floats, times: Floats) -> Floats:
+    """Mbit/s at which a total in bytes grew between samples."""
+    return np.asarray(np.diff(total) * 8e-6 / np.diff(times), dtype=np.float64)

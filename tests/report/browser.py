@@ -1,0 +1,112 @@
+"""Pages in Chromium, without a network: what a script finds on them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+
+# Before the page's own script: keeps what goes wrong.
+_BEFORE = """
+<script>
+const wrong = [];
+addEventListener("error", (event) => wrong.push(event.message));
+addEventListener("unhandledrejection", (event) => wrong.push(String(event.reason)));
+for (const kind of ["error", "warn"]) {
+  console[kind] = (...words) => wrong.push(words.join(" "));
+}
+</script>
+"""
+
+# After it: keeps the plots that the page makes, and has what questions need.
+_AFTER = """
+<script>
+const made = [];
+const Plot = uPlot;
+uPlot = function (...given) { const plot = new Plot(...given); made.push(plot); return plot; };
+Object.assign(uPlot, Plot);
+const settled = () => new Promise((done) => setTimeout(done, 50));
+// Shows the plot of the figure with this title.
+async function shown(title) {
+  const figure = [...document.querySelectorAll("figure")].find((each) =>
+    each.querySelector("script.curves")?.textContent.includes(title));
+  figure.querySelector("button.live").click();
+  await settled();
+  return [figure, made[made.length - 1]];
+}
+const ends = (plot, key) => [plot.scales[key].min, plot.scales[key].max];
+// What the legend says with the pointer at a value of x.
+async function read(figure, plot, x) {
+  plot.setCursor({ left: plot.valToPos(x, "x"), top: 10 });
+  await settled();
+  const rows = [...figure.querySelectorAll(".u-legend .u-series:not(.seed)")];
+  return rows.map((row) => row.querySelector(".u-label").textContent + "="
+    + row.querySelector(".u-value").textContent);
+}
+async function click(figure, number) {
+  figure.querySelectorAll(".u-legend .u-series:not(.seed)")[number].querySelector("th")
+    .dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  await settled();
+}
+// How many points of the plot have nearly this colour, between two heights in y's values.
+function painted(plot, color, low, high) {
+  const { left, width } = plot.bbox;
+  const [top, bottom] = [high, low].map((y) => Math.round(plot.valToPos(y, "y", true)));
+  const data = plot.ctx.getImageData(left, top, width, Math.max(1, bottom - top)).data;
+  const want = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    if (want.every((value, n) => Math.abs(value - data[at + n]) < 24)) { count += 1; }
+  }
+  return count;
+}
+(async () => {
+  const found = {};
+  try { QUESTION } catch (error) { wrong.push(String(error)); }
+  found.wrong = wrong;
+  const answer = document.createElement("pre");
+  answer.id = "answer";
+  answer.textContent = JSON.stringify(found);
+  document.body.append(answer);
+})();
+</script>
+"""
+
+
+def ask(page: str, question: str, folder: Path) -> dict[str, Any]:
+    """What a question, in JavaScript, finds on a page: it fills in the object `found`.
+
+    `wrong` has the page's errors and warnings.
+    """
+    if not CHROMIUM:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    text = page.replace("<body>", f"<body>{_BEFORE}")
+    text = text.replace("</body>", _AFTER.replace("QUESTION", question) + "</body>")
+    path = folder / "asked.html"
+    path.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"),
+            *("--virtual-time-budget=20000", "--window-size=1000,900", "--dump-dom", path.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    answer = re.search(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert answer, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(unescape(answer[1]))
+    return found
