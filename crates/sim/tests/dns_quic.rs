@@ -6,8 +6,7 @@ mod common;
 use common::{Dialogue, ROUND_TRIP_MS, SERVER, assert_trips, attempts, kept, numbers, run, table};
 use narrows_sim::captured::Frame;
 use narrows_sim::plan::Capture;
-use narrows_sim::plan::dns::client;
-use narrows_sim::plan::dns::server;
+use narrows_sim::plan::dns::{self, client, server};
 use narrows_sim::table::Column;
 use narrows_sim::{quic, tls};
 use narrows_units::Span;
@@ -117,19 +116,40 @@ fn what_the_wire_loses_comes_again() {
     assert_eq!(responses, again);
 }
 
-/// RFC 9000, 14: packets are never fragmented. Links that take 1200 bytes of payload carry QUIC; a
-/// first link that takes less is refused.
+/// RFC 9000, 14: packets are never fragmented, however long the sender's may be. Links that take
+/// 1200 bytes of payload carry QUIC; a first link that takes less is refused.
 #[test]
 fn packets_are_never_cut() {
-    let mut plan = dialogue(CLIENT, SERVER, QUIC).plan();
-    let first = plan.paths[0].links[0];
-    for link in &mut plan.links {
-        link.mtu = 1228;
+    for payload in [1200, 9000] {
+        let mut dialogue = dialogue(CLIENT, SERVER, quic::Config { payload, ..QUIC });
+        dialogue.client.sizes = dns::exchange::Sizes::fixed(40, 3000);
+        let mut plan = dialogue.plan();
+        for link in &mut plan.links {
+            link.mtu = 1228;
+        }
+        plan.captures = [0, 1].map(|link| Capture::of(link, "")).to_vec();
+        let first = plan.paths[0].links[0];
+        let mut refused = plan.clone();
+        refused.links[first].mtu = 1227;
+        let simulation = run(plan);
+        assert_trips(&simulation, &[2.0; 3]);
+        for link in [0, 1] {
+            let packets: Vec<_> = simulation
+                .captured(link)
+                .into_iter()
+                .filter_map(|packet| match packet.frame {
+                    Frame::Udp { ip_bytes, part, .. } => Some((ip_bytes, part)),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(packets.iter().map(|(bytes, _)| *bytes).max(), Some(1228));
+            assert!(packets.iter().all(|(_, part)| part.is_none()), "{packets:?}");
+        }
+        let why = refused.check().map_err(|why| why.to_string());
+        assert!(
+            why.is_err_and(|why| why.contains("quic: needs links that take packets of 1228 B"))
+        );
     }
-    assert_trips(&run(plan.clone()), &[2.0; 3]);
-    plan.links[first].mtu = 1227;
-    let why = plan.check().map_err(|why| why.to_string());
-    assert!(why.is_err_and(|why| why.contains("quic: needs links that take packets of 1228 B")));
 }
 
 /// RFC 3168, 5: captures show which packets can be marked.
