@@ -1,9 +1,8 @@
 //! Instants and durations in integer picoseconds.
 //!
-//! A 64-bit count of picoseconds spans 213 days, far longer than any run. Sums, differences and
-//! products saturate rather than wrap, so "never" ([`Time::MAX`]) stays "never". The constructors
-//! from larger units do not saturate: a count beyond 213 days is a bug of the caller, and panics in
-//! debug builds.
+//! A 64-bit count of picoseconds spans 213 days, far longer than any run. Whatever would be longer
+//! becomes [`Span::MAX`] or [`Time::MAX`]: constructors, sums, differences and products saturate
+//! rather than wrap. So "never" stays "never".
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -70,25 +69,25 @@ impl Span {
     /// Creates a span of `ns` nanoseconds.
     #[inline]
     pub const fn from_ns(ns: u64) -> Self {
-        Self(ns * 1_000)
+        Self(ns.saturating_mul(1_000))
     }
 
     /// Creates a span of `us` microseconds.
     #[inline]
     pub const fn from_us(us: u64) -> Self {
-        Self(us * 1_000_000)
+        Self(us.saturating_mul(1_000_000))
     }
 
     /// Creates a span of `ms` milliseconds.
     #[inline]
     pub const fn from_ms(ms: u64) -> Self {
-        Self(ms * 1_000_000_000)
+        Self(ms.saturating_mul(1_000_000_000))
     }
 
     /// Creates a span of `s` seconds.
     #[inline]
     pub const fn from_secs(s: u64) -> Self {
-        Self(s * PS_PER_S)
+        Self(s.saturating_mul(PS_PER_S))
     }
 
     /// Returns the span nearest to `s` seconds; zero for negative or non-finite values.
@@ -205,6 +204,27 @@ mod tests {
     fn never_stays_never() {
         assert_eq!(Time::MAX + Span::from_secs(1), Time::MAX);
         assert_eq!(Time::ZERO.since(Time::MAX), Span::ZERO);
+    }
+
+    /// 2^64 ps are 213 days, 12 hours, 5 minutes and 44.073709551616 seconds.
+    #[test]
+    fn what_is_longer_than_213_days_is_the_longest_span() {
+        let whole_seconds = 213 * 86_400 + 12 * 3_600 + 5 * 60 + 44;
+        assert_eq!(Span::from_secs(whole_seconds).as_ps(), whole_seconds * 1_000_000_000_000);
+        let most = [
+            Span::from_secs(whole_seconds + 1),
+            Span::from_ms((whole_seconds + 1) * 1_000),
+            Span::from_us((whole_seconds + 1) * 1_000_000),
+            Span::from_ns((whole_seconds + 1) * 1_000_000_000),
+            Span::from_secs(u64::MAX),
+            Span::from_ms(u64::MAX),
+            Span::from_us(u64::MAX),
+            Span::from_ns(u64::MAX),
+            Span::from_secs_f64(1e300),
+            Span::from_secs(whole_seconds) + Span::from_secs(1),
+            Span::from_secs(whole_seconds) * 2,
+        ];
+        assert_eq!(most, [Span::MAX; 11]);
     }
 
     #[test]
