@@ -126,7 +126,7 @@ impl Messages {
         let name =
             format!("q{:0width$}{SUFFIX}", packet.query, width = self.digits + shape.widening);
         let name: narrows_wire::dns::Name =
-            name.parse().expect("labels below 64 bytes, name below 256");
+            name.parse().expect("a first label of at most 21 bytes: q, 10 digits, 10 more zeros");
         let question = Question { name: name.clone(), kind: kind::TXT, class: CLASS_IN };
         let edns = Edns {
             udp_payload: u16::try_from(packet.ip_bytes.saturating_sub(BELOW_DNS as u32))

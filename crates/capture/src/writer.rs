@@ -20,18 +20,27 @@ use crate::{address, blocks, fragment};
 /// With a snap length, only that many bytes of each frame are kept, counted from the Ethernet
 /// header. The original lengths are right in any case.
 ///
+/// # Errors
+///
+/// A packet is longer than IP allows, as a segment with SACK blocks can be if the MSS is near 65495
+/// bytes.
+///
 /// # Panics
 ///
-/// If the captured link, or something that a packet refers to, is not in the plan, or if a packet
-/// is longer than IP allows.
-pub fn pcapng(plan: &Plan, capture: &Capture, packets: &[Captured], messages: Messages) -> Vec<u8> {
-    let mut writer = Writer::of(plan, capture, messages, Vec::new()).expect(VECTOR);
+/// If the captured link, or something that a packet refers to, is not in the plan.
+pub fn pcapng(
+    plan: &Plan,
+    capture: &Capture,
+    packets: &[Captured],
+    messages: Messages,
+) -> io::Result<Vec<u8>> {
+    let mut writer = Writer::of(plan, capture, messages, Vec::new())?;
     for packet in packets {
         if writer.interface(packet.link).is_some() {
-            writer.packet(packet).expect(VECTOR);
+            writer.packet(packet)?;
         }
     }
-    writer.into_inner()
+    writer.finish()
 }
 
 /// Writes packets of one or more links as they come.
@@ -201,10 +210,6 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(self.out)
     }
 
-    fn into_inner(self) -> W {
-        self.out
-    }
-
     /// The payload of a segment that carries DNS messages.
     fn said(&self, said: &[Said], bytes: u16) -> Result<Vec<u8>, dns::WriteError> {
         let mut payload = vec![0; usize::from(bytes)];
@@ -319,5 +324,3 @@ fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> T
 fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
-
-const VECTOR: &str = "a vector takes all that is written, and packets of a plan can be written";

@@ -28,6 +28,11 @@ fn both_links(plan: &Plan, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8
     writer.finish().expect("a vector")
 }
 
+/// The file of a single capture.
+fn file_of(plan: &Plan, capture: &Capture, packets: &[Captured]) -> Vec<u8> {
+    pcapng(plan, capture, packets, messages()).expect("packets of the plan")
+}
+
 fn packets(file: &[u8]) -> Vec<EnhancedPacketBlock<'static>> {
     let mut reader = PcapNgReader::new(file).expect("a section header");
     let mut packets = Vec::new();
@@ -160,7 +165,7 @@ fn packets_of_a_place_have_their_direction() {
     for packet in &mut captured {
         packet.inbound = packet.link as usize == UP;
     }
-    let file = pcapng(&plan, &place, &captured, messages());
+    let file = file_of(&plan, &place, &captured);
     let packets = packets(&file);
     assert_eq!(packets.len(), captured.len());
     for (packet, captured) in packets.iter().zip(&captured) {
@@ -185,16 +190,13 @@ fn one_link_of_several() {
     let of_link =
         |link: usize| captured.iter().filter(|packet| packet.link as usize == link).count();
     assert_eq!(
-        packets(&pcapng(&plan, &Capture::of(DOWN, "down"), &captured, messages())).len(),
+        packets(&file_of(&plan, &Capture::of(DOWN, "down"), &captured)).len(),
         of_link(DOWN)
     );
+    assert_eq!(packets(&file_of(&plan, &Capture::of(UP, "up"), &captured)).len(), of_link(UP));
     assert_eq!(
-        packets(&pcapng(&plan, &Capture::of(UP, "up"), &captured, messages())).len(),
-        of_link(UP)
-    );
-    assert_eq!(
-        pcapng(&plan, &Capture::of(UP, "up"), &captured, messages()),
-        pcapng(&plan, &Capture::of(UP, "up"), &captured, messages())
+        file_of(&plan, &Capture::of(UP, "up"), &captured),
+        file_of(&plan, &Capture::of(UP, "up"), &captured)
     );
 }
 
@@ -208,6 +210,17 @@ fn packets_of_other_links_are_refused_and_leave_the_file_sound() {
     assert_eq!(packets(&writer.finish().expect("a vector")).len(), written);
 }
 
+/// RFC 791, 3.1: the total length has 16 bits.
+#[test]
+fn a_packet_longer_than_ip_allows_is_an_error() {
+    let mut long = exchange().swap_remove(1);
+    let Frame::Tcp(segment) = &mut long.frame else { panic!("a segment") };
+    segment.len = 65_535;
+    let link = Capture::of(long.link as usize, "");
+    let error = pcapng(&plan(), &link, &[long], messages()).expect_err("it does not fit");
+    assert!(error.to_string().ends_with("is above 65535"), "{error}");
+}
+
 #[test]
 fn late_packets_keep_their_time() {
     // Beyond 2^32 ns, where the time stamp's upper half is needed.
@@ -215,7 +228,7 @@ fn late_packets_keep_their_time() {
     let at = Time::from_ps(86_400_000_000_000_000);
     let late = Captured { at, ..exchange().swap_remove(1) };
     assert_eq!(
-        packets(&pcapng(&plan, &Capture::of(DOWN, "down"), &[late], messages()))[0].timestamp,
+        packets(&file_of(&plan, &Capture::of(DOWN, "down"), &[late]))[0].timestamp,
         Duration::from_secs(86_400)
     );
 }

@@ -104,6 +104,7 @@ impl Simulation {
             let messages = Messages::for_queries(self.0.planned_queries());
             narrows_capture::pcapng(plan, capture, &self.0.captured_by(capture), messages)
         });
+        let file = file.map_err(refused)?;
         Ok(PyBytes::new(py, &file))
     }
 }
