@@ -219,6 +219,17 @@ def test_the_terminal_shows_the_papers_tables() -> None:
     assert "19474" in shown
 
 
+def test_a_part_of_a_paper_says_so(tmp_path: Path) -> None:
+    chosen = [claim for claim in PAPER.claims if claim.id == "H1"]
+    for claims, told in ((None, False), (chosen, True)):
+        outcome = reproduce(PAPER, claims=claims, seeds=2, execute=pretend)
+        text = io.StringIO()
+        print_outcome(outcome, text)
+        shown = " ".join(text.getvalue().split())
+        assert ("a part of the paper (H1); on the whole paper, narrows says:" in shown) is told
+        assert ("marked *" in outcome.paper.figures(outcome)[0].caption) is not told
+
+
 def test_results_without_other_choices_say_so(tmp_path: Path) -> None:
     # What the READMEs say: "without other choices, so no claim gets the verdict depends".
     for rows, told in (((), True), (PAPER.rows[:1], False)):

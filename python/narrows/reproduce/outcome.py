@@ -92,6 +92,16 @@ class Outcome(Measurements):
             return self.runs(cell, row.name)
         return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}
 
+    def words(self) -> list[str]:
+        """What was found, in sentences. If this is a part of the paper, they say so."""
+        about = list(self.paper.summary)
+        if about and len(self.claims) < len(self.paper.claims):
+            ran = ", ".join(dict.fromkeys(claim.id for claim in self.claims))
+            about.insert(
+                0, f"This is a part of the paper ({ran}); on the whole paper, narrows says:"
+            )
+        return [*self.paper.headline(self), *about]
+
     def agreement(self) -> list[Agreement]:
         """Our figures against the paper's reference measurements, for the cells that were run."""
         return [entry for entry in self.paper.agreement(self) if entry.interval is not None]

@@ -68,7 +68,7 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     """The paper's tables, the claims with their verdicts, and the agreement with references."""
     console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
     console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
-    for sentence in (*outcome.paper.headline(outcome), *outcome.paper.summary):
+    for sentence in outcome.words():
         console.print(Text(sentence))
     if outcome.source:
         console.print(Text(outcome.source))
@@ -114,7 +114,7 @@ def write(
             {
                 "paper": outcome.paper,
                 "outcome": outcome,
-                "words": [*outcome.paper.headline(outcome), *outcome.paper.summary],
+                "words": outcome.words(),
                 "tables": outcome.paper.tables(outcome),
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "verdicts": verdict_counts(outcome),
