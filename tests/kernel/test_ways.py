@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narrows.backends import BackendError, run
-from narrows.backends.kernel import ways
+from narrows.backends.kernel import trial, ways
 from narrows.cli import main
 from tests.kernel.scenarios import dumbbell
 
@@ -42,3 +42,35 @@ def test_a_guest_that_does_not_boot_is_one_line(folder: Path) -> None:
     (folder / "about.json").write_text('{"version": "6.1.192"}')
     with pytest.raises(BackendError, match=r"ended early \(no memory\); hint: "):
         run(dumbbell(), backend="kernel-virtual")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000'", ""),
+        (
+            "echo 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b'",
+            "it does not run on this machine: Attempted to kill init! exitcode=0x0000000b",
+        ),
+        ("echo no memory; exit 1", "it does not run on this machine: no memory"),
+        ("exit 1", "it does not run on this machine: it said nothing"),
+        (r"printf '\377\n'", "it does not run on this machine: \ufffd"),
+    ],
+)
+def test_a_guest_is_booted_before_it_is_offered(
+    folder: Path, script: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = folder / "linux"
+    kernel.write_text(f"#!/bin/sh\n{script}\n")
+    kernel.chmod(0o755)
+    (folder / "about.json").write_text('{"version": "6.1.192"}')
+    assert trial.why_not(kernel, virtual=True) == why
+    main(["kernel", "check"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "virtual" in line)
+    assert line.endswith(f"no: {why} (run narrows kernel prepare)" if why else "6.1.192: yes")
+
+
+def test_a_file_that_is_no_program_is_no_guest(tmp_path: Path) -> None:
+    kernel = tmp_path / "linux"
+    kernel.write_text("")
+    assert trial.why_not(kernel, virtual=False) == "permission denied"

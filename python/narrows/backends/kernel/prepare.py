@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
+from narrows.backends.kernel import trial
 from narrows.backends.kernel.kernels import Kernel, apply, meter
 from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
 from narrows.backends.kernel.workspace import Workspace, workspace
@@ -105,9 +106,16 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
                     "hint: let XDG_CACHE_HOME name a place with room"
                 )
             version = _build(work, told, source, kernel, place)
+            told("trying it", 0.99)
+            why = trial.why_not(work / "linux", virtual=True)
+            if why:
+                raise BackendError(
+                    f"the guest kernel is built, but {why}; hint: give --source another Linux 6.1"
+                )
             folder.mkdir(exist_ok=True)
             shutil.move(work / "linux", program)
             (folder / "about.json").write_text(json.dumps({"version": version}))
+            told("removing the source", 1.0)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
@@ -140,7 +148,6 @@ def _build(
     version = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
     _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, told, place)
     _run(["strip", "-o", str(work / "linux"), str(tree / "linux")], work)
-    told("done", 1.0)
     return version
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narrows.backends.backend import BackendError
-from narrows.backends.kernel import kernels
+from narrows.backends.kernel import kernels, trial
 from narrows.backends.kernel.kernels import Kernel
 from narrows.backends.kernel.workspace import PREFIX
 
@@ -94,12 +94,13 @@ _PROGRAMS = (Need("tc", "iproute2"),)
 
 
 def look() -> Sequence[Way]:
-    """All ways, the preferred one first, each with what it lacks.
+    """All ways, the preferred one first, each with what it lacks. Guests are booted to see that.
 
     A guest in virtual time comes before one in real time, and the host's own kernel before both,
     because nothing is as real. Kernels of other times come last: only their names choose them.
     """
-    return [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
+    ways = [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
+    return [_booted(way) if way.virtual else way for way in ways]
 
 
 def choose(name: str | None = None) -> Way:
@@ -210,7 +211,15 @@ def _real() -> Way:
     way = Way("real", "a guest in real time, Debian's user-mode-linux", kernel, virtual=False)
     if found is None:
         return _lacking(way, f"{_DEBIAN} is missing", "apt-get install user-mode-linux")
-    return way
+    return _booted(way)
+
+
+def _booted(way: Way) -> Way:
+    """The way, which lacks something if its guest does not boot."""
+    if way.lacks or way.kernel is None:
+        return way
+    why = trial.why_not(way.kernel, virtual=way.virtual)
+    return _lacking(way, why, "run narrows kernel prepare") if why else way
 
 
 def _lacking(way: Way, lacks: str, mend: str) -> Way:
