@@ -52,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reproduce": {
         "errors",
         "dns_profiles",
+        "progress",
         "records",
         "scenario",
         "results",

@@ -28,6 +28,7 @@ def command(
     """
     from narrows import Scenario, ScenarioError, _core, backends
     from narrows.cli.schedules import arrivals, schedules
+    from narrows.scenario.extent import extent
 
     try:
         loaded = Scenario.load(scenario, set=settings(set))
@@ -42,13 +43,7 @@ def command(
         _core.check_plan(json.dumps(plan))
     except ValueError as error:
         raise UserError(f"{scenario}: {error}") from None
-    amounts = {of.many.replace(" ", "_"): number for of, number in loaded.amounts().items()}
-    size = {
-        "nodes": len(plan["nodes"]),
-        "links": len(loaded.links),
-        **amounts,
-        "longest_s": loaded.duration / 1e12,
-    }
+    size = extent(loaded, plan)
     if json_output:
         found = {"file": str(scenario), "valid": True, **size}
         print(json.dumps({**found, "differences": list(chosen.differences(loaded))}, indent=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -76,7 +75,7 @@ def command(
 ) -> None:
     """Set runs or sweeps side by side: figures, differences with intervals, and verdicts."""
     from narrows.cli.compare_ratios import are_ratios, compare_ratios
-    from narrows.results import RUN_FILE, SWEEP_FILE, Run, Sweep, compare, compare_sweeps
+    from narrows.results.compare_folders import compare_folders
     from narrows.results.metric_names import ALL
 
     kinds = figure_files(figures, written=out is not None, needs="give --out too")
@@ -86,47 +85,17 @@ def command(
     if are_ratios(runs):
         compare_ratios(runs, json_output=json_output, out=out, kinds=kinds, quiet=quiet)
         return
-    of_sweeps = [folder for folder in runs if (folder / SWEEP_FILE).is_file()]
-    if of_sweeps and len(of_sweeps) < len(runs):
-        other = next(folder for folder in runs if folder not in of_sweeps)
-        what = "a run" if (other / RUN_FILE).exists() else "no sweep"
-        raise UserError(
-            f"{other}: is {what}, and {of_sweeps[0]} a sweep; hint: compare runs with runs, "
-            "sweeps with sweeps"
-        )
-    if of_sweeps:
-        fixed = key_values("--against", against)
-        several = compare_sweeps([Sweep.load(folder) for folder in runs], fixed)
-    elif against:
-        raise UserError("--against: is for a sweep; hint: name the run to compare with first")
-    elif len(runs) < 2:
-        raise UserError(f"{runs[0]}: one run has nothing to be compared with; hint: name a second")
-    else:
-        several = [compare([Run.load(folder) for folder in runs])]
-    # All settings of a sweep have the same figures, unless one lacks a kind of traffic.
-    known = max(several, key=lambda comparison: len(comparison.rows)).figures_table()
+    found = compare_folders(runs, key_values("--against", against))
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked and not json_output:
-        known.print(sys.stdout)
+        found.figures.print(sys.stdout)
         return
-    if asked:
-        several = [comparison.only(asked) for comparison in several]
-    comparisons = several if of_sweeps else several[0]
-    if json_output:
-        documents = [comparison.document() for comparison in several]
-        document = {"comparisons": documents} if of_sweeps else documents[0]
-        print(json.dumps(document, indent=2))
-    else:
-        for number, comparison in enumerate(several):
-            sys.stdout.write("\n" if number else "")
-            comparison.table().print(sys.stdout)
-        if ALL in (metric or ()):
-            sys.stdout.write("\n")
-            known.print(sys.stdout)
+    shown = found.only(asked) if asked else found
+    shown.print(sys.stdout, all_figures=ALL in (metric or ()), as_json=json_output)
     if out is not None:
         from narrows.report import write_comparison
 
-        write_comparison(comparisons, out, kinds)
+        write_comparison(shown.shown, out, kinds)
         if not quiet:
             say(f"wrote {out}")
 

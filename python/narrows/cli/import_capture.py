@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
 from narrows.progress import shown
-
-if TYPE_CHECKING:
-    from narrows.results import Measurement
 
 EXAMPLES = """\
 # A row for each DNS exchange and each connection: handshake, segments,
@@ -52,8 +49,7 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Read DNS exchanges over UDP and TCP from captures, or from dnstap, into a run folder."""
-    from narrows import _core
-    from narrows.captures import read_captures, say_overview
+    from narrows.captures import notes, read_captures, say_overview
     from narrows.cli.measured import saved
     from narrows.results.folder import check_target
 
@@ -65,45 +61,8 @@ def command(
     check_target(folder)
     with shown("reading", quiet=quiet) as update:
         measurement = read_captures(files, ports=ports, progress=update)
-    code = saved(
-        measurement,
-        folder,
-        json_output=json_output,
-        quiet=quiet,
-        notes=say_overview(measurement),
-    )
-    if measurement.exchanges.height and not quiet:
-        say(_where_to_read_on(measurement, folder))
-    if measurement.findings["watched_near"] == "server" and not quiet:
-        say(
-            "note: watched near the server, where an exchange takes no round trip; "
-            "connections.ack_ms holds the clients' round trips"
-        )
-    unknown = measurement.findings["watched_near"] == "unknown"
-    if unknown and measurement.connections.height and not quiet:
-        say(
-            "note: it is not known whether the capture was made near the client or the server: "
-            f"{measurement.findings['watched_near_because']}; near a server, times hold no round "
-            "trip"
-        )
-    cut = sum(
-        remark["records"]
-        for remark in measurement.findings["remarks"]
-        if remark["kind"] in _core.cut_off_remarks
-    )
-    if cut and not quiet:
-        say(
-            f"note: the capture cut {cut} messages before the end of their question; their names "
-            "and types are null; hint: tcpdump -s 0 keeps whole packets"
-        )
+    overview = say_overview(measurement)
+    code = saved(measurement, folder, json_output=json_output, quiet=quiet, notes=overview)
+    for line in () if quiet else notes(measurement, folder):
+        say(line)
     return code
-
-
-def _where_to_read_on(measurement: Measurement, folder: Path) -> str:
-    """A line that says what to look at next."""
-    answered = measurement.exchanges.filter(outcome="answered")["transport"].unique()
-    ratio = f"narrows ratio {folder} sets tcp against udp; "
-    tables = f"{folder}/exchanges.parquet has a row for each query"
-    if measurement.connections.height:
-        tables += ", connections.parquet one for each connection"
-    return f"read on: {ratio if {'udp', 'tcp'} <= set(answered) else ''}{tables}"

@@ -20,43 +20,12 @@ def command(json_output: Json = False) -> Exit:
 
     Exit codes: 0 there is one; 1 there is none.
     """
-    from narrows.backends.kernel import ways
+    from narrows.backends.kernel.survey import survey
 
-    found = ways.look()
-    usable = [way for way in found if not way.lacks]
-    tools = ways.missing_tools()
-    chosen = usable[0].name if usable and not tools else None
+    found = survey()
     if json_output:
-        print(
-            json.dumps(
-                {
-                    "chosen": chosen,
-                    "ways": [
-                        {
-                            "name": way.name,
-                            "title": way.title,
-                            "usable": not way.lacks,
-                            "lacks": way.lacks,
-                            "mend": way.mend,
-                            "virtual_time": way.virtual,
-                        }
-                        for way in found
-                    ],
-                    "queues": list(ways.NEEDED) if usable else [],
-                    "missing_tools": [need.package for need in tools],
-                },
-                indent=2,
-            )
-        )
-        return Exit.DONE if chosen else Exit.FAILED
-    for way in found:
-        mark = "*" if way.name == chosen else " "
-        says = f"no: {way.lacks} ({way.mend})" if way.lacks else "yes"
-        print(f"{mark} {way.name:<8} {way.title}: {says}")
-    for need in tools:
-        print(f"  {need.command} is missing: apt-get install {need.package}")
-    if chosen is None:
-        print("none can be used: run narrows kernel prepare")
-        return Exit.FAILED
-    print(f"a run with --backend kernel takes {chosen}; --backend kernel-NAME takes another")
-    return Exit.DONE
+        print(json.dumps(found.document(), indent=2))
+    else:
+        for line in found.lines():
+            print(line)
+    return Exit.DONE if found.chosen else Exit.FAILED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +13,9 @@ from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, Wait
 from narrows.cli.options import Figures, Json, Quiet, Seed, Settings, figure_files, settings
 from narrows.cli.run_output import print_run, write_run_report
-from narrows.progress import lines
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
-    from narrows.monitor import Reading, Watch
 
 EXAMPLES = """\
 # Until Ctrl-C: ten samples a second of backlog, drops and marks.
@@ -109,29 +105,20 @@ def command(
         lab = shared.lab_of(machines, at, clock)
         target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
         return _record(parts, lab, node, link, target, rate=rate, wait=wait, quiet=quiet)
-    kinds = figure_files(figures, written=report, needs="leave out --no-report")
+    from narrows.cli.monitor_screen import say_missed, watched
     from narrows.monitor import Watch
     from narrows.results.folder import check_target
 
+    kinds = figure_files(figures, written=report, needs="leave out --no-report")
     folder = out or free_folder(Path("runs"), f"monitor-{interface or 'all'}")
     check_target(folder)
     watch = Watch(interface, rate=rate)
-    interrupted = False
-    try:
-        _show(watch, duration, quiet=quiet)
-    except KeyboardInterrupt:
-        interrupted = True
-    result = watch.run(complete=not (interrupted and duration is not None))
-    if result.queues.is_empty():
-        raise UserError("no sample was taken; hint: let it run for a second")
-    result = result.save(folder)
+    result = watched(watch, duration, quiet=quiet).save(folder)
     if report:
         write_run_report(result, folder, kinds)
     print_run(result, json_output=json_output)
     if not quiet:
-        say(_missed(watch.missed))
-        if watch.neighbours_failed:
-            say(f"{watch.neighbours_failed} neighbours could not be resolved: see docs/monitor.md")
+        say_missed(watch)
         say(f"wrote {folder}")
     return Exit.INTERRUPTED if result.status == "partial" else Exit.DONE
 
@@ -161,39 +148,3 @@ def _record(
     told = (lambda _line: None) if quiet else say
     record = watch(parts, node, links, lab, folder, told=told, rate=rate, wait_s=wait)
     return shared.ended(record, folder, quiet=quiet)
-
-
-def _missed(samples: int) -> str:
-    """How many samples were missed, in words."""
-    if not samples:
-        return "no sample was missed"
-    were = "1 sample was" if samples == 1 else f"{samples} samples were"
-    return f"{were} not taken in time: the machine is busy"
-
-
-def _show(watch: Watch, duration: float | None, *, quiet: bool) -> None:
-    """Watches and shows it: on a terminal as it happens, elsewhere in a line every ten seconds."""
-    samples = watch.readings(duration)
-    if not quiet and sys.stderr.isatty():
-        _show_live(samples)
-        return
-    tell = lines(f"monitor {watch.device or 'all interfaces'}")
-    for readings in samples:
-        if readings and not quiet:
-            passed_s = readings[-1].t_s
-            done = None if duration is None else min(1.0, passed_s / duration)
-            tell(done, f"watched for {passed_s:.0f} s")
-
-
-def _show_live(samples: Iterator[list[Reading]]) -> None:
-    from rich.console import Console
-    from rich.live import Live
-
-    from narrows.monitor.screen import Screen
-
-    console = Console(stderr=True)
-    screen = Screen(console.width)
-    with Live(console=console, refresh_per_second=10, transient=True) as shown:
-        for readings in samples:
-            screen.add(readings)
-            shown.update(screen.show())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.failure import Exit, UserError
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
 
@@ -27,6 +25,12 @@ probe that ended early leaves a folder whose run.json says "status": "partial".
 """
 
 ELSEWHERE = {"--port": "the port stands behind the server: SERVER:PORT, such as 192.0.2.53:5353"}
+
+
+def _family(number: int | None) -> int | None:
+    if number == 5:
+        raise typer.BadParameter("5 is neither 4 nor 6", param_hint="--family")
+    return number
 
 
 def command(
@@ -66,7 +70,11 @@ def command(
     family: Annotated[
         int | None,
         typer.Option(
-            min=4, max=6, help="4 or 6: which addresses of names to take.", show_default=False
+            min=4,
+            max=6,
+            help="4 or 6: which addresses of names to take.",
+            callback=_family,
+            show_default=False,
         ),
     ] = None,
     edns: Annotated[
@@ -108,12 +116,10 @@ def command(
     of the query, and of both together. Refusals, resets, time-outs, truncation and the segments of
     an answer are told apart. With CAP_NET_RAW, every segment is looked at.
     """
-    from narrows.cli.probe_table import live, print_measurement
+    from narrows.cli.probe_table import end_probe, live
     from narrows.probe import plan, probe
     from narrows.results.folder import check_target
 
-    if family == 5:
-        raise typer.BadParameter("5 is neither 4 nor 6", param_hint="--family")
     made = plan(
         servers,
         count=count,
@@ -135,23 +141,7 @@ def command(
     check_target(folder)
     with live(made, quiet=quiet) as update:
         measurement = probe(made, update)
-    try:
-        measurement = measurement.save(folder)
-    finally:
-        if json_output:
-            print(json.dumps(measurement.document(), indent=2))
-        else:
-            print_measurement(measurement, sys.stdout)
-    if not quiet:
-        if not measurement.settings["watched"]:
-            say(
-                "sizes of segments are as TCP_INFO tells them; with CAP_NET_RAW they would be exact"
-            )
-        say(f"wrote {folder}")
-    if not measurement.complete:
-        say("interrupted; the measurement is partial")
-        return Exit.INTERRUPTED
-    return Exit.DONE if measurement.summary["answered"] else Exit.FAILED
+    return end_probe(measurement, folder, json_output=json_output, quiet=quiet)
 
 
 def _seconds(option: str, text: str) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, Group
@@ -15,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from narrows.cli.failure import Exit, say
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.progress import lines
 from narrows.results.verdict_groups import group_verdicts
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from narrows.probe import Plan, Progress
     from narrows.results import Measurement
 
-__all__ = ["live", "print_measurement"]
+__all__ = ["end_probe", "live", "print_measurement"]
 
 LEGEND = (
     "medians in ms; 95 % or longest: of whole times; ratio: of whole times, to UDP's in the same "
@@ -119,6 +122,31 @@ def live(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             shown.update(Group(board.table(), bar, left))
 
         yield update
+
+
+def end_probe(measurement: Measurement, folder: Path, *, json_output: bool, quiet: bool) -> Exit:
+    """Saves a measurement, prints it, and gives the exit code.
+
+    Raises:
+        RunFolderError: It cannot be saved; it is printed all the same.
+    """
+    try:
+        measurement = measurement.save(folder)
+    finally:
+        if json_output:
+            print(json.dumps(measurement.document(), indent=2))
+        else:
+            print_measurement(measurement, sys.stdout)
+    if not quiet:
+        if not measurement.settings["watched"]:
+            say(
+                "sizes of segments are as TCP_INFO tells them; with CAP_NET_RAW they would be exact"
+            )
+        say(f"wrote {folder}")
+    if not measurement.complete:
+        say("interrupted; the measurement is partial")
+        return Exit.INTERRUPTED
+    return Exit.DONE if measurement.summary["answered"] else Exit.FAILED
 
 
 def print_measurement(measurement: Measurement, file: TextIO) -> None:

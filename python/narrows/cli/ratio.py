@@ -73,22 +73,17 @@ def command(
     """Compare response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
     from narrows.cli.measured import load
     from narrows.ratio import Rules, analyse
-    from narrows.ratio.folder import RATIO_FILE, document
+    from narrows.ratio.folder import document, refuse_others
     from narrows.ratio.words import summary_text
 
     kinds = figure_files(figures, written=report, needs="leave out --no-report")
     if family not in (None, 4, 6):
         raise UserError(f"--family {family}: is neither 4 nor 6")
-    rules = Rules(
-        window_s=_window(window),
-        families=(4, 6) if family is None else (family,),
-        noerror_only=noerror,
-    )
+    families = (4, 6) if family is None else (family,)
+    rules = Rules(window_s=_window(window), families=families, noerror_only=noerror)
     folder = out or free_folder(Path("runs"), "ratio")
-    if out is not None and _is_taken(out) and not (out / RATIO_FILE).exists():
-        raise UserError(f"{out}: holds other files; hint: choose a new or empty folder")
-    measurements = [load(run) for run in runs]
-    analysis = analyse(measurements, rules, servers=server or ())
+    refuse_others(folder)
+    analysis = analyse([load(run) for run in runs], rules, servers=server or ())
     if json_output:
         print(json.dumps(document(analysis), indent=2, allow_nan=False))
     else:
@@ -100,10 +95,6 @@ def command(
             path = write_ratio_report(analysis, folder, update, kinds)
         if not quiet:
             say(f"wrote {path}")
-
-
-def _is_taken(folder: Path) -> bool:
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def _window(text: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +9,10 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import ids as known_ids
-from narrows.cli.failure import Exit, say
+from narrows.cli.ending import ended
+from narrows.cli.failure import Exit
 from narrows.cli.folders import free_folder
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Figures, Json, Quiet, figure_files
-from narrows.progress import shown
 
 EXAMPLES = """\
 # Everything: each claim's published value, ours, and the verdict.
@@ -31,12 +30,6 @@ narrows reproduce K --seeds 5 --no-sensitivity --out runs/k
 Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
 and 130 the claims that could be judged are printed and written all the same, "status": "partial".
 """
-
-QUICK_SEEDS = 3
-"""Runs of each experiment with `--quick`."""
-
-SHOWN_FAILURES = 3
-"""The most failed runs that are named on the terminal."""
 
 
 def command(
@@ -118,64 +111,36 @@ def command(
     fitted when the published value chose a setting.
     """
     from narrows import backends
-    from narrows.reproduce import Progress, document, reproduce, select
-    from narrows.reproduce.output import claim_folder, print_outcome, write
+    from narrows.reproduce import reproduce_several, select
+    from narrows.reproduce.output import claim_folder, print_outcomes, write
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
     kinds = figure_files(figures)
     backends.get(backend)
-    selected = select(ids or [])
-    if bench is not None:
-        from narrows.results.gateway_bench import GatewayBench
-
-        if not any(paper.recorded for paper, _ in selected):
-            raise typer.BadParameter("--bench is for S alone; hint: narrows reproduce S")
-        # A folder that cannot be read is reported now, not after the other papers' runs.
-        GatewayBench.load(bench)
-    folder = out or free_folder(Path("runs"), "reproduce")
-    claim_folder(folder)
-    count = seeds or (QUICK_SEEDS if quick else None)
-    outcomes = []
-    for paper, claims in selected:
-        with shown(paper.slug, quiet=quiet) as update:
-
-            def progress(at: Progress) -> None:
-                update(at.done / at.total, at.label)
-
-            outcomes.append(
-                reproduce(
-                    paper,
-                    claims=claims,
-                    rows=paper.rows if sensitivity and not quick else (),
-                    against=against is not None,
-                    seeds=count,
-                    quick=quick,
-                    backend=backend,
-                    jobs=jobs,
-                    progress=progress,
-                    recorded=bench,
-                )
-            )
-        if outcomes[-1].interrupted:
-            break
+    selected = select(ids or [], bench)
+    folder = claim_folder(out or free_folder(Path("runs"), "reproduce"))
+    found = reproduce_several(
+        selected,
+        sensitivity=sensitivity,
+        against=against is not None,
+        seeds=seeds,
+        quick=quick,
+        backend=backend,
+        jobs=jobs,
+        recorded=bench,
+        quiet=quiet,
+    )
     try:
-        write(outcomes, folder, kinds)
+        write(found.papers, folder, kinds)
     finally:
         # Printed even if the disk is full, and written even if the reader of stdout has gone.
-        if json_output:
-            print(json.dumps(document(outcomes), indent=2))
-        else:
-            for outcome in outcomes:
-                print_outcome(outcome, sys.stdout)
-    failures = [line for outcome in outcomes for line in outcome.failures]
-    for line in failures[:SHOWN_FAILURES]:
-        say(f"failed: {line}")
-    if len(failures) > SHOWN_FAILURES:
-        say(f"failed: {len(failures) - SHOWN_FAILURES} more; all are in {folder / 'result.json'}")
-    if not quiet:
-        say(f"wrote {folder / 'report.html'}")
-    if any(outcome.interrupted for outcome in outcomes):
-        say("interrupted; the result is partial")
-        return Exit.INTERRUPTED
-    return Exit.DONE if all(outcome.complete for outcome in outcomes) else Exit.FAILED
+        print_outcomes(found.papers, sys.stdout, as_json=json_output)
+    return ended(
+        found.status,
+        found.failures,
+        others=f"all are in {folder / 'result.json'}",
+        wrote=folder / "report.html",
+        interrupted="; the result is partial",
+        quiet=quiet,
+    )

@@ -21,7 +21,7 @@ from narrows.cli.options import (
     figure_files,
     settings,
 )
-from narrows.cli.run_output import meanwhile_loading, print_run, write_run_report
+from narrows.cli.run_output import end_run, meanwhile_loading
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -70,7 +70,6 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     from narrows.backends import run_changed
-    from narrows.cli.schedules import schedules
     from narrows.results import RUN_FILE
     from narrows.scenario import Scenario
 
@@ -86,33 +85,11 @@ def command(
                 seed=seed,
                 out=folder,
                 backend=backend,
-                progress=meanwhile_loading(
-                    update, "narrows.report" if report else "narrows.results"
-                ),
+                progress=meanwhile_loading(update, "report" if report else "results"),
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:
         # The interrupt came after the end of the simulation, or was the second: there is a run.
         say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
         return Exit.INTERRUPTED
-    try:
-        if report:
-            write_run_report(result, folder, kinds)
-    except KeyboardInterrupt:
-        say(f"interrupted; wrote {folder} without its report")
-        return Exit.INTERRUPTED
-    finally:
-        # Printed even if the disk is full, and written even if the reader of stdout has gone.
-        print_run(result, json_output=json_output)
-    if not quiet:
-        for line in schedules(loaded):
-            say(line)
-        say(f"wrote {folder}")
-    return _exit(result.status, result.stopped)
-
-
-def _exit(status: str, stopped: str) -> Exit:
-    if status == "complete":
-        return Exit.DONE
-    say(f"the run is partial: {stopped}")
-    return Exit.INTERRUPTED if stopped == "interrupted" else Exit.FAILED
+    return end_run(result, loaded, folder, kinds if report else None, json_output, quiet)

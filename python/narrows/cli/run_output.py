@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from narrows.cli.failure import UserError
+from narrows.cli.failure import Exit, UserError, say
 
 if TYPE_CHECKING:
     from narrows.records import FigureFile
     from narrows.results import Run
+    from narrows.scenario import Scenario
 
-__all__ = ["meanwhile_loading", "print_run", "write_run_report"]
+__all__ = ["end_run", "meanwhile_loading", "print_run", "write_run_report"]
 
 
-def meanwhile_loading(update: Callable[[float], object], module: str) -> Callable[[float], object]:
-    """A progress function that also starts loading a module that is needed at the end.
+def meanwhile_loading(update: Callable[[float], object], part: str) -> Callable[[float], object]:
+    """A progress function that also starts loading a part of narrows that is needed at the end.
 
     `narrows.report` takes two seconds to load. A thread loads it from the first progress on: then
     nothing can be refused any more, and the run's work is done by another process or by the
@@ -31,11 +32,52 @@ def meanwhile_loading(update: Callable[[float], object], module: str) -> Callabl
     def also(done: float) -> None:
         if not loading:
             # Not a daemon thread: ending it while it loads a C library may crash the interpreter.
-            loading.append(threading.Thread(target=importlib.import_module, args=[module]))
+            loading.append(
+                threading.Thread(target=importlib.import_module, args=[f"narrows.{part}"])
+            )
             loading[0].start()
         update(done)
 
     return also
+
+
+def end_run(
+    run: Run,
+    scenario: Scenario,
+    folder: Path,
+    kinds: Sequence[FigureFile] | None,
+    json_output: bool,
+    quiet: bool,
+) -> Exit:
+    """Writes the report, prints the summary, and gives the exit code.
+
+    Args:
+        run: The run, which its folder holds.
+        scenario: What was run.
+        folder: The run folder.
+        kinds: The kinds of files in which the report's figures are written; None: no report.
+        json_output: Whether the summary is a JSON document.
+        quiet: Whether nothing is said about the scenario and the folder.
+    """
+    from narrows.cli.schedules import schedules
+
+    try:
+        if kinds is not None:
+            write_run_report(run, folder, kinds)
+    except KeyboardInterrupt:
+        say(f"interrupted; wrote {folder} without its report")
+        return Exit.INTERRUPTED
+    finally:
+        # Printed even if the disk is full, and written even if the reader of stdout has gone.
+        print_run(run, json_output=json_output)
+    if not quiet:
+        for line in schedules(scenario):
+            say(line)
+        say(f"wrote {folder}")
+    if run.status == "complete":
+        return Exit.DONE
+    say(f"the run is partial: {run.stopped}")
+    return Exit.INTERRUPTED if run.stopped == "interrupted" else Exit.FAILED
 
 
 def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> None:

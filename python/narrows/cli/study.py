@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,8 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import studies
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.ending import ended
+from narrows.cli.failure import Exit, UserError
 from narrows.cli.options import Figures, Json, Quiet, Workers, figure_files
 from narrows.progress import shown
 
@@ -34,9 +34,6 @@ Exit codes: 0 every run is complete; 1 runs failed, the others are kept; 2 bad i
 interrupted. After 1 and 130 there is a report of what there is, and the same command does what is
 missing.
 """
-
-SHOWN_FAILURES = 3
-"""The most failed runs that are named on the terminal."""
 
 
 def _levels(what: str) -> typer.models.OptionInfo:
@@ -92,51 +89,33 @@ def command(
     from narrows.scenario.faults import nearest
     from narrows.study import dns_transport, names
     from narrows.study.dns_transport.output import print_study, write
-    from narrows.sweeps import Progress
 
     if name not in names():
         hint = nearest(name, names()) or f"one of {', '.join(names())}"
         raise UserError(f"{name!r} is no study; hint: {hint}")
     kinds = figure_files(figures)
-    given = {
-        "transport": transport,
-        "queue": queue,
-        "load": load,
-        "path": path,
-        "round_trip": round_trip,
-        "reply": reply,
-    }
+    factors = ("transport", "queue", "load", "path", "round_trip", "reply")
+    given = (transport, queue, load, path, round_trip, reply)
     folder = out or Path("runs") / f"study-{name}"
     with shown(name, quiet=quiet) as update:
-
-        def progress(at: Progress) -> None:
-            label = ", ".join(filter(None, (f"{int(at.done)} of {at.total} runs", at.label)))
-            left = at.total - at.before
-            update((at.done - at.before) / left if left else 1.0, label)
-
         study = dns_transport(
             out=folder,
             quick=quick,
             seeds=seeds,
-            levels={factor: names or [] for factor, names in given.items()},
+            levels={factor: names or [] for factor, names in zip(factors, given, strict=True)},
             workers=workers,
-            progress=progress,
+            progress=lambda at: update(at.share, at.words),
         )
     try:
         write(study, folder, kinds)
     finally:
         # Printed even if the disk is full.
-        if json_output:
-            print(json.dumps(study.document(), indent=2, allow_nan=False))
-        else:
-            print_study(study, sys.stdout)
-    for line in study.failures[:SHOWN_FAILURES]:
-        say(f"failed: {line}")
-    if len(study.failures) > SHOWN_FAILURES:
-        say(f"failed: {len(study.failures) - SHOWN_FAILURES} more; all are in study.json")
-    if not quiet:
-        say(f"wrote {folder / 'report.html'}")
-    if study.status == "partial":
-        say(f"interrupted after {study.runs.height} runs; the same command goes on")
-        return Exit.INTERRUPTED
-    return Exit.DONE if study.status == "complete" else Exit.FAILED
+        print_study(study, sys.stdout, as_json=json_output)
+    return ended(
+        study.status,
+        study.failures,
+        others="all are in study.json",
+        wrote=folder / "report.html",
+        interrupted=f" after {study.runs.height} runs; the same command goes on",
+        quiet=quiet,
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.failure import Exit
 from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
@@ -43,9 +42,6 @@ narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
 Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad
 input; 130 interrupted. After 1 and 130 the same command does what is missing.
 """
-
-SHOWN_FAILURES = 3
-"""The most failed runs that are named on the terminal."""
 
 Vary = Annotated[
     list[str] | None,
@@ -129,99 +125,32 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
+    from narrows import sweeps
+    from narrows.cli.sweep_output import end_sweep, print_sweep
     from narrows.results.metric_names import ALL
     from narrows.results.sweep_means import figures_table
-    from narrows.results.sweep_text import sweep_text
-    from narrows.sweeps import (
-        Progress,
-        default_folder,
-        joined,
-        parse_variants,
-        parse_vary,
-        read_plan,
-        sweep,
-        sweep_preview,
-    )
 
-    values, variants = parse_vary(vary or []), parse_variants(variant or [])
-    fixed: dict[str, object] = dict(settings(set))
-    chosen: int | list[int] = 1
-    if plan is not None:
-        told = read_plan(plan)
-        values = joined(told.vary, values)
-        variants = {**told.variants, **variants}
-        fixed = {**told.set, **fixed}
-        chosen = 1 if told.seeds is None else told.seeds
-    if seeds is not None:
-        chosen = _seeds(seeds)
-    if dask is not None and workers is not None:
-        raise UserError("--workers: a Dask cluster has its own; hint: leave one of the two out")
+    values, numbers = sweeps.varied(plan, vary, variant, settings(set), seeds)
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked:
-        short = sweep_preview(scenario, vary=values, variants=variants, set=fixed, backend=backend)
-        figures_table(short).print(sys.stdout)
+        figures_table(sweeps.sweep_preview(scenario, **values, backend=backend)).print(sys.stdout)
         return Exit.DONE
-    folder = out or default_folder(scenario, fixed, values, backend, variants)
     with shown(scenario.stem, quiet=quiet) as update:
-
-        def progress(at: Progress) -> None:
-            update(at.share, at.words)
-
-        found = sweep(
+        found = sweeps.sweep(
             scenario,
-            vary=values,
-            variants=variants,
-            seeds=chosen,
-            set=fixed,
-            out=folder,
+            **values,
+            seeds=numbers,
+            out=out or sweeps.default_folder(scenario, **values, backend=backend),
             backend=backend,
             workers=workers,
             dask=dask,
             keep_runs=keep_runs,
             csv=csv,
             metrics=asked,
-            progress=progress,
+            progress=lambda at: update(at.share, at.words),
         )
     try:
-        if json_output:
-            print(json.dumps(found.document(), indent=2, allow_nan=False))
-        else:
-            sweep_text(found, asked).print(sys.stdout)
-            if ALL in (metric or ()):
-                figures_table(found).print(sys.stdout)
+        print_sweep(found, asked, all_figures=ALL in (metric or ()), json_output=json_output)
     finally:
-        for run in found.failures[:SHOWN_FAILURES]:
-            what = run.message or f"stopped early: {run.stopped}"
-            say(f"failed: {', '.join(filter(None, (run.name, f'seed {run.seed}')))}: {what}")
-        if len(found.failures) > SHOWN_FAILURES:
-            say(f"failed: {len(found.failures) - SHOWN_FAILURES} more; see column message")
-        if not quiet:
-            say(f"wrote {folder}")
-    counts = found.counts()
-    if found.status == "partial":
-        say(f"interrupted after {len(found.runs)} of {found.total} runs; the same command goes on")
-        return Exit.INTERRUPTED
-    if found.status == "failed":
-        say(f"{counts['failed'] + counts['partial']} of {found.total} runs failed")
-        return Exit.FAILED
-    return Exit.DONE
-
-
-def _seeds(text: str) -> int | list[int]:
-    """`5`, `3,7`, `11-20`: how many, or which."""
-    if text.isdecimal() and len(text) < 20:
-        return int(text)
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not (first.isdecimal() and (not dash or last.isdecimal())) or len(part) > 40:
-            raise UserError(f"--seeds {text}: no seeds; hint: such as 5, or 3,7 or 11-20")
-        low, high = int(first), int(last or first)
-        if low > high:
-            raise UserError(f"--seeds {text}: ends before it begins; hint: such as 11-20")
-        if high - low + 1 + len(found) > 100_000:
-            raise UserError(
-                f"--seeds {text}: more than 100000 seeds; hint: fewer, in several sweeps"
-            )
-        found.extend(range(low, high + 1))
-    return found
+        code = end_sweep(found, quiet=quiet)
+    return code

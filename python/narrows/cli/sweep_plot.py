@@ -90,26 +90,18 @@ def command(
     from narrows.results.sweep_means import figures_table
 
     kinds = figure_files(figures)
+    sweep = Sweep.load(folder)
     if metric == ALL:
-        figures_table(Sweep.load(folder)).print(sys.stdout)
+        figures_table(sweep).print(sys.stdout)
         return
     if against is None:
         raise UserError("missing option '--against'; hint: see narrows sweep plot --help")
     fixed = key_values("--where", where)
-    plot = plot_sweep(
-        Sweep.load(folder),
-        metric,
-        against,
-        by or (),
-        fixed,
-        x_scale=x_scale,
-        y_scale=y_scale,
-    )
-    written = plot.write(out or folder / PLOTS, kinds)
+    plot = plot_sweep(sweep, metric, against, by or (), fixed, x_scale=x_scale, y_scale=y_scale)
+    written = [str(path) for path in plot.write(out or folder / PLOTS, kinds)]
     if json_output:
-        files = [str(path) for path in written]
-        print(json.dumps({**plot.document(), "files": files}, indent=2))
+        print(json.dumps({**plot.document(), "files": written}, indent=2))
     else:
         plot.table().print(sys.stdout)
     if not quiet:
-        say(f"wrote {' and '.join(str(path) for path in written)}")
+        say(f"wrote {' and '.join(written)}")

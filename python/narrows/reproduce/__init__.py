@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from narrows.errors import NarrowsError
 from narrows.reproduce.cells import Cell, Row
@@ -21,6 +22,7 @@ from narrows.reproduce.measurements import Agreement, Table
 from narrows.reproduce.outcome import Outcome, document
 from narrows.reproduce.paper import Paper, Recorded
 from narrows.reproduce.runner import Progress, reproduce
+from narrows.reproduce.several import Outcomes, reproduce_several
 
 __all__ = [
     "Agreement",
@@ -29,6 +31,7 @@ __all__ = [
     "Judged",
     "Measured",
     "Outcome",
+    "Outcomes",
     "Paper",
     "Progress",
     "Recorded",
@@ -42,6 +45,7 @@ __all__ = [
     "judge",
     "papers",
     "reproduce",
+    "reproduce_several",
     "select",
 ]
 
@@ -70,14 +74,17 @@ def ids() -> list[str]:
     return known
 
 
-def select(wanted: Sequence[str]) -> list[tuple[Paper, list[Claim]]]:
+def select(wanted: Sequence[str], recorded: Path | None = None) -> list[tuple[Paper, list[Claim]]]:
     """Papers with the claims that `wanted` names, or all claims if it is empty.
 
     Args:
         wanted: Letters (`H`), slugs (`harhalakis-2011`) or claim ids (`H1`), in any case.
+        recorded: A folder of runs for a paper whose runs are recorded. It is read once here, so
+            that one that cannot be read is refused before other papers' runs.
 
     Raises:
-        UnknownClaim: No paper has one of them.
+        UnknownClaim: No paper has one of them, or none of the papers takes recorded runs.
+        RunFolderError: `recorded` cannot be read.
     """
     lowered = {name.lower() for name in wanted}
     selected = []
@@ -92,4 +99,10 @@ def select(wanted: Sequence[str]) -> list[tuple[Paper, list[Claim]]]:
         claims = [claim for claim in paper.claims if whole or claim.id.lower() in lowered]
         if claims:
             selected.append((paper, claims))
+    if recorded is not None:
+        readers = [paper.recorded for paper, _ in selected if paper.recorded is not None]
+        if not readers:
+            raise UnknownClaim("--bench is for S alone; hint: narrows reproduce S")
+        for read in readers:
+            read(recorded)
     return selected

@@ -44,8 +44,8 @@ class FolderTaken(NarrowsError):  # noqa: N818 - named after what it is
     """The folder holds a reproduction already."""
 
 
-def claim_folder(folder: Path) -> None:
-    """Makes `folder`, and refuses one that holds a reproduction or a run already.
+def claim_folder(folder: Path) -> Path:
+    """Makes `folder` and gives it; refuses one that holds a reproduction or a run already.
 
     Raises:
         FolderTaken: It holds a reproduction or a run, or is no folder.
@@ -62,6 +62,16 @@ def claim_folder(folder: Path) -> None:
     probe = folder / ".writable"
     probe.touch()
     probe.unlink()
+    return folder
+
+
+def print_outcomes(outcomes: Sequence[Outcome], to: TextIO, *, as_json: bool) -> None:
+    """One JSON document about all papers, or each paper as text."""
+    if as_json:
+        print(json.dumps(document(outcomes), indent=2), file=to)
+        return
+    for outcome in outcomes:
+        print_outcome(outcome, to)
 
 
 def print_outcome(outcome: Outcome, to: TextIO) -> None:

@@ -73,6 +73,12 @@ class SweepRun:
         return ", ".join(setting_text(key, value) for key, value in self.settings.items())
 
     @property
+    def failure(self) -> str:
+        """Which run it is, and why it failed or ended early, in one line."""
+        which = ", ".join(filter(None, (self.name, f"seed {self.seed}")))
+        return f"{which}: {self.message or f'stopped early: {self.stopped}'}"
+
+    @property
     def complete(self) -> bool:
         """Whether it went as far as its scenario says."""
         return self.status == "complete"

@@ -137,6 +137,8 @@ def sweep(
     """
     if workers is not None and workers < 1:
         raise SweepError("workers", "must be at least 1")
+    if dask is not None and workers is not None:
+        raise SweepError("--workers", "a Dask cluster has its own", "leave one of the two out")
     if keep_runs and out is None:
         raise SweepError("keep_runs", "needs a folder", "give out as well")
     axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
@@ -261,10 +263,11 @@ def base_values(
 
 def default_folder(
     scenario: str | Path,
-    set: Mapping[str, Any],
-    vary: Mapping[str, Iterable[Any]],
-    backend: str = DEFAULT,
+    *,
+    vary: Mapping[str, Iterable[Any]] | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    backend: str = DEFAULT,
 ) -> Path:
     """The folder of a sweep that was given none: the same for the same backend and values.
 
@@ -274,8 +277,8 @@ def default_folder(
         ScenarioError: The file cannot be read, or a key leads nowhere.
         SweepError: A key has no values, or one twice; a variant is none.
     """
-    axes = all_axes(vary, variants or {})
-    base, _ = base_values(scenario, set)
+    axes = all_axes(vary or {}, variants or {})
+    base, _ = base_values(scenario, set or {})
     varied = [[axis.key, list(axis.values), *filter(None, [axis.sets])] for axis in axes]
     text = canonical([backend, base, varied])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -58,8 +58,11 @@ _COLUMNS = {
 """The figures of a cell in the report's table."""
 
 
-def print_study(study: Study, to: TextIO) -> None:
-    """The sentences and their tables, by reader."""
+def print_study(study: Study, to: TextIO, *, as_json: bool = False) -> None:
+    """The sentences and their tables, by reader, or one JSON document."""
+    if as_json:
+        print(json.dumps(study.document(), indent=2, allow_nan=False), file=to)
+        return
     to.write(f"{study.cells.height} cells, {study.runs.height} runs, {study.status}\n")
     for audience, heading in _HEADINGS.items():
         told = [each for each in study.sentences if each.audience == audience]

@@ -1,0 +1,75 @@
+"""The results of an agreement as a table and as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from narrows.agreement.compare import METRICS, RESPONSE
+from narrows.agreement.conduct import Agreement
+from narrows.agreement.draws import set_of
+from narrows.agreement.figures import write_scatter
+from narrows.results import TextTable
+
+__all__ = ["agreement_table", "write"]
+
+WORST = 10
+"""The most draws that are listed."""
+
+
+def write(result: Agreement, folder: Path) -> None:
+    """Writes `agreement.json` and the plots.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "agreement.json").write_text(json.dumps(result.document(), indent=2) + "\n")
+    write_scatter(result, folder / "scatter.svg")
+
+
+def agreement_table(result: Agreement) -> TextTable:
+    """Each metric with its bound, the worst draws, and what is left out."""
+    rows = [
+        (
+            entry["metric"],
+            _number(entry["mean_absolute_difference"], entry["unit"]),
+            _number(entry["by_chance"], entry["unit"]),
+            _number(entry["bound"], entry["unit"]),
+            _number(entry["within_twice_percent"], "%"),
+            "yes" if entry["agrees"] else "no",
+        )
+        for entry in result.summary()
+    ]
+    worst = sorted(result.counted, key=lambda each: -each.worst())[:WORST]
+    bounds = {metric.name: metric.bound_shown for metric in METRICS}
+    listed = []
+    for each in worst:
+        name, by = max(each.judged().items(), key=lambda found: abs(found[1]) / bounds[found[0]])
+        values = f"{each.kernel[name]:.4g} and {each.sim[name]:.4g}"
+        listed.append((f"{each.number}", name, f"{by:+.3g}", values, each.what))
+    notes = [
+        f"draw {each.number} is left out: {each.left_out}"
+        for each in result.comparisons
+        if each.left_out
+    ]
+    if result.at_the_jump:
+        every = next(entry for entry in result.summary() if entry["metric"] == RESPONSE)
+        notes.append(
+            f"response time is not compared in {len(result.at_the_jump)} draws where 95 % of the "
+            "queries are answered by one attempt, as nearly as one can tell; with them its mean "
+            f"difference is {_number(every['mean_absolute_difference_with_jumps'], '%')}"
+        )
+    kernel = result.kernel
+    clock = "virtual" if kernel.get("virtual_time") else "real"
+    return TextTable(
+        f"{set_of(result.seed)} set, seed {result.seed}: {len(result.counted)} draws, "
+        f"Linux {kernel.get('version')}, {clock} time",
+        ("metric", "mean difference", "by chance", "bound", "within twice that", "agrees"),
+        [("", rows), ("worst draws (kernel and narrows)", listed)],
+        notes,
+    )
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.3g} {unit}"

@@ -1,0 +1,53 @@
+"""What to know about a measurement from captures before one reads its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from narrows import _core
+from narrows.results import Measurement
+
+__all__ = ["notes"]
+
+
+def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
+    """A line that says what to look at next, and lines about what the capture could not see.
+
+    Args:
+        measurement: What the captures hold.
+        folder: Its run folder.
+    """
+    if measurement.exchanges.height:
+        yield _where_to_read_on(measurement, folder)
+    near = measurement.findings["watched_near"]
+    if near == "server":
+        yield (
+            "note: watched near the server, where an exchange takes no round trip; "
+            "connections.ack_ms holds the clients' round trips"
+        )
+    if near == "unknown" and measurement.connections.height:
+        yield (
+            "note: it is not known whether the capture was made near the client or the server: "
+            f"{measurement.findings['watched_near_because']}; near a server, times hold no round "
+            "trip"
+        )
+    cut = sum(
+        remark["records"]
+        for remark in measurement.findings["remarks"]
+        if remark["kind"] in _core.cut_off_remarks
+    )
+    if cut:
+        yield (
+            f"note: the capture cut {cut} messages before the end of their question; their names "
+            "and types are null; hint: tcpdump -s 0 keeps whole packets"
+        )
+
+
+def _where_to_read_on(measurement: Measurement, folder: Path) -> str:
+    answered = measurement.exchanges.filter(outcome="answered")["transport"].unique()
+    ratio = f"narrows ratio {folder} sets tcp against udp; "
+    tables = f"{folder}/exchanges.parquet has a row for each query"
+    if measurement.connections.height:
+        tables += ", connections.parquet one for each connection"
+    return f"read on: {ratio if {'udp', 'tcp'} <= set(answered) else ''}{tables}"

@@ -1,0 +1,50 @@
+"""How commands that do many runs end: what failed, where the results are, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from narrows.cli.failure import Exit, say
+
+__all__ = ["ended"]
+
+SHOWN_FAILURES = 3
+"""The most failed runs that are named on the terminal."""
+
+
+def ended(
+    status: str,
+    failures: Sequence[str],
+    *,
+    others: str,
+    wrote: Path | None,
+    interrupted: str,
+    failed: str = "",
+    quiet: bool,
+) -> Exit:
+    """Says how many runs ended, and gives the exit code.
+
+    Args:
+        status: `complete`; `partial` if it was interrupted; `failed` if runs failed.
+        failures: The runs that failed, a line for each.
+        others: Where those stand that are not named.
+        wrote: What was written.
+        interrupted: What is said if it was interrupted.
+        failed: What is said if runs failed, if anything.
+        quiet: Whether nothing is said about what was written.
+    """
+    for line in failures[:SHOWN_FAILURES]:
+        say(f"failed: {line}")
+    if len(failures) > SHOWN_FAILURES:
+        say(f"failed: {len(failures) - SHOWN_FAILURES} more; {others}")
+    if not quiet:
+        say(f"wrote {wrote}")
+    if status == "complete":
+        return Exit.DONE
+    if status == "partial":
+        say(f"interrupted{interrupted}")
+        return Exit.INTERRUPTED
+    if failed:
+        say(failed)
+    return Exit.FAILED

@@ -1,0 +1,48 @@
+"""What `narrows sweep` prints about a sweep, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from narrows.cli.ending import ended
+from narrows.cli.failure import Exit
+from narrows.results import Sweep
+from narrows.results.sweep_means import figures_table
+from narrows.results.sweep_text import sweep_text
+
+__all__ = ["end_sweep", "print_sweep"]
+
+
+def print_sweep(
+    sweep: Sweep, metrics: Sequence[str], *, all_figures: bool, json_output: bool
+) -> None:
+    """Prints the means of each combination, or one JSON document.
+
+    Args:
+        sweep: The sweep.
+        metrics: The figures that are shown; the usual ones if empty.
+        all_figures: Whether a table of all figures' names follows.
+        json_output: Whether it is the JSON document.
+    """
+    if json_output:
+        print(json.dumps(sweep.document(), indent=2, allow_nan=False))
+        return
+    sweep_text(sweep, metrics).print(sys.stdout)
+    if all_figures:
+        figures_table(sweep).print(sys.stdout)
+
+
+def end_sweep(sweep: Sweep, *, quiet: bool) -> Exit:
+    """Says which runs failed and where the sweep is, and gives the exit code."""
+    counts = sweep.counts()
+    return ended(
+        sweep.status,
+        [run.failure for run in sweep.failures],
+        others="see column message",
+        wrote=sweep.folder,
+        interrupted=f" after {len(sweep.runs)} of {sweep.total} runs; the same command goes on",
+        failed=f"{counts['failed'] + counts['partial']} of {sweep.total} runs failed",
+        quiet=quiet,
+    )

@@ -1,0 +1,97 @@
+"""Run folders or sweep folders side by side, whichever they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from narrows.errors import NarrowsError
+from narrows.results.compare import Comparison, compare
+from narrows.results.compare_sweeps import compare_sweeps
+from narrows.results.folder import RUN_FILE
+from narrows.results.run import Run
+from narrows.results.sweep import SWEEP_FILE, Sweep
+from narrows.results.text import TextTable
+
+__all__ = ["Comparisons", "compare_folders"]
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """One comparison of runs, or those of sweeps, each with its setting."""
+
+    parts: tuple[Comparison, ...]
+    of_sweeps: bool
+    figures: TextTable
+    """All figures that there are, with their names."""
+
+    @property
+    def shown(self) -> Comparison | tuple[Comparison, ...]:
+        """What a report shows."""
+        return self.parts if self.of_sweeps else self.parts[0]
+
+    def only(self, keys: Sequence[str]) -> Comparisons:
+        """The comparisons of some figures, named by their paths or the ends of these.
+
+        Raises:
+            NarrowsError: A figure does not exist.
+        """
+        return replace(self, parts=tuple(part.only(keys) for part in self.parts))
+
+    def document(self) -> dict[str, Any]:
+        """The comparisons as JSON values."""
+        documents = [part.document() for part in self.parts]
+        return {"comparisons": documents} if self.of_sweeps else documents[0]
+
+    def print(self, to: TextIO, *, all_figures: bool = False, as_json: bool = False) -> None:
+        """Prints a table for each, or one JSON document.
+
+        Args:
+            to: Where to.
+            all_figures: Whether a table of all figures' names follows the tables.
+            as_json: Whether it is the JSON document.
+        """
+        if as_json:
+            print(json.dumps(self.document(), indent=2), file=to)
+            return
+        tables = [part.table() for part in self.parts]
+        for number, table in enumerate([*tables, *([self.figures] if all_figures else [])]):
+            to.write("\n" if number else "")
+            table.print(to)
+
+
+def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comparisons:
+    """Compares runs with runs, or sweeps with sweeps.
+
+    Args:
+        folders: Run folders, two or more, or sweep folders.
+        against: Of one sweep: see `compare_sweeps`.
+
+    Raises:
+        NarrowsError: There is nothing to compare, or runs are to be compared with sweeps.
+        RunFolderError: A folder cannot be read.
+    """
+    sweeps = [folder for folder in folders if (folder / SWEEP_FILE).is_file()]
+    if sweeps and len(sweeps) < len(folders):
+        other = next(folder for folder in folders if folder not in sweeps)
+        what = "a run" if (other / RUN_FILE).exists() else "no sweep"
+        raise NarrowsError(
+            f"{other}: is {what}, and {sweeps[0]} a sweep; hint: compare runs with runs, "
+            "sweeps with sweeps"
+        )
+    if sweeps:
+        parts = compare_sweeps([Sweep.load(folder) for folder in folders], against)
+    elif against:
+        raise NarrowsError("--against: is for a sweep; hint: name the run to compare with first")
+    elif len(folders) < 2:
+        raise NarrowsError(
+            f"{folders[0]}: one run has nothing to be compared with; hint: name a second"
+        )
+    else:
+        parts = [compare([Run.load(folder) for folder in folders])]
+    # All settings of a sweep have the same figures, unless one lacks a kind of traffic.
+    most = max(parts, key=lambda part: len(part.rows))
+    return Comparisons(tuple(parts), bool(sweeps), most.figures_table())

@@ -1,0 +1,79 @@
+"""The options of `narrows sweep` that say what is varied, together with a plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from narrows.sweeps.axes import MOST_RUNS, SweepPlanFile, joined, parse_vary, read_plan
+from narrows.sweeps.errors import SweepError
+from narrows.sweeps.variants import parse_variants
+
+__all__ = ["Varied", "parse_seeds", "varied"]
+
+
+class Varied(TypedDict):
+    """What a sweep varies and sets, as arguments of `sweep`."""
+
+    vary: dict[str, list[Any]]
+    variants: dict[str, dict[str, Any]]
+    set: dict[str, Any]
+
+
+def varied(
+    plan: Path | None,
+    vary: Sequence[str] | None,
+    variants: Sequence[str] | None,
+    set: Mapping[str, Any],
+    seeds: str | None,
+) -> tuple[Varied, int | list[int]]:
+    """What a plan file and options give together, and how many seeds, or which.
+
+    Args:
+        plan: The plan file, if there is one.
+        vary: `KEY=V1,V2,..` texts, which add values to the plan's.
+        variants: `NAME:KEY=VALUE,..` texts; a name of the plan's replaces that variant.
+        set: Values for all runs, which replace the plan's.
+        seeds: As `parse_seeds` takes them, instead of the plan's; 1 if nothing says more.
+
+    Raises:
+        ScenarioError: The plan file is not valid.
+        SweepError: A text is not valid.
+    """
+    values, named = parse_vary(vary or ()), parse_variants(variants or ())
+    told = SweepPlanFile() if plan is None else read_plan(plan)
+    chosen = told.seeds if seeds is None else parse_seeds(seeds)
+    together = Varied(
+        vary=joined(told.vary, values),
+        variants={**told.variants, **named},
+        set={**told.set, **set},
+    )
+    return together, 1 if chosen is None else chosen
+
+
+def parse_seeds(text: str) -> int | list[int]:
+    """`5`, `3,7`, `11-20`: how many, or which.
+
+    Raises:
+        SweepError: The text names no seeds, or too many.
+
+    Examples:
+        >>> parse_seeds("5"), parse_seeds("3,11-13")
+        (5, [3, 11, 12, 13])
+    """
+    where = f"--seeds {text}"
+    if text.isdecimal() and len(text) < 20:
+        return int(text)
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (not dash or last.isdecimal())) or len(part) > 40:
+            raise SweepError(where, "no seeds", "such as 5, or 3,7 or 11-20")
+        low, high = int(first), int(last or first)
+        if low > high:
+            raise SweepError(where, "ends before it begins", "such as 11-20")
+        if high - low + 1 + len(found) > MOST_RUNS:
+            raise SweepError(where, f"more than {MOST_RUNS} seeds", "fewer, in several sweeps")
+        found.extend(range(low, high + 1))
+    return found
