@@ -1,6 +1,8 @@
 import json
 import math
 import pickle
+import re
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -144,6 +146,42 @@ def test_flows_and_bursts(run: Run) -> None:
     bursts = run.summary["bursts"]
     assert (bursts["bursts"], bursts["completed"]) == (200, 195)
     assert bursts["completion_p50_s"] < bursts["completion_mean_s"] < bursts["completion_p99_s"]
+
+
+def _two_groups_of_bursts() -> Run:
+    """Bursts of 1 s over the near connection and of 9 s over the far one."""
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    flows = tables["flows"].head(2).with_columns(group=pl.Series(["near", "far"]))
+    schema = records()["bursts"].table.schema
+    rows = [(0, n, 0.0, 1.0, 1000, 0) for n in range(3)] + [(1, 0, 0.0, 9.0, 1000, 0)]
+    bursts = pl.DataFrame([*rows, (1, 1, 5.0, None, 1000, 0)], schema=schema, orient="row")
+    run = synthetic_run(duration_s=10.0, workers=1)
+    return replace(run, tables={**tables, "flows": flows, "bursts": bursts})
+
+
+def test_groups_of_bursts_have_figures_by_the_connection_s_group() -> None:
+    bursts = _two_groups_of_bursts().summary["bursts"]
+    assert (bursts["bursts"], bursts["completion_p50_s"]) == (5, 1.0)
+    near, far = bursts["groups"]["near"], bursts["groups"]["far"]
+    assert list(bursts["groups"]) == ["near", "far"]
+    assert (near["bursts"], near["completed"], near["completion_mean_s"]) == (3, 3, 1.0)
+    assert (far["bursts"], far["completed"], far["completion_mean_s"]) == (2, 1, 9.0)
+    assert near.keys() == bursts.keys() - {"groups"}
+
+
+def test_groups_are_shown_instead_of_a_figure_that_pools_them() -> None:
+    run = _two_groups_of_bursts()
+    shown = [metric.key for metric in shown_metrics(run)]
+    assert "bursts.groups.near.completion_p50_s" in shown
+    assert "bursts.groups.far.completion_p50_s" in shown
+    assert "bursts.completion_p50_s" not in shown
+    # The sum of all goodput is one; a median of round-trip times from near and far is of neither.
+    assert "flows.goodput_mbit_per_s" in shown
+    assert "flows.srtt_median_ms" not in shown
+    assert "flows.groups.far.srtt_median_ms" in shown
+    assert "  completion time, median  9  s  (1 of 2 bursts)" in re.sub(
+        " {3,}", "  ", str(summary_table(run))
+    )
 
 
 def test_several_groups_have_their_own_figures(run: Run) -> None:

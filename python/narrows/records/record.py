@@ -117,8 +117,8 @@ class Record:
     figures: tuple[Figure, ...]
     summarise: Callable[[pl.DataFrame, float], Mapping[str, Any]]
     """The section's figures from rows, one or more, and the run's end in seconds; where the table
-    has a column `group`, each group's too. Keys that are not in `figures` are in the summary alone.
-    None stands for a figure that the rows do not give."""
+    has a column `group`, or `flow`, each group's too. Keys that are not in `figures` are in the
+    summary alone. None stands for a figure that the rows do not give."""
     headline: Headline | None = None
     completed: Completed | None = None
     parts: Parts | None = None

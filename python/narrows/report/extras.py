@@ -12,7 +12,7 @@ from narrows.report import style
 from narrows.report.page import Shown
 from narrows.report.pen import FigurePen
 from narrows.results import Run
-from narrows.results.extras import records
+from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
 
 __all__ = ["extra_figures", "headlines", "picture"]
@@ -53,11 +53,8 @@ def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
     ((label, rows),) = tables.items()
     if "flow" not in rows.columns or "group" in rows.columns:
         return tables
-    joined = rows.join(runs[label].flows.select("flow", "group"), on="flow", how="left")
-    groups = joined.partition_by("group", as_dict=True, maintain_order=True, include_key=False)
-    if not 1 < len(groups) <= len(style.CYCLE):
-        return tables
-    return {str(group): part for (group,), part in groups.items()}
+    groups = by_group(rows, runs[label].flows)
+    return groups if 1 < len(groups) <= len(style.CYCLE) else tables
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 A summary has every figure of every part. A table for people leaves out figures that say nothing:
 counts of what was not there (a ring, marks, DNS), the DNS phase if it does not differ from the
-whole run, answers without a failed attempt if these equal the answers at the first attempt, and
-sums of uploads and downloads, which have groups of their own.
+whole run, answers without a failed attempt if these equal the answers at the first attempt, sums of
+uploads and downloads, and figures of several groups together: a median over near and far clients is
+that of neither. Each group has these figures of its own.
 `--json`, `run.summary` and `--metric` have all of them.
 """
 
@@ -35,6 +36,12 @@ _SUMS = ("goodput_mbit_per_s", "jain_fairness")
 GOODPUT = "flows.goodput_mbit_per_s"
 """The goodput of all connections."""
 
+_ADDED_UP = "flows"
+"""The section whose figures of all groups together are sums, which say something."""
+
+_NOT_ADDED_UP = "srtt_median_ms"
+"""The one of them that is no sum."""
+
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
 MOST = 3
@@ -49,8 +56,9 @@ Summaries = Sequence[Mapping[str, Any]]
 
 def telling(values: Values, summaries: Summaries) -> list[str]:
     """The keys of the figures that say something about at least one of the runs."""
-    sums = _sums(summaries)
-    return [key for key in values if key not in sums and _tells(key, values)]
+    sums, groups = _sums(summaries), _groups(summaries)
+    shown = [key for key in values if key not in sums and not _is_pooled(key, groups)]
+    return [key for key in shown if _tells(key, values)]
 
 
 def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) -> list[str]:
@@ -100,6 +108,32 @@ def _connections(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
     yield "flows", flows
     for group, figures in (flows.get("groups") or {}).items():
         yield f"flows.groups.{group}", figures
+
+
+def _groups(summaries: Summaries) -> dict[str, list[str]]:
+    """The paths of each section's groups, if the section has the same several in all runs."""
+    found: dict[str, list[list[str]]] = {}
+    for summary in summaries:
+        for section, figures in summary.items():
+            if section in _WITHOUT_GROUPS or not isinstance(figures, Mapping):
+                continue
+            path = "dns_groups" if section == "dns" else f"{section}.groups"
+            names = summary.get(path) if section == "dns" else figures.get("groups")
+            found.setdefault(section, []).append([f"{path}.{name}" for name in names or ()])
+    return {
+        section: first
+        for section, (first, *others) in found.items()
+        if len(first) > 1 and all(set(first) == set(other) for other in others)
+    }
+
+
+def _is_pooled(key: str, groups: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a figure is one of several groups together, and no sum."""
+    section, _, figure = key.rpartition(".")
+    return section in groups and (section != _ADDED_UP or figure == _NOT_ADDED_UP)
+
+
+_WITHOUT_GROUPS = frozenset({"dns_groups", "queues", "links", "flags"})
 
 
 def _tells(key: str, values: Values) -> bool:

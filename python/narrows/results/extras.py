@@ -13,7 +13,7 @@ import polars as pl
 
 from narrows.records import Record, Table
 
-__all__ = ["extra_table", "records", "summaries", "wanted"]
+__all__ = ["by_group", "extra_table", "records", "summaries", "wanted"]
 
 
 def records() -> Mapping[str, Record]:
@@ -65,11 +65,26 @@ def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             for part in rows.get_column(record.parts.column).unique(maintain_order=True):
                 of_part = rows.filter(pl.col(record.parts.column) == part)
                 found[name][part] = dict(record.summarise(of_part, end_s))
-        if "group" in rows.columns:
-            groups = rows.get_column("group").unique(maintain_order=True).to_list()
-            if len(groups) > 1:
-                found[name]["groups"] = {
-                    group: dict(record.summarise(rows.filter(pl.col("group") == group), end_s))
-                    for group in groups
-                }
+        of_groups = by_group(rows, tables["flows"])
+        if len(of_groups) > 1:
+            found[name]["groups"] = {
+                group: dict(record.summarise(of_group, end_s))
+                for group, of_group in of_groups.items()
+            }
     return found
+
+
+def by_group(rows: pl.DataFrame, flows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The rows of each traffic group, in the order of their first rows.
+
+    Rows that name a connection instead of a group belong to the connection's group. The result is
+    empty if rows name neither.
+    """
+    if "group" not in rows.columns:
+        if "flow" not in rows.columns:
+            return {}
+        rows = rows.join(
+            flows.select("flow", "group"), on="flow", how="left", maintain_order="left"
+        )
+    parts = rows.partition_by("group", as_dict=True, maintain_order=True)
+    return {str(group): part for (group,), part in parts.items()}

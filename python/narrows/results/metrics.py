@@ -117,18 +117,17 @@ def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterat
 def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
     """The figures of a kind of traffic, those of its parts, and those of each of its groups."""
     name, title, parts = record.table.name, record.title, record.parts
-    of = completed_text(figures, record)
     known = {figure.key: figure for figure in record.figures}
 
     def section(values: Mapping[str, Any] | None, prefix: str, words: str) -> Iterator[Metric]:
         texts = {key: (figure.name, figure.unit, figure.scale) for key, figure in known.items()}
+        of = completed_text(values, record)
         for metric in _section(values, prefix, words, texts):
-            figure = known[metric.key.rpartition(".")[2]]
-            yield replace(metric, range=figure.range)
+            key = metric.key.rpartition(".")[2]
+            is_partial = key in _partial(record)
+            yield replace(metric, range=known[key].range, of=of if is_partial else "")
 
-    for metric in section(figures, name, f"{title}, {parts.whole}" if parts else title):
-        is_partial = metric.key.rpartition(".")[2] in _partial(record)
-        yield replace(metric, of=of) if is_partial else metric
+    yield from section(figures, name, f"{title}, {parts.whole}" if parts else title)
     for part, inner in (figures or {}).items():
         if parts is not None and isinstance(inner, Mapping) and part != "groups":
             for metric in section(inner, f"{name}.{part}", f"{title}, {part}"):

@@ -75,11 +75,12 @@ def summary_table(run: Run) -> TextTable:
             *([f"({metric.of})"] * bool(metric.of)),
         )
         sections.setdefault(metric.section, []).append(row)
-    dns = run.summary.get("dns")
     notes = []
-    if dns and dns["first_attempt_interval_percent"]:
-        low, high = dns["first_attempt_interval_percent"]
-        notes.append(f"first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
+    for group, dns in (run.summary.get("dns_groups") or {"": run.summary.get("dns")}).items():
+        if dns and dns["first_attempt_interval_percent"]:
+            low, high = dns["first_attempt_interval_percent"]
+            of = f"DNS group {group}, " if group else ""
+            notes.append(f"{of}first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
     flags = [*run.flags, *left_out([run.summary]), *jumps(run.summary)]
     notes += [f"take care: {flag}" for flag in flags]
     if not run.complete:
