@@ -22,8 +22,8 @@ use crate::{address, blocks, fragment};
 ///
 /// # Errors
 ///
-/// A packet is longer than IP allows, as a segment with SACK blocks can be if the MSS is near 65495
-/// bytes.
+/// A packet is longer than IP allows. The simulator makes none: an MSS is at most 65495 bytes, and
+/// its segments with data have no SACK blocks.
 ///
 /// # Panics
 ///
