@@ -30,8 +30,7 @@ impl Stateless {
 
     /// Returns the payload of a full segment.
     pub(super) fn payload(&self) -> u16 {
-        let offered = self.syn.syn.map_or(0, |syn| syn.mss);
-        let offered = if offered == 0 { DEFAULT_MSS } else { offered };
+        let offered = self.syn.syn.unwrap_or_default().offered_mss();
         self.mss.min(offered) - if self.stamped() { 12 } else { 0 }
     }
 
@@ -104,6 +103,3 @@ impl Stateless {
         });
     }
 }
-
-/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
-const DEFAULT_MSS: u16 = 536;

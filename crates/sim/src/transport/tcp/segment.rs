@@ -130,7 +130,8 @@ impl Segment {
 /// Options that only SYN segments carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SynOptions {
-    /// The maximum segment size (RFC 9293, section 3.7.1): payload bytes without options.
+    /// The maximum segment size (RFC 9293, section 3.7.1): payload bytes without options; 0: none
+    /// was given.
     pub mss: u16,
     /// The window scale (RFC 7323); `None`: not offered.
     pub window_scale: Option<u8>,
@@ -138,6 +139,14 @@ pub struct SynOptions {
     pub sack_permitted: bool,
     /// TCP Fast Open (RFC 7413, 4.1.1).
     pub fast_open: Option<FastOpenOption>,
+}
+
+impl SynOptions {
+    /// Returns the MSS that a SYN with these options offers: without the option, 536 bytes (RFC
+    /// 9293, 3.7.1).
+    pub(crate) fn offered_mss(&self) -> u16 {
+        if self.mss == 0 { 536 } else { self.mss }
+    }
 }
 
 /// The Fast Open option. Every cookie is valid: nobody forges any, and keys do not change.

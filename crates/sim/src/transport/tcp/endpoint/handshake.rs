@@ -154,8 +154,7 @@ impl Endpoint {
             let stamps = if receiver.timestamps { TIMESTAMPS_OPTION } else { 0 };
             receiver.offer_first_window(config, config.mss - stamps);
         }
-        let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
-        let mss = payload(config.mss.min(offered), self.receiver.timestamps);
+        let mss = payload(config.mss.min(options.offered_mss()), self.receiver.timestamps);
         let start = &mut self.opening().start;
         start.mss = mss;
         start.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
@@ -295,7 +294,5 @@ impl Endpoint {
 const TIMESTAMPS_OPTION: u16 = 12;
 /// `MAX_TCP_OPTION_SPACE`.
 const MOST_OPTIONS: u16 = 40;
-/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
-const DEFAULT_MSS: u16 = 536;
 /// `tcp_syn_retries`.
 const MOST_SYN_RETRIES: u8 = 6;
