@@ -11,11 +11,11 @@
 #pragma once
 
 #include "acknowledge.h"
-#include "open.h"
-#include "packet.h"
 #include "resend.h"
 #include "split.h"
 #include "track.h"
+#include "adopt_read.h"
+#include "adopt_join.h"
 
 /* include/net/tcp.h, Linux 6.9 and later. */
 struct bpf_tcp_req_attrs {
@@ -43,86 +43,6 @@ extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener,
 #define ADOPT_MSS4 536
 #define ADOPT_MSS6 1220
 
-/* Parses the packet from its IP header on. An Ethernet header usually comes first. But when
- * generic XDP had to copy the packet, Linux forgets how long the link header was, and tc sees
- * the packet without one (kernel 6.18, net/core/skbuff.c skb_pp_cow_data, which does not copy
- * mac_len). */
-static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port, struct incoming *in)
-{
-	struct cursor cursor = { packet_start(ctx), packet_end(ctx) };
-	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
-	struct tcp_header *tcp;
-	enum parsed parsed;
-	__u32 rest;
-
-	in->network = (unsigned long)skb->head + skb->network_header - (unsigned long)skb->data;
-	if (in->network == ETHERNET_HEADER) {
-		if (!cursor_take(&cursor, ETHERNET_HEADER))
-			return PARSED_MALFORMED;
-	} else if (in->network) {
-		return PARSED_OTHER;
-	}
-	if (ctx->protocol == bpf_htons(TYPE_IPV4))
-		parsed = parse_ipv4(&cursor, ctx->len, in, &rest);
-	else if (ctx->protocol == bpf_htons(TYPE_IPV6))
-		parsed = parse_ipv6(&cursor, ctx->len, in, &rest);
-	else
-		return PARSED_OTHER;
-	if (parsed != PARSED_SEGMENT)
-		return parsed;
-	tcp = cursor_take(&cursor, sizeof(*tcp));
-	if (!tcp || rest < sizeof(*tcp))
-		return PARSED_MALFORMED_TCP;
-	in->header = tcp->offset >> 4 << 2;
-	if (tcp->destination != bpf_htons(port) || in->header < sizeof(*tcp) || in->header > rest)
-		return PARSED_OTHER;
-	in->length = rest - in->header;
-	in->who.client_port = tcp->source;
-	in->who.server_port = tcp->destination;
-	in->seq = bpf_ntohl(tcp->seq);
-	in->ack = bpf_ntohl(tcp->ack);
-	in->flags = tcp->flags;
-	return PARSED_SEGMENT;
-}
-
-/* Reads a segment without its options. This and the functions below are separate, so that the
- * verifier checks each of them once. */
-__noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in)
-{
-	struct settings *s = settings_now();
-
-	if (!s || !in)
-		return PARSED_OTHER;
-	return adopt_parse(ctx, s->port, in);
-}
-
-/* Reads a segment's timestamps. After the SYN, no other option says anything. */
-__noinline int adopt_options(struct __sk_buff *ctx, const struct incoming *in, struct options *options)
-{
-	struct option_bytes bytes = {};
-	__u32 length;
-
-	if (!in || !options)
-		return 0;
-	length = in->header - sizeof(struct tcp_header);
-	if (WITHIN(length, 1, OPTIONS_MAX) && !bpf_skb_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
-		options_read(&bytes, length, options);
-	return 0;
-}
-
-/* Whether the segment carries a valid cookie, and what was agreed on in its handshake. */
-__noinline int adopt_cookie(const struct incoming *in, const struct options *options, struct offer *agreed)
-{
-	struct settings *s = settings_now();
-	struct cookie_message who;
-
-	if (!s || !in || !options || !agreed)
-		return 0;
-	who = in->who;
-	who.client_isn = bpf_htonl(in->seq - 1);
-	return cookie_check(s, &who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr, agreed);
-}
-
 /* What happens to a segment without a socket. */
 enum adoption {
 	ADOPT_NONE, /* nothing for the listener: the stack answers or drops it */
@@ -132,101 +52,6 @@ enum adoption {
 	ADOPT_AHEAD,  /* with the kept data in front that came before the client had the reply */
 	ADOPT_OPEN,   /* with all unanswered queries in front, and the kept data behind them */
 };
-
-/* How many bytes go in front of a segment of an OPEN entry; 0 if it cannot be adopted now. */
-__noinline int adopt_open_ready(const struct flow_key *key, __u32 ack)
-{
-	struct flow *flow = key ? flow_find(key) : 0;
-	struct opens *o = key ? opens_find(key) : 0;
-	int bytes = 0;
-
-	if (!flow || !o)
-		return 0;
-	bpf_spin_lock(&o->lock);
-	if (opens_are(o, key) && o->state == OPENS_LEAVING && o->given == ack && flow->acked == ack)
-		bytes = o->bytes + flow->ahead_length;
-	bpf_spin_unlock(&o->lock);
-	return bytes;
-}
-
-/* Collects the queries of an OPEN entry in the ring. */
-struct gathering_open {
-	struct opens *o;
-	__u32 at; /* in the ring's bytes */
-	__u32 done;
-	bool failed;
-};
-
-static long adopt_open_one(__u32 index, struct gathering_open *g)
-{
-	struct ring_head *head = ring_top();
-	__u8 *ring = ring_bytes();
-	struct open_query *q;
-	__u32 at = g->at, done = g->done, length, stored;
-
-	if (index >= g->o->count)
-		return 1;
-	q = opens_at(g->o, index);
-	length = q->length;
-	stored = q->stored;
-	if (q->reply_length)
-		return 0;
-	if (!head || !ring || !WITHIN(length, 1, QUERY_MAX) || !WITHIN(done, 0, OPEN_BYTES) || !WITHIN(at, 0, RING_SIZE) ||
-	    bpf_probe_read_kernel(ring + at + done, length, ring + ring_offset(stored) + (q->offset & (QUERY_MAX - 1))) ||
-	    !ring_holds(head, stored)) {
-		g->failed = true;
-		return 1;
-	}
-	g->done = done + length;
-	return 0;
-}
-
-/* Prepares to give the connection to the kernel's TCP. Puts everything that must precede the
- * segment into the ring, in one piece of `bytes` bytes at `position`. Returns 0 if that is not
- * possible. */
-#define ADOPT_GATHER_LATE (-1)
-__noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 bytes, __u32 *position)
-{
-	struct flow *flow = key ? flow_find(key) : 0;
-	struct opens *o = key ? opens_find(key) : 0;
-	struct ring_head *head = ring_top();
-	__u8 *ring = ring_bytes();
-	struct gathering_open g = { .o = o };
-	__u32 done, ahead, ahead_length;
-	bool ready = false;
-
-	if (!position || !flow || !o || !head || !ring || !WITHIN(bytes, 1, OPEN_BYTES + OPEN_AHEAD))
-		return 0;
-	bpf_spin_lock(&o->lock);
-	if (opens_are(o, key) && o->state == OPENS_LEAVING && o->given == ack && flow->acked == ack &&
-	    bytes == o->bytes + flow->ahead_length) {
-		o->state = OPENS_LEFT;
-		ready = true;
-	}
-	bpf_spin_unlock(&o->lock);
-	if (!ready)
-		return ADOPT_GATHER_LATE;
-	*position = ring_take(head, bytes);
-	g.at = ring_offset(*position);
-	bpf_loop(OPEN_MAX, adopt_open_one, &g, 0);
-	done = g.done;
-	ahead = flow->ahead;
-	ahead_length = flow->ahead_length;
-	if (g.failed || done + ahead_length != bytes || !WITHIN(done, 0, OPEN_BYTES))
-		return 0;
-	if (WITHIN(ahead_length, 1, OPEN_AHEAD) &&
-	    (bpf_probe_read_kernel(ring + ring_offset(*position) + done, ahead_length, ring + ring_offset(ahead)) ||
-	     !ring_holds(head, ahead)))
-		return 0;
-	flow->client_next += ahead_length;
-	flow->ahead_length = 0;
-	flow->query_seq = flow->client_next - bytes;
-	flow->server_seq = ack;
-	flow->reply_length = 0;
-	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
-	__sync_fetch_and_xor((__u32 *)&flow->state, FLOW_OPEN ^ FLOW_KERNEL);
-	return 1;
-}
 
 /* Decides what happens to this segment, and reads what was agreed on with its client. */
 static __always_inline enum adoption adopt_agreed(const struct incoming *in, const struct options *options,
@@ -275,68 +100,6 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 	} else {
 		bpf_map_delete_elem(&flows, key);
 	}
-}
-
-/* Puts `first` bytes of the ring, from `position`, in front of the payload (0: none), after
- * cutting off what was received before. The result begins at `seq`. It is put together in the
- * ring, so that the packet's headers stay where they are. */
-__noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u32 position, __u32 first, __u32 seq)
-{
-	struct ring_head *head = ring_top();
-	__u8 *ring = ring_bytes(), header[TCP_HEADER_MAX] = {};
-	__u32 network, transport, bytes, length, at, joined;
-	__be16 old, new;
-	__be32 be_seq = bpf_htonl(seq);
-	__u16 check = 0;
-	__u64 sum;
-
-	if (!in || !head || !ring)
-		return 0;
-	network = in->network;
-	transport = in->transport;
-	bytes = in->header;
-	length = in->length;
-	if (!WITHIN(first, 0, AHEAD_MAX) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
-	    !WITHIN(bytes, sizeof(struct tcp_header), TCP_HEADER_MAX))
-		return 0;
-	at = ring_offset(ring_take(head, first + length));
-	if (WITHIN(first, 1, AHEAD_MAX) &&
-	    (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position)))
-		return 0;
-	if (WITHIN(length, 1, SUM_MAX - AHEAD_MAX) &&
-	    bpf_skb_load_bytes(ctx, transport + bytes + in->trimmed, ring + at + first, length))
-		return 0;
-	joined = first + length;
-	/* This invalidates a checksum that the interface made of the whole packet
-	 * (CHECKSUM_COMPLETE). */
-	if (bpf_skb_change_tail(ctx, transport + bytes + joined, 0) || !WITHIN(joined, 1, SUM_MAX) ||
-	    bpf_skb_store_bytes(ctx, transport + bytes, ring + at, joined, 0))
-		return 0;
-
-	if (in->ipv6) {
-		new = bpf_htons(transport + bytes + joined - network - 40);
-		if (bpf_skb_store_bytes(ctx, network + 4, &new, sizeof(new), 0))
-			return 0;
-	} else {
-		new = bpf_htons(transport + bytes + joined - network);
-		if (bpf_skb_load_bytes(ctx, network + 2, &old, sizeof(old)) ||
-		    bpf_l3_csum_replace(ctx, network + 10, old, new, sizeof(new)) ||
-		    bpf_skb_store_bytes(ctx, network + 2, &new, sizeof(new), 0))
-			return 0;
-	}
-	/* Writes a complete checksum even where offloads would finish it: every receiver accepts
-	 * that. */
-	if (bpf_skb_store_bytes(ctx, transport + 4, &be_seq, sizeof(be_seq), 0) ||
-	    bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0) ||
-	    bpf_skb_load_bytes(ctx, transport, header, bytes))
-		return 0;
-	sum = in->ipv6 ? sum_addresses6(in->who.client, in->who.server, IP_TCP) :
-			 sum_addresses4(in->who.client[3], in->who.server[3], IP_TCP);
-	sum += bpf_htons(bytes + joined);
-	sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)header, sizeof(header), 0);
-	sum += sum_ring(at, joined);
-	check = ~sum_fold(sum);
-	return !bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0);
 }
 
 /* Gives the segment to the listener. If tcp_sack or tcp_timestamps is switched off, the kernel

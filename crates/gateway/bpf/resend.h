@@ -11,7 +11,7 @@
 
 /* Whether XDP left something, and what. Nobody else writes there, because it is not part of the
  * packet. It lies before the link header. data_meta points elsewhere if the link header is
- * missing, as adopt.h explains. */
+ * missing, as adopt_read.h explains. */
 static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *unsent)
 {
 	struct unsent *meta = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
@@ -33,7 +33,7 @@ static __always_inline bool socket_marked(struct __sk_buff *ctx)
 	return (void *)(mark + 1) <= packet_start(ctx) && *mark == SOCKET_MARK;
 }
 
-/* Where the IP header is. adopt.h explains why the link header may be missing. */
+/* Where the IP header is. adopt_read.h explains why the link header may be missing. */
 static __always_inline __u32 unsent_network(const struct sk_buff *skb)
 {
 	unsigned long at = (unsigned long)skb->head + skb->network_header - (unsigned long)skb->data;

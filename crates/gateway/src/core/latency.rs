@@ -2,7 +2,7 @@
 //!
 //! A histogram in quarter octaves, so a quantile is accurate to a quarter in a fixed amount of
 //! memory. Below 4 µs each microsecond has a bucket. From there on each power of two has four
-//! buckets, up to 16 s. `bpf/egress.h` counts in the same buckets.
+//! buckets, up to 16 s. `bpf/reply.h` counts in the same buckets.
 
 /// The number of buckets.
 pub const BUCKETS: usize = 92;
