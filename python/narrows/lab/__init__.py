@@ -11,6 +11,7 @@ from narrows.lab.bed import SERVER, Bed, Link, bed
 from narrows.lab.crowd import Crowd, crowd
 from narrows.lab.needs import LabError, missing
 from narrows.lab.old_server import OldServer
+from narrows.lab.requests import Requests, counted
 from narrows.lab.servers import SERVERS, emulated, real
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "LabError",
     "Link",
     "OldServer",
+    "Requests",
     "bed",
+    "counted",
     "crowd",
     "emulated",
     "missing",

@@ -1,7 +1,9 @@
 """Other clients of a server: they take its connections while a probe measures.
 
-Each client connects, may ask a query, keeps its connection for a time, closes it, and pauses. The
-crowd is a separate program, so that it takes no time from the probe's process.
+Each client connects, may ask a query, keeps its connection for a time, closes it, and pauses. At
+the end, clients that wait for an answer still get it, or give up as usual: if they closed earlier,
+a server's kernel might forget queries that it holds. The crowd is a separate program, so that it
+takes no time from the probe's process.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +24,9 @@ __all__ = ["Crowd", "crowd", "main"]
 
 QUERY = b"\0\x11\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
 """A query for the root's SOA, with its length prefix."""
+
+ANSWER_S = 10.0
+"""How long a client waits for an answer."""
 
 PROGRAM = "import sys; from narrows.lab.crowd import main; main(sys.argv[1])"
 
@@ -46,11 +52,14 @@ class Crowd:
 def crowd(bed: Bed, settings: Crowd) -> Iterator[None]:
     """Lets clients come and go until the block ends."""
     words = [sys.executable, "-c", PROGRAM, json.dumps(asdict(settings))]
-    with tempfile.TemporaryFile() as log, bed.client.running(words, log):
+    with (
+        tempfile.TemporaryFile() as log,
+        bed.client.running(words, log, ends_within_s=ANSWER_S + 5.0),
+    ):
         yield
 
 
-async def _member(settings: Crowd, number: int) -> None:
+async def _member(settings: Crowd, number: int, asking: set[int]) -> None:
     draw = random.Random(f"{settings.seed} {number}")
     await asyncio.sleep(draw.uniform(0.0, settings.think_s))
     while True:
@@ -60,19 +69,31 @@ async def _member(settings: Crowd, number: int) -> None:
             )
             try:
                 if not settings.silent:
+                    asking.add(number)
                     writer.write(QUERY)
-                    async with asyncio.timeout(10.0):
-                        await reader.readexactly(
-                            2 + int.from_bytes(await reader.readexactly(2)) - 2
-                        )
+                    async with asyncio.timeout(ANSWER_S):
+                        await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
+                    asking.discard(number)
                 await asyncio.sleep(settings.hold_s)
             finally:
+                asking.discard(number)
                 writer.close()
         await asyncio.sleep(draw.expovariate(1.0 / settings.think_s) if settings.think_s else 0.0)
 
 
 async def _everyone(settings: Crowd) -> None:
-    await asyncio.gather(*(_member(settings, number) for number in range(settings.clients)))
+    leaving = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
+    asking: set[int] = set()
+    members = {
+        number: asyncio.create_task(_member(settings, number, asking))
+        for number in range(settings.clients)
+    }
+    await leaving.wait()
+    while members:
+        for number in members.keys() - asking:
+            members.pop(number).cancel()
+        await asyncio.sleep(0.01)
 
 
 def main(text: str) -> None:

@@ -7,6 +7,7 @@ import ctypes
 import itertools
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,16 @@ from typing import IO
 
 from narrows.lab.needs import PATH, LabError
 
-__all__ = ["Namespace", "ip", "namespace"]
+__all__ = ["Namespace", "await_ready", "ip", "namespace"]
 
 _CLONE_NEWNET = 0x40000000
 _COUNT = itertools.count()
+
+_START_S = 20.0
+"""How long a program may take to start."""
+
+_END_S = 5.0
+"""How long it may usually go on after SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +63,28 @@ class Namespace:
 
     @contextlib.contextmanager
     def running(
-        self, words: Sequence[str], log: IO[bytes] | int = subprocess.DEVNULL
+        self,
+        words: Sequence[str],
+        log: IO[bytes] | int = subprocess.DEVNULL,
+        *,
+        ends_within_s: float = _END_S,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Runs a program inside until the block ends.
 
         Args:
             words: The program and its arguments.
             log: Where its output goes; nowhere by default.
+            ends_within_s: How long it may go on after SIGTERM, unless the block raises.
         """
         process = self.start(words, log)
+        patience_s = _END_S
         try:
             yield process
+            patience_s = ends_within_s
         finally:
             process.terminate()
             try:
-                process.wait(5)
+                process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -97,6 +111,20 @@ def namespace(label: str) -> Iterator[Namespace]:
         yield made
     finally:
         ip("netns", "del", made.name)
+
+
+def await_ready(process: subprocess.Popen[bytes], log: IO[bytes], name: str) -> None:
+    """Waits until a program of the laboratory has printed `ready` to `log`.
+
+    Raises:
+        LabError: It has ended or takes too long; the text has its last words.
+    """
+    until = time.monotonic() + _START_S
+    while os.pread(log.fileno(), 6, 0) != b"ready\n":
+        if process.poll() is not None or time.monotonic() > until:
+            said = os.pread(log.fileno(), 4096, 0).decode(errors="replace").splitlines()
+            raise LabError(f"{name}: {said[-1] if said else 'does not start'}")
+        time.sleep(0.01)
 
 
 def ip(*words: str) -> None:

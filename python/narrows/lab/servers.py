@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from narrows.lab.bed import SERVER, Bed
+from narrows.lab.namespace import await_ready
 from narrows.lab.needs import LabError
 from narrows.lab.old_server import OldServer
 from narrows.lab.software import SOFTWARE, Setup
@@ -27,15 +27,16 @@ SERVERS = tuple(_BY_PROGRAM)
 
 
 @contextlib.contextmanager
-def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+def real(
+    bed: Bed, program: str, settings: Mapping[str, str] | None = None, root: str | None = None
+) -> Iterator[str]:
     """Runs a server of today until the block ends; the block gets its version.
-
-    It serves a small root zone, whose SOA has an answer of some 700 bytes as in 2012.
 
     Args:
         bed: The bed at whose far end it runs.
         program: One of `SERVERS`.
         settings: More lines of the server section of its configuration.
+        root: The root zone that it serves, as a zone file; by default one with thirteen servers.
 
     Raises:
         LabError: It is not installed, or does not start.
@@ -45,7 +46,7 @@ def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> I
     with tempfile.TemporaryDirectory(prefix=f"narrows-{program}-") as name:
         folder = Path(name)
         zone = folder / "root.zone"
-        zone.write_text(ROOT_ZONE)
+        zone.write_text(ROOT_ZONE if root is None else root)
         text = software.configure(Setup(str(folder), str(zone), [SERVER], settings or {}))
         (folder / "config").write_text(text)
         words = software.command(str(folder))
@@ -63,12 +64,7 @@ def emulated(bed: Bed, settings: OldServer) -> Iterator[None]:
     """
     words = [sys.executable, "-c", PROGRAM, settings.text()]
     with tempfile.TemporaryFile() as log, bed.server.running(words, log) as process:
-        until = time.monotonic() + START_S
-        while os.pread(log.fileno(), 6, 0) != b"ready\n":
-            if process.poll() is not None or time.monotonic() > until:
-                said = os.pread(log.fileno(), 4096, 0).decode(errors="replace").splitlines()
-                raise LabError(f"old server: {said[-1] if said else 'does not start'}")
-            time.sleep(0.01)
+        await_ready(process, log, "old server")
         yield
 
 
