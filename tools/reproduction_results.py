@@ -56,13 +56,15 @@ def main(wanted: list[str]) -> None:
 
 
 def reworded(found: dict[str, Any], paper: Paper) -> dict[str, Any]:
-    """A result with the paper's current summary, notes and reasons; nothing runs again for them."""
+    """A result with the paper's current summary, sentences, notes and reasons, without new runs."""
     claims = {claim.key: claim for claim in paper.claims}
     found["papers"][0]["summary"] = list(paper.summary)
     for entry in found["claims"]:
         claim = claims.get((entry["id"], entry["metric"]))
         if claim is not None:
             entry["note"] = claim.note
+            if claim.worded is not None:
+                entry["worded"] = claim.worded.sentence
             entry["reason"] = claim.reason if entry["verdict"] in DIFFERS else ""
     return found
 

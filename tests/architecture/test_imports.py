@@ -59,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backends",
         "report",
         "probe",
+        "captures",
         "lab",
         "__init__",
     },

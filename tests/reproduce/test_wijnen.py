@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
 from pathlib import Path
 from typing import Any
 
 import dns.message
+import dns.rdatatype
 import dns.rrset
+import dns.zone
 import pytest
 
-from narrows.lab import missing
+from narrows.lab import Requests, missing
 from narrows.reproduce import reproduce, select
 from narrows.reproduce.claims import Verdict
 from narrows.reproduce.output import print_outcome, write
 from narrows.reproduce.wijnen_2012 import PAPER, measure
-from narrows.reproduce.wijnen_2012.cells import CELLS, NEW, OLD, OLD_10, ROWS
+from narrows.reproduce.wijnen_2012.cells import (
+    BIND_2012,
+    CELLS,
+    NEW,
+    NSD_2012,
+    OLD,
+    OLD_10,
+    ROWS,
+)
 from narrows.reproduce.wijnen_2012.measure import execute, figures_of, peak
-from narrows.reproduce.wijnen_2012.reference import reference
-from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes
+from narrows.reproduce.wijnen_2012.reference import captured, reference
+from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
 from narrows.reproduce.wijnen_2012.settings import RTTS_MS, Settings, address
 
 
@@ -68,6 +79,21 @@ def test_the_reference_has_the_peaks_of_its_servers() -> None:
     assert reference("nsd-3.2.13-tcp-count-10-hold-0.14")["failed"] == pytest.approx(100 * 2 / 168)
 
 
+def test_the_captures_show_two_segments_of_the_old_server_and_one_of_the_new() -> None:
+    """As tshark shows them: 2 and 857 bytes from NSD 3.2.13, 859 from NSD 3.2.14."""
+    old, new = captured("nsd-3.2.13-soa"), captured("nsd-3.2.14-soa")
+    assert (old["segments"], old["first_bytes"], old["second_bytes"]) == (2.0, 2.0, 857.0)
+    assert (new["segments"], new["first_bytes"]) == (1.0, 859.0)
+
+
+def test_queries_without_an_answer_are_lost() -> None:
+    rows = pair("a", 0, 10.0, 20.0)
+    assert figures_of(rows, Requests(asked=200, answered=199))["lost"] == 0.5
+    assert figures_of(rows, Requests(asked=200, answered=200))["lost"] == 0.0
+    assert math.isnan(figures_of(rows)["lost"]), "nobody counted"
+    assert math.isnan(figures_of(rows, Requests(200, 199, missed=1))["lost"])
+
+
 def test_every_cell_and_row_sets_what_there_is() -> None:
     for cell in CELLS:
         Settings.read(cell.set)
@@ -107,6 +133,28 @@ def test_old_and_new_writing_differ_by_a_round_trip() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "payload"), [(BIND_2012, 759.0), (NSD_2012, 747.0)])
+def test_the_root_zone_of_2012_gives_the_paper_s_747_bytes_unless_bind_points_at_the_root(
+    name: str, payload: float
+) -> None:
+    """BIND 9.18 writes a pointer of two bytes, not the root's one, for 12 of the 13 NS records."""
+    cell = PAPER.cell(name)
+    if reason := measure.lacks(cell):
+        pytest.skip(reason)
+    found = execute(PAPER, cell, {**cell.set, "rounds": "1"}, 1, threading.Event())
+    assert (found["segments"], found["first_bytes"]) == (1.0, payload)
+
+
+@pytest.mark.slow
+def test_a_full_server_answers_every_query_that_arrives() -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    cell = PAPER.cell(OLD_10)
+    found = execute(PAPER, cell, {**cell.set, "rounds": "1"}, 1, threading.Event())
+    assert found["lost"] == 0.0
+
+
+@pytest.mark.slow
 def test_an_interrupt_ends_a_run() -> None:
     if reason := missing():
         pytest.skip(reason)
@@ -131,3 +179,12 @@ def test_the_root_zone_of_2012_makes_the_paper_s_745_bytes() -> None:
         if host[0] not in "bceg":
             reply.additional.append(dns.rrset.from_text(host, 3600000, "IN", "AAAA", "2001:db8::1"))
     assert soa_reply_bytes() == len(reply.to_wire()) == 745
+
+
+def test_the_zone_file_holds_what_the_reply_of_2012_held() -> None:
+    """The paper's capture counts 1 answer, 13 authority and 22 additional records (1/13/22)."""
+    zone = dns.zone.from_text(zone_file(), origin=".", relativize=False)
+    assert len(zone.get_rdataset(".", "NS") or ()) == 13
+    kinds = (dns.rdatatype.A, dns.rdatatype.AAAA)
+    assert sum(1 for kind in kinds for _ in zone.iterate_rdatas(kind)) == 22
+    assert len(zone.get_rdataset(".", "SOA") or ()) == 1

@@ -10,6 +10,8 @@ TODAY = {"named": "BIND", "nsd": "NSD", "knotd": "Knot", "unbound": "Unbound"}
 OLD, NEW = "old", "writev"
 OLD_10, OLD_100 = "old-10", "old-100"
 NSD_10, NSD_100 = "nsd-10", "nsd-100"
+BIND_2012, NSD_2012 = "named-2012", "nsd-2012"
+L_ROOT = "l-root"
 FIXED, FARTHER, LATE = "c-fixed", "c-farther", "c-late"
 
 # The time for which they hold a connection was chosen after a first result of the reference server
@@ -32,6 +34,19 @@ CELLS = [
     Cell(
         NSD_100, "NSD of today, a hundred connections, the same load", "",
         {**LOAD, "server": "nsd", "slots": "100"},
+    ),
+    Cell(
+        BIND_2012, "BIND of today with the root zone of 2012, asked without EDNS", "",
+        {"server": "named", "zone": "2012", "edns": "0", "rounds": "2"},
+    ),
+    Cell(
+        NSD_2012, "NSD of today with the root zone of 2012, asked without EDNS", "",
+        {"server": "nsd", "zone": "2012", "edns": "0", "rounds": "2"},
+    ),
+    # Ten is the default of NSD 3 (options.c); half is a guess, made before the first run.
+    Cell(
+        L_ROOT, "L-root, a guess: ten connections, half as many other clients", "",
+        {**LOAD, "slots": "10", "clients": "75"},
     ),
     Cell(
         FIXED, "C-root, guess a: 30 ms at the server over TCP", "",

@@ -15,10 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narrows.lab import SERVER, Bed, Crowd, Link, OldServer, bed, crowd, emulated, missing, real
+from narrows.lab import (
+    SERVER,
+    Bed,
+    Crowd,
+    Link,
+    OldServer,
+    Requests,
+    bed,
+    counted,
+    crowd,
+    emulated,
+    missing,
+    real,
+)
 from narrows.probe import Plan, Progress, Target, probe
 from narrows.reproduce.claims import Measured
-from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes
+from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
 from narrows.reproduce.wijnen_2012.settings import (
     CROWD,
     CROWD_RTT_MS,
@@ -32,7 +45,7 @@ if TYPE_CHECKING:
     from narrows.reproduce.paper import Paper
     from narrows.results import Run
 
-__all__ = ["execute", "figures_of", "lacks", "not_a_scenario", "peak"]
+__all__ = ["execute", "figures_of", "lacks", "not_a_scenario", "peak", "segments_of"]
 
 SETTLE_S = 2.5
 """Seconds until a crowd is in its steady state."""
@@ -72,7 +85,7 @@ def execute(
         count=settings.rounds,
         interval_s=settings.interval_s,
         timeout_s=settings.timeout_s,
-        edns=4096,
+        edns=settings.edns or None,
         late_acknowledgements=settings.late_acknowledgements,
     )
 
@@ -83,20 +96,31 @@ def execute(
     links = [
         Link(address(rtt), float(rtt), tcp_rtt_ms=settings.tcp_rtt_factor * rtt) for rtt in RTTS_MS
     ]
+    requests: Requests | None = None
     with (
         bed([*links, Link(CROWD, CROWD_RTT_MS)], seed=seed) as made,
         _server(made, settings),
         contextlib.ExitStack() as stack,
     ):
         if settings.clients:
-            others = Crowd(settings.clients, CROWD, settings.hold_s, settings.think_s, seed=seed)
-            stack.enter_context(crowd(made, others))
-            time.sleep(SETTLE_S)
-        with made.client.inside():
+            requests = stack.enter_context(counted(made))
+        with _others(made, settings, seed), made.client.inside():
             found = probe(plan, watch)
     if not found.complete:
         raise Stopped("interrupted")
-    return figures_of(found.exchanges.to_dicts())
+    return figures_of(found.exchanges.to_dicts(), requests)
+
+
+@contextlib.contextmanager
+def _others(made: Bed, settings: Settings, seed: int) -> Iterator[None]:
+    """Other clients, if there are any, in their steady state."""
+    if not settings.clients:
+        yield
+        return
+    others = Crowd(settings.clients, CROWD, settings.hold_s, settings.think_s, seed=seed)
+    with crowd(made, others):
+        time.sleep(SETTLE_S)
+        yield
 
 
 @contextlib.contextmanager
@@ -113,18 +137,22 @@ def _server(made: Bed, settings: Settings) -> Iterator[None]:
             yield
     else:
         own = {"tcp-count": str(settings.slots)} if settings.server == "nsd" else {}
-        with real(made, settings.server, own):
+        root = zone_file() if settings.zone == "2012" else None
+        with real(made, settings.server, own, root):
             yield
 
 
-def figures_of(exchanges: Sequence[Mapping[str, Any]]) -> Measured:
+def figures_of(
+    exchanges: Sequence[Mapping[str, Any]], requests: Requests | None = None
+) -> Measured:
     """Figures of a run's pairs.
 
     `median`, `peak` (the half-sample mode), shares in percent of the pairs within 0.2 of 2
     (`at_2`) and 0.3 of 3 (`at_3`), `above_4`, `above_10`, between (`between`, 2.2 to 2.8); `failed`
     in percent of the queries over TCP; `segments`, `first_bytes`, `second_bytes` of a reply, as
     most had them; `slope` and `intercept_ms` of TCP's medians on UDP's over the vantage points;
-    `excess` over two round trips, in round trips.
+    `excess` over two round trips, in round trips; `lost` in percent of the queries over TCP, of all
+    clients, that arrived at the server's machine and were never answered.
     """
     by_place: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for row in exchanges:
@@ -141,7 +169,9 @@ def figures_of(exchanges: Sequence[Mapping[str, Any]]) -> Measured:
     values = dict.fromkeys((*names, "slope", "intercept_ms"), nan)
     values["pairs"] = float(len(pairs))
     values["failed"] = 100.0 * failed / len(over_tcp) if over_tcp else nan
-    values |= _segments(over_tcp)
+    lost = None if requests is None else requests.lost_percent
+    values["lost"] = nan if lost is None else lost
+    values |= segments_of(over_tcp)
     if not pairs:
         return Measured(values)
     ratio = np.array([tcp / udp for _, udp, tcp in pairs])
@@ -195,7 +225,7 @@ def peak(values: Sequence[float]) -> float:
     return round(statistics.fmean(left), 6)
 
 
-def _segments(over_tcp: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def segments_of(over_tcp: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The segments into which most replies were cut."""
     cut = [tuple(row["segment_bytes"]) for row in over_tcp if row["segment_bytes"]]
     counts = [row["segments"] for row in over_tcp if row["segments"] is not None]

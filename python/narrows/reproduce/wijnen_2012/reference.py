@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from narrows.captures import read_captures
 from narrows.reproduce.claims import Measured
 from narrows.reproduce.measurements import Agreement
 from narrows.reproduce.wijnen_2012.cells import NEW, OLD, OLD_10, OLD_100
-from narrows.reproduce.wijnen_2012.measure import figures_of
+from narrows.reproduce.wijnen_2012.measure import figures_of, segments_of
 
 if TYPE_CHECKING:
     from narrows.reproduce.measurements import Measurements
@@ -32,6 +33,12 @@ FILES: Mapping[str, tuple[str, str, str]] = {
 
 QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
 """Figures of quiet servers: the unit, and by how much ours may differ from theirs."""
+
+CAPTURES: Mapping[str, str] = {OLD: "nsd-3.2.13-soa", NEW: "nsd-3.2.14-soa"}
+"""For each cell, the capture of the real server's replies."""
+
+CUT = ("segments", "first_bytes")
+"""What the captures tell: how a reply was cut into segments."""
 
 LOADED = {"median": ("", 0.5), "above_4": ("%", 0.5), "above_10": ("%", 0.5)}
 """Figures of loaded servers, where chance matters: the allowed difference as a share of theirs."""
@@ -59,6 +66,13 @@ def reference(name: str) -> Measured:
     return figures_of(rows)
 
 
+@cache
+def captured(name: str) -> Mapping[str, float]:
+    """How the replies of a capture were cut into segments."""
+    exchanges = read_captures([FOLDER / f"{name}.pcapng"]).exchanges
+    return segments_of(exchanges.filter(transport="tcp").to_dicts())
+
+
 def agreement(outcome: Measurements) -> list[Agreement]:
     """Ours against the real NSD 3.2.13 and 3.2.14."""
     found = []
@@ -71,5 +85,14 @@ def agreement(outcome: Measurements) -> list[Agreement]:
             ours = outcome.interval(cell, figure, source) if outcome.runs(cell, source) else None
             found.append(
                 Agreement(cell, figure, unit, (theirs,), theirs - room, theirs + room, ours)
+            )
+    for cell, file in CAPTURES.items():
+        # With one segment, its length is that of the whole reply, which differs from zone to zone.
+        cut = captured(file)
+        for figure in CUT if cut["segments"] > 1 else CUT[:1]:
+            unit = "bytes" if figure == "first_bytes" else ""
+            ours = outcome.interval(cell, figure) if outcome.runs(cell) else None
+            found.append(
+                Agreement(cell, figure, unit, (cut[figure],), cut[figure], cut[figure], ours)
             )
     return found

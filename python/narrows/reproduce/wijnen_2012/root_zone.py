@@ -1,4 +1,4 @@
-"""How long the root's SOA reply was in October 2012, from what the zone held.
+"""The root zone of October 2012 as far as the SOA's reply shows it, and how long that reply was.
 
 RFC 1035 (4.1): a header of 12 bytes, the question, and records of 10 bytes plus name and data. A
 name is written once and pointed at afterwards (4.1.4: two bytes). The reply has the SOA, the
@@ -9,10 +9,11 @@ replies have 745 bytes over TCP, so its queries had no EDNS: with an OPT record 
 
 from __future__ import annotations
 
-__all__ = ["soa_reply_bytes"]
+__all__ = ["soa_reply_bytes", "zone_file"]
 
 HOSTS = "abcdefghijklm"
 WITH_IPV6 = "adfhijklm"
+PRIMARY, PERSON = "a.root-servers.net", "nstld.verisign-grs.com"
 
 
 def soa_reply_bytes() -> int:
@@ -25,13 +26,23 @@ def soa_reply_bytes() -> int:
     root, pointer, record, numbers = 1, 2, 10, 20
     question = root + 4
     # Both names in the SOA's data are written out, because no earlier name can be pointed at.
-    soa = (
-        root + record + _length("a.root-servers.net") + _length("nstld.verisign-grs.com") + numbers
-    )
+    soa = root + record + _length(PRIMARY) + _length(PERSON) + numbers
     first = root + record + pointer
     others = (len(HOSTS) - 1) * (root + record + len("b") + 1 + pointer)
     addresses = len(HOSTS) * (pointer + record + 4) + len(WITH_IPV6) * (pointer + record + 16)
     return 12 + question + soa + first + others + addresses
+
+
+def zone_file() -> str:
+    """The zone as a file for real servers; the addresses are for documentation."""
+    lines = ["$TTL 518400"]
+    lines += [f". IN SOA {PRIMARY}. {PERSON}. 2012092000 1800 900 604800 86400"]
+    for number, letter in enumerate(HOSTS, start=1):
+        host = f"{letter}.root-servers.net."
+        lines += [f". IN NS {host}", f"{host} IN A 192.0.2.{number}"]
+        if letter in WITH_IPV6:
+            lines += [f"{host} IN AAAA 2001:db8::{number}"]
+    return "\n".join(lines) + "\n"
 
 
 def _length(name: str) -> int:

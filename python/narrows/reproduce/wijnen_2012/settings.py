@@ -26,11 +26,15 @@ class Settings:
     writing: str = "two"
     slots: int = 100
     """The most connections at once: the emulated server's limit, or NSD's `tcp-count`."""
+    zone: str = "today"
+    """`2012` for real servers with the root zone of that year."""
     backlog: int = 5
     tcp_delay_ms: float = 0.0
     tcp_rtt_factor: float = 1.0
     """TCP's round trip in units of UDP's, if another machine answers TCP."""
     late_acknowledgements: bool = False
+    edns: int = 4096
+    """The UDP payload that queries offer, in bytes; 0: no EDNS."""
     clients: int = 0
     """The number of other clients."""
     hold_s: float = 0.2

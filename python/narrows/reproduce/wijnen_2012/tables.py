@@ -7,6 +7,7 @@ from narrows.reproduce.wijnen_2012.cells import (
     CELLS,
     FARTHER,
     FIXED,
+    L_ROOT,
     LATE,
     NEW,
     NSD_10,
@@ -34,7 +35,7 @@ def tables(outcome: Measurements) -> list[Table]:
         _table(
             outcome,
             "Figure 2: a limit on connections, before and after",
-            (OLD_10, OLD_100, NSD_10, NSD_100),
+            (OLD_10, OLD_100, NSD_10, NSD_100, L_ROOT),
             (
                 ("peak", 2),
                 ("median", 2),
@@ -42,8 +43,11 @@ def tables(outcome: Measurements) -> list[Table]:
                 ("above_4", 0),
                 ("above_10", 0),
                 ("failed", 1),
+                ("lost", 2),
             ),
-            "above_4, above_10: percent of the pairs. failed: percent of the queries over TCP.",
+            "above_4, above_10: percent of the pairs. failed: percent of the queries over TCP of "
+            "the vantage points, which wait for 5 s. lost: percent of the queries over TCP of all "
+            "clients that arrived at the server and were never answered.",
         ),
         _table(
             outcome,
