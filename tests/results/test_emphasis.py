@@ -12,6 +12,7 @@ from narrows import Scenario, run
 from narrows.results import Axis, Run, Sweep, SweepRun, compare, summary_table
 from narrows.results.emphasis import leading, telling
 from narrows.results.metrics import metrics
+from narrows.results.success import counted
 from narrows.results.sweep_text import sweep_text
 
 
@@ -110,6 +111,54 @@ def test_goodput_of_each_way_leads(both_ways: Run) -> None:
         "flows.groups.uploads.goodput_mbit_per_s",
         f"queues.{LINK}.run.sojourn_mean_ms",
     ]
+
+
+def _pages(**load_s: float) -> dict[str, dict[str, object]]:
+    """The figures of pages of several groups, which differ only in their load times."""
+    groups = {name: {"load_p50_s": value, "loads": 10} for name, value in load_s.items()}
+    pooled = sorted(load_s.values())[-1]
+    return {"pages": {"load_p50_s": pooled, "loads": 10 * len(groups), "groups": groups}}
+
+
+def test_each_group_leads_instead_of_all_together() -> None:
+    """The pooled median, here the larger one, may say the opposite of the groups."""
+    summary = _pages(near=1.0, far=3.0)
+    values = {metric.key: [metric.value] for metric in metrics(summary)}
+    assert leading(values, [summary]) == [
+        "pages.groups.near.load_p50_s",
+        "pages.groups.far.load_p50_s",
+    ]
+    # Five groups are more than three figures, and none is left out.
+    many = _pages(**{f"g{number}": 1.0 for number in range(5)})
+    assert len(leading({metric.key: [1.0] for metric in metrics(many)}, [many])) == 5
+    # Runs with other groups have only the figure of all together in common.
+    others = _pages(near=1.0, moon=3.0)
+    assert leading(values, [summary, others]) == ["pages.load_p50_s"]
+    assert "pages.load_p50_s" in telling(values, [summary, others])
+
+
+def test_a_comparison_leads_with_groups_and_names_them() -> None:
+    runs = [synthetic_run(kind=kind, duration_s=10.0, workers=1) for kind in ("red", "bfifo")]
+    for one, (near, far) in zip(runs, [(2.0, 8.0), (1.0, 9.0)], strict=True):
+        one.__dict__["summary"] = {**one.summary, "dns": None, **_pages(near=near, far=far)}
+    found = compare(runs)
+    assert [row.key for row in found.leading][:2] == [
+        "bursts.completion_mean_s",
+        "pages.groups.near.load_p50_s",
+    ]
+    text = str(found.table())
+    first = text.partition("What matters most")[2]
+    assert "\n  pages, group near: load time, median (s)" in first
+    assert "\n  pages, group far: load time, median (s)" in first
+    assert "pages.load_p50_s" not in [row.key for row in found.telling]
+
+
+def test_first_attempts_of_a_group_have_an_interval_over_its_queries() -> None:
+    groups = {"a": {"queries": 50, "answered_at_attempt": [45, 5]}, "b": {"queries": 0}}
+    summary = {"dns": {"queries": 50, "answered_at_attempt": [45]}, "dns_groups": groups}
+    assert counted([summary, summary], "dns_groups.a.first_attempt_percent") == (90, 100)
+    assert counted([summary], "dns_groups.b.first_attempt_percent") is None
+    assert counted([summary], "dns_groups.a.response_p95_ms") is None
 
 
 def test_a_sweep_shows_goodput_of_each_way(both_ways: Run) -> None:

@@ -58,16 +58,19 @@ def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:
-    """Numbers with their units, and the text below each."""
+    """Numbers with their units, and the text below each; one of each group if there are several."""
     found = []
     for record in _common({"": run}):
         if record.headline is None:
             continue
         figure = next(each for each in record.figures if each.key == record.headline.key)
-        value = run.summary[record.table.name].get(figure.key)
-        if value is not None:
-            number = f"{value_text(value * figure.scale)} {figure.unit}".rstrip()
-            found.append((number, record.headline.words))
+        section = run.summary[record.table.name]
+        for group, figures in (section.get("groups") or {"": section}).items():
+            value = figures.get(figure.key)
+            if value is not None:
+                number = f"{value_text(value * figure.scale)} {figure.unit}".rstrip()
+                words = record.headline.words
+                found.append((number, f"{words}, {group}" if group else words))
     return found
 
 

@@ -15,7 +15,7 @@ from narrows.report.page import Shown, html_of, write_figures
 from narrows.report.run_report import run_figures
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
 from narrows.results import Comparison, Run, Sweep, summary_table
-from narrows.results.emphasis import goodputs
+from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.sweep_means import figures_of
 from narrows.results.sweep_text import sweep_text
 from narrows.scenario.faults import nearest
@@ -26,7 +26,7 @@ _FIRST = (
     "dns.first_attempt_percent",
     "bursts.completion_mean_s",
     "rounds.round_p50_ms",
-    "loads.load_p50_s",
+    "pages.load_p50_s",
 )
 """The default metric of a sweep's plot is the first of these that the sweep has, or else the
 goodput of TCP."""
@@ -106,8 +106,8 @@ def of_sweep(
         against = next((key for key in varied if key not in (by or ())), varied[0])
     if metric is None:
         known = figures_of(sweep)
-        likely = [*_FIRST, *goodputs(known, [run.summary for run in sweep.runs])]
-        metric = next((key for key in likely if key in known), next(iter(known), ""))
+        likely = likeliest([*_FIRST, GOODPUT], known, [run.summary for run in sweep.runs], 1)
+        metric = next(iter([*likely, *known]), "")
     if by is None:
         by = [key for key in varied if key != against and not key.endswith(f".{against}")]
     return plot_sweep(sweep, metric, against, by, where)

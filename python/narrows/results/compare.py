@@ -43,7 +43,13 @@ from narrows.results.left_out import left_out
 from narrows.results.metric_names import ALL, metrics_table, nearest_metrics
 from narrows.results.metrics import Metric, metrics, possible
 from narrows.results.run import Run
-from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, attempts_mislead, counted
+from narrows.results.success import (
+    FIRST_ATTEMPT,
+    WITHIN_1S,
+    attempts_mislead,
+    counted,
+    is_first_attempt,
+)
 from narrows.results.text import TextTable
 
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
@@ -103,7 +109,7 @@ class Comparison:
                 f"{whose} cannot tell a difference from chance, because another run may differ as "
                 "much; hint: compare several seeds of each, five or more"
             )
-        if self.attempts_mislead and any(row.key == FIRST_ATTEMPT for row in self.rows):
+        if self.attempts_mislead and any(is_first_attempt(row.key) for row in self.rows):
             notes.append(
                 "do not compare first attempts here: a truncated reply makes a second attempt, and "
                 "over a connection an attempt goes on however often TCP sends a segment again; "
@@ -130,10 +136,10 @@ class Comparison:
         """The sentences of one group, compared with the first."""
         found = []
         are_single = min(len(self.groups[n].runs) for n in (0, number)) == 1
-        first = [row for row in self.leading if row.key != FIRST_ATTEMPT] if are_single else []
+        first = [row for row in self.leading if not is_first_attempt(row.key)] if are_single else []
         for row in self.telling:
             difference = row.differences[number]
-            if difference is None or (self.attempts_mislead and row.key == FIRST_ATTEMPT):
+            if difference is None or (self.attempts_mislead and is_first_attempt(row.key)):
                 continue
             if difference.verdict not in ("", "same"):
                 found.append(row.sentence(number, self.groups))
@@ -152,7 +158,7 @@ class Comparison:
 
     @property
     def leading(self) -> list[Row]:
-        """The figures that matter most, three at most."""
+        """The figures that matter most: about three, and no group of traffic is left out."""
         if self.asked:
             return list(self.rows[:MOST])
         known = {row.key: row for row in self.rows}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from narrows.results.better import judged
+from narrows.results.emphasis import is_of_group
 from narrows.results.metrics import value_text
 
 __all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
@@ -130,6 +131,11 @@ class Row:
     def title(self) -> str:
         """The figure's name with its unit."""
         return self.name + (f" ({self.unit})" if self.unit else "")
+
+    @property
+    def full_title(self) -> str:
+        """The title, after the name of the group if it is the figure of one."""
+        return f"{self.section}: {self.title}" if is_of_group(self.key) else self.title
 
     @property
     def cells(self) -> tuple[str, ...]:

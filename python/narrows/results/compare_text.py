@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from narrows.results.compare_rows import Difference, Group, Row, interval_text, signed
+from narrows.results.emphasis import is_of_group
 from narrows.results.metrics import value_text
 from narrows.results.sweep_text import range_text
 from narrows.results.text import TextTable, bars
@@ -26,7 +27,7 @@ class Compared(Protocol):
 
     @property
     def leading(self) -> Sequence[Row]:
-        """The figures that matter most."""
+        """The figures that matter most; those of groups come one after the other."""
 
     @property
     def telling(self) -> Sequence[Row]:
@@ -73,7 +74,9 @@ def _beside(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Se
         header += [group.label, "difference", "95 % interval"]
     found: dict[str, list[tuple[str, ...]]] = {}
     for section, rows in sections:
-        found.setdefault(section, []).extend(row.cells for row in rows)
+        found.setdefault(section, []).extend(
+            (row.full_title, *row.cells[1:]) if section == FIRST else row.cells for row in rows
+        )
     return tuple(header), list(found.items())
 
 
@@ -85,7 +88,7 @@ def _below(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sec
     found: dict[str, list[tuple[str, ...]]] = {}
     for section, rows in sections:
         for row in rows:
-            name = row.title if section == FIRST else f"{section}: {row.title}"
+            name = row.full_title if section == FIRST else f"{section}: {row.title}"
             lines = found.setdefault(name, [])
             if not lines:
                 lines += [_line(comparison, row, number, several=several) for number in _of(row)]
@@ -141,7 +144,7 @@ def _single_seeds(comparison: Compared) -> list[str]:
             if difference is not None and (words := _spread(difference)):
                 label = comparison.groups[number].label
                 first = comparison.groups[0].label
-                found.append(f"{row.title}: {label} less {first}: {words}")
+                found.append(f"{row.full_title}: {label} less {first}: {words}")
     return found
 
 
@@ -155,10 +158,16 @@ def _spread(difference: Difference) -> str:
 
 
 def _picture(comparison: Compared) -> list[str]:
-    """Bars of the figure that matters most, if every group has it and no value is negative."""
-    for row in comparison.leading[:1]:
+    """Bars of the figure that matters most, if all that is compared has it, and none is negative.
+
+    If traffic has several groups, each has bars.
+    """
+    lines: list[str] = []
+    for row in comparison.leading:
+        first = comparison.leading[0]
+        same = is_of_group(row.key) and row.key.rpartition(".")[2] == first.key.rpartition(".")[2]
         values = [value for value in row.values if value is not None and value >= 0.0]
-        if len(values) == len(comparison.groups):
+        if (row is first or same) and len(values) == len(comparison.groups):
             labels = [group.label for group in comparison.groups]
-            return bars(row.title, list(zip(labels, values, strict=True)))
-    return []
+            lines += bars(row.full_title, list(zip(labels, values, strict=True)))
+    return lines

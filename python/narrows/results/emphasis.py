@@ -10,13 +10,13 @@ that of neither. Each group has these figures of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from narrows.results.extras import records
 from narrows.results.success import FIRST_ATTEMPT
 
-__all__ = ["GOODPUT", "MOST", "are_both_ways", "goodputs", "leading", "telling"]
+__all__ = ["GOODPUT", "MOST", "are_both_ways", "is_of_group", "leading", "likeliest", "telling"]
 
 DIFFERS = 0.01
 """The share of a figure by which the DNS phase has to differ from the whole run."""
@@ -45,7 +45,7 @@ _NOT_ADDED_UP = "srtt_median_ms"
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
 MOST = 3
-"""Figures that come first."""
+"""How many figures come first."""
 
 Values = Mapping[str, Sequence[float | None]]
 """A figure's value in each run or group, by the figure's key, in the order of tables."""
@@ -62,9 +62,11 @@ def telling(values: Values, summaries: Summaries) -> list[str]:
 
 
 def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) -> list[str]:
-    """The keys of the figures that matter most, three at most.
+    """The keys of the figures that matter most: three, or more so that no group is left out.
 
-    `success` is the share of DNS queries that comes first (`narrows.results.success`).
+    Where there are several groups, each one's figure takes the place of that of all together, which
+    can say the opposite. `success` is the share of DNS queries that comes first
+    (`narrows.results.success`).
 
     Those are DNS's success and response times, then what kinds of traffic call their headline, then
     the goodput of TCP, and what the first queue and the first link did.
@@ -73,15 +75,48 @@ def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) 
         success,
         *_RESPONSES,
         *(f"{name}.{each.headline.key}" for name, each in records().items() if each.headline),
-        *goodputs(values, summaries),
+        GOODPUT,
+        *(f".run.{key}" for key in ("sojourn_mean_ms", "loss_percent", "utilisation_percent")),
     ]
-    for end in ("run.sojourn_mean_ms", "run.loss_percent", "run.utilisation_percent"):
-        known += [key for key in values if key.endswith(f".{end}")][:1]
     # If none of these is among the figures, the first ones lead.
-    return ([key for key in known if key in values] or telling(values, summaries))[:MOST]
+    return likeliest(known, values, summaries, MOST) or telling(values, summaries)[:MOST]
 
 
-def goodputs(keys: Iterable[str], summaries: Summaries) -> list[str]:
+def likeliest(
+    wanted: Iterable[str], keys: Collection[str], summaries: Summaries, most: int
+) -> list[str]:
+    """Those of the wanted figures that are among the keys, each by its groups where it has several.
+
+    Args:
+        wanted: Keys in the order of their importance; `.END` is the first key with this end.
+        keys: The keys of all figures.
+        summaries: The summaries of all runs.
+        most: With so many keys the list ends, but never between groups.
+    """
+    groups = _groups(summaries)
+    found: list[str] = []
+    for key in wanted:
+        if len(found) >= most:
+            break
+        section, _, figure = key.rpartition(".")
+        if key.startswith("."):
+            found += [each for each in keys if each.endswith(key)][:1]
+        elif key == GOODPUT:
+            found += _goodputs(keys, summaries)
+        elif _is_pooled(key, groups):
+            of_groups = (f"{path}.{figure}" for path in groups[section])
+            found += [each for each in of_groups if each in keys]
+        elif key in keys:
+            found.append(key)
+    return found
+
+
+def is_of_group(key: str) -> bool:
+    """Whether a figure is that of one group of a kind of traffic."""
+    return key.startswith("dns_groups.") or key.split(".")[1:2] == ["groups"]
+
+
+def _goodputs(keys: Iterable[str], summaries: Summaries) -> list[str]:
     """The keys of the goodput of TCP: of all connections, or of each group if they go both ways."""
     sums = _sums(summaries)
     if GOODPUT not in sums:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["FIRST_ATTEMPT", "WITHIN_1S", "attempts_mislead", "counted"]
+__all__ = ["FIRST_ATTEMPT", "WITHIN_1S", "attempts_mislead", "counted", "is_first_attempt"]
 
 FIRST_ATTEMPT = "dns.first_attempt_percent"
 WITHIN_1S = "dns.within_1s_percent"
@@ -26,19 +26,33 @@ def attempts_mislead(summaries: Summaries) -> bool:
     return len(transports) > 1 or any(dns.get("truncated_percent") for dns in asked)
 
 
+def is_first_attempt(key: str) -> bool:
+    """Whether a figure is the share of first attempts, of all queries or of a group's."""
+    return key == FIRST_ATTEMPT or (
+        key.startswith("dns_groups.") and key.endswith(FIRST_ATTEMPT.removeprefix("dns"))
+    )
+
+
 def counted(summaries: Summaries, key: str) -> tuple[int, int] | None:
     """Successes and queries of all runs together, by the key of one of the two shares.
 
-    None for another key, and where the share is not of all queries: answers within a second leave
-    out the last second of a run that left queries open.
+    The share may be that of a group. None for another key, and where the share is not of all
+    queries: answers within a second leave out the last second of a run that left queries open.
     """
-    asked = [summary.get("dns") for summary in summaries]
+    section, _, figure = key.rpartition(".")
+    group = section.removeprefix("dns_groups.")
+    asked = [
+        summary.get("dns") if section == "dns" else (summary.get("dns_groups") or {}).get(group)
+        for summary in summaries
+    ]
     if not all(dns and dns["queries"] for dns in asked):
         return None
     total = sum(dns["queries"] for dns in asked if dns)
-    if key == FIRST_ATTEMPT:
+    if figure == FIRST_ATTEMPT.removeprefix("dns."):
         return sum(sum(dns["answered_at_attempt"][:1]) for dns in asked if dns), total
-    if key == WITHIN_1S and not any(dns["unfinished"] for dns in asked if dns):
+    if figure == WITHIN_1S.removeprefix("dns.") and not any(
+        dns["unfinished"] for dns in asked if dns
+    ):
         shares = [(dns.get("within_1s_percent"), dns["queries"]) for dns in asked if dns]
         counts = [round(share * of / 100.0) for share, of in shares if share is not None]
         return (sum(counts), total) if len(counts) == len(shares) else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from narrows.results.emphasis import GOODPUT, goodputs
+from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
@@ -30,7 +30,7 @@ MOST_NOTES = 3
 MOST_ROWS = 60
 """The most combinations that are printed; the others are in the table."""
 
-# If no figure is asked for, the first four of these that a sweep has are printed; ends of paths.
+# If no figure is asked for, the first four of these that a sweep has are printed.
 _LIKELY = (
     "dns.within_1s_percent",
     "dns.first_attempt_percent",
@@ -56,7 +56,8 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     if names:
         chosen = [figure_named(sweep, name) for name in names]
     else:
-        chosen = [known[key] for key in _likely(sweep, known)]
+        summaries = [run.summary for run in sweep.runs]
+        chosen = [known[key] for key in likeliest(_LIKELY, known, summaries, _MOST_COLUMNS)]
     # If only a few figures are shown, there is room for the single seeds beside the mean.
     ranges = bool(names) and len(sweep.seeds) > 1
     per_figure = 2 if ranges else 1
@@ -103,17 +104,6 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     head = (*sweep.keys, "runs", *columns)
     title = f"{sweep.name}: {sum(counts.values())} of {sweep.total} runs"
     return TextTable(title, head, [("", shown)], notes)
-
-
-def _likely(sweep: Sweep, known: Collection[str]) -> list[str]:
-    """The keys of the likeliest figures."""
-    found: list[str] = []
-    for end in _LIKELY:
-        if end == GOODPUT:
-            found += goodputs(known, [run.summary for run in sweep.runs])
-        else:
-            found += [key for key in known if key.endswith(end)][:1]
-    return found[:_MOST_COLUMNS]
 
 
 def _left_out(sweep: Sweep, combinations: Sequence[Sequence[SweepRun]]) -> list[str]:
