@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self, TypeVar
 
-__all__ = ["HintedError", "NarrowsError", "ScenarioError"]
+__all__ = ["HintedError", "NarrowsError", "ScenarioError", "together"]
+
+E = TypeVar("E", bound="NarrowsError")
 
 _LONGEST_PART = 300
 
 
 class NarrowsError(Exception):
-    """What the user, a file or the machine caused; its text is one line."""
+    """What the user, a file or the machine caused; its text is one line.
+
+    Attributes:
+        others: What else was found wrong with the same thing.
+    """
+
+    others: tuple[Self, ...] = ()
 
 
 class HintedError(NarrowsError):
@@ -41,7 +51,6 @@ class ScenarioError(NarrowsError):
         key: The key as TOML path, such as `links[0].queue.min`; empty where it is the whole file.
         message: What is wrong.
         hint: The remedy; empty if none is known.
-        others: What else was found wrong with the same scenario.
 
     Examples:
         >>> str(ScenarioError("a.toml", "links[0].rate", "has no unit", "use Mbit/s"))
@@ -54,12 +63,23 @@ class ScenarioError(NarrowsError):
         self.key = one_line(key)
         self.message = one_line(message)
         self.hint = one_line(hint)
-        self.others: tuple[ScenarioError, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.file, self.key, self.message]
         text = ": ".join(part for part in parts if part)
         return f"{text}; hint: {self.hint}" if self.hint else text
+
+
+def together(errors: Sequence[E]) -> E:
+    """The first of several errors, with the others as its `others`.
+
+    Examples:
+        >>> together([NarrowsError("one"), NarrowsError("two")]).others
+        (NarrowsError('two'),)
+    """
+    first, *others = errors
+    first.others = tuple(others)
+    return first
 
 
 def one_line(text: str) -> str:

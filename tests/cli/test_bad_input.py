@@ -125,6 +125,41 @@ def test_an_empty_file_lacks_several_keys(narrows: Narrows, tmp_path: Path) -> N
     ]
 
 
+WRONG = ("duration=5", "queue.limt=9 kB", "dns.dns.client=nobody", "traffic.background.spread=4 s")
+LINES = [
+    'queue.limt: is no known key; hint: did you mean "limit"?',
+    'duration: is a number without a unit; hint: write it as text with a unit, such as "50 ms"',
+    'dns.dns.client: "nobody" is no node; hint: one of server, client',
+]
+
+
+@pytest.mark.parametrize("command", ["check", "run", "sweep"])
+def test_every_error_has_a_line(narrows: Narrows, small: Path, command: str) -> None:
+    settings = [part for setting in WRONG for part in ("--set", setting)]
+    done = narrows(command, str(small), *settings, "--set", "traffic.background.stop=2 s")
+    assert (done.returncode, done.stdout) == (2, "")
+    stop = (
+        'traffic.background.stop: "2 s" is not after the last start ("4 s"); '
+        "hint: stop later, or start earlier"
+    )
+    assert sorted(done.stderr.splitlines()) == sorted(
+        f"error: {small}: {line}" for line in [*LINES, stop]
+    )
+    assert not (small.parent / "runs").exists()
+
+
+def test_every_key_that_a_backend_refuses_has_a_line(narrows: Narrows, small: Path) -> None:
+    keys = ("links.bottleneck.dns_exempt=true", "queue={kind='blue', limit=10}")
+    settings = [part for key in keys for part in ("--set", key)]
+    done = narrows("check", str(small), "--backend", "kernel", *settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = done.stderr.splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("error: small: links.bottleneck.") for line in lines)
+    assert all("the backend kernel cannot honour it: " in line for line in lines)
+    assert all("; hint: " in line for line in lines)
+
+
 def test_a_folder_that_cannot_be_written(narrows: Narrows, small: Path) -> None:
     # A file in the folder's place stops root too, while a file mode would not.
     (small.parent / "taken").write_text("mine", encoding="utf-8")

@@ -220,9 +220,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("key", REFUSED)
 def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
-    with pytest.raises(BackendError, match="the backend kernel cannot honour") as refused:
+    with pytest.raises(BackendError) as refused:
         get("kernel").check(dumbbell(**REFUSED[key]))
-    assert f" {key} (" in str(refused.value)
+    assert f"dumbbell: {key}: the backend kernel cannot honour it: " in str(refused.value)
 
 
 def test_drr_is_refused_with_what_linux_means_by_it() -> None:

@@ -147,7 +147,7 @@ def test_every_level_is_a_scenario() -> None:
     assert len(set(names)) == len(names)
     for block in blocks({}, variations=True):
         axes = axes_of(block.vary)
-        base, file = base_values(block.scenario, {})
+        base, file, _ = base_values(block.scenario, {})
         # Each value is tried alone, whatever part of the product is run.
         plan = make_plan(base, file, axes, [1], only=lambda places: not any(places))
         assert len(plan.digests) == 1

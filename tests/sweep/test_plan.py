@@ -46,6 +46,44 @@ def test_the_combination_that_is_not_possible_is_named(small: dict[str, Any]) ->
         sweep(small, vary=vary)
 
 
+def errors_of(scenario: dict[str, Any], **arguments: Any) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        sweep(scenario, **arguments)
+    errors = (caught.value, *caught.value.others)
+    return [f"{error.key}: {error.message}" for error in errors]
+
+
+def test_every_error_of_the_values_is_named_once(small: dict[str, Any]) -> None:
+    small["links"][0]["lss"] = 0.1
+    vary = {"queue.limit": ["100 kB", "0 B"], "traffic.burst": ["1 kB", "2 s"]}
+    assert errors_of(small, vary=vary, set={"duration": "5"}, seeds=3) == [
+        "links[0].lss: is no known key",
+        "duration: is a number without a unit",
+        "queue.limit: must be above zero (with queue.limit=0 B, traffic.burst=1 kB)",
+        'traffic.burst: "2 s" has the unknown unit "s"; use one of B, kB, MB, GB, KiB, MiB, GiB '
+        "(with queue.limit=100 kB, traffic.burst=2 s)",
+    ]
+
+
+def test_every_error_of_the_combinations_is_named_once(small: dict[str, Any]) -> None:
+    small["links"][0]["queue"] = {
+        "kind": "red", "limit": "100 kB", "min": "10 kB", "max": "60 kB", "avpkt": "1 kB",
+        "burst": 50,
+    }  # fmt: skip
+    vary = {
+        "queue.min": ["10 kB", "40 kB", "50 kB"],
+        "queue.max": ["60 kB", "30 kB"],
+        "traffic.start": ["0 s", "0.1 s"],
+    }
+    # Each value alone is possible. The other start changes nothing about the errors.
+    assert errors_of(small, vary=vary) == [
+        'queue.min: "40 kB" is not below max ("30 kB") '
+        "(with queue.min=40 kB, queue.max=30 kB, traffic.start=0 s)",
+        'queue.min: "50 kB" is not below max ("30 kB") '
+        "(with queue.min=50 kB, queue.max=30 kB, traffic.start=0 s)",
+    ]
+
+
 def test_a_huge_product_is_refused_before_it_is_made(small: dict[str, Any]) -> None:
     keys = ("duration", "links[0].delay", "traffic.idle_mean", "traffic.burst")
     vary = {key: [f"{n} s" for n in range(1, 2000)] for key in keys}

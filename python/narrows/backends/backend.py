@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, together
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -25,7 +25,8 @@ __all__ = [
 Progress = Callable[[float], object]
 """Told how far a run is, from 0 to 1."""
 
-_MOST_NAMED = 4
+_MOST = 20
+"""The most keys that are named."""
 
 
 class BackendError(NarrowsError):
@@ -81,17 +82,19 @@ class Backend:
         """Makes sure that it honours all of a scenario.
 
         Raises:
-            BackendError: It does not; the text names the keys.
+            BackendError: It does not; there is an error for each key.
         """
-        found = self.refusals(scenario)
-        if not found:
+        refused = self.refusals(scenario)
+        if not refused:
             return
-        named = ", ".join(f"{refusal.key} ({refusal.why})" for refusal in found[:_MOST_NAMED])
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        raise BackendError(
-            f"{scenario.name}: the backend {self.name} cannot honour {named}{more}; "
-            "hint: leave out what it cannot, or choose another backend"
-        )
+        found = [f"{refusal.key}: {self._cannot(refusal.why)}" for refusal in refused[:_MOST]]
+        if len(refused) > _MOST:
+            found.append(f"the backend {self.name} cannot honour {len(refused) - _MOST} more keys")
+        raise together([BackendError(f"{scenario.name}: {text}") for text in found])
+
+    def _cannot(self, why: str) -> str:
+        said = f"the backend {self.name} cannot honour it: {why}"
+        return said if "; hint: " in why else f"{said}; hint: leave it out, or change the backend"
 
 
 def nothing_refused(_scenario: Scenario) -> Sequence[Refusal]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from narrows.cli.failure import Exit, UserError, report
+from narrows.cli.failure import Exit, UserError
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
@@ -24,18 +24,13 @@ def command(
 ) -> Exit:
     """Validate a scenario without running it and print the size of what it describes.
 
-    If the scenario is invalid, it prints all errors that it can find, one on each line.
+    If the scenario is invalid, it prints all errors, one on each line.
     """
-    from narrows import Scenario, ScenarioError, _core, backends
+    from narrows import Scenario, _core, backends
     from narrows.cli.schedules import arrivals, schedules
     from narrows.scenario.extent import extent
 
-    try:
-        loaded = Scenario.load(scenario, set=settings(set))
-    except ScenarioError as error:
-        for each in (error, *error.others):
-            report(each)
-        return Exit.BAD_INPUT
+    loaded = Scenario.load(scenario, set=settings(set))
     chosen = backends.get(backend)
     chosen.check(loaded)
     plan = loaded.plan()

@@ -102,7 +102,7 @@ def command(
 
 def _near(folder: Path) -> str:
     """A hint at the folder that the user may have meant."""
-    from narrows.scenario.faults import nearest
+    from narrows.scenario.near import nearest
 
     if not folder.parent.is_dir():
         return f"{folder.parent} does not exist either"

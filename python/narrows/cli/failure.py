@@ -1,4 +1,4 @@
-"""Exit codes, and how a failure becomes one line on stderr.
+"""Exit codes, and how failures become lines on stderr.
 
 ====  ========================================================================================
 code  meaning
@@ -38,7 +38,7 @@ class UserError(NarrowsError):
 
 
 def report(error: BaseException) -> Exit:
-    """Prints one line for `error` on stderr and returns the exit code that fits it."""
+    """Prints one line for `error` and for each of its others on stderr; returns the exit code."""
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone (`narrows ... | head`); what is still buffered has
         # nowhere to go.
@@ -52,7 +52,8 @@ def report(error: BaseException) -> Exit:
         say(f"error: {_system(error)}")
         return Exit.BAD_INPUT
     if isinstance(error, NarrowsError):
-        say(f"error: {_one_line(str(error))}")
+        for each in (error, *error.others):
+            say(f"error: {_one_line(str(each))}")
         return Exit.BAD_INPUT
     if isinstance(error, MemoryError):
         say("error: out of memory; hint: a shorter run or fewer monitors need less")

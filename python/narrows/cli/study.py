@@ -86,7 +86,7 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a study, and write what it found: sentences, heat maps, and a table of every cell."""
-    from narrows.scenario.faults import nearest
+    from narrows.scenario.near import nearest
     from narrows.study import dns_transport, names
     from narrows.study.dns_transport.output import print_study, write
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from narrows import _core
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.software import named
+from narrows.errors import together
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.scenario import Scenario
@@ -275,6 +276,7 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
     told = {**plan, **nothing, "links": links}
     design = Design(told, profile, prefix="", stall_s=0.0)
     if design.refusals:
-        found = design.refusals[0]
-        raise MachineError(f"{scenario.name}: {found.key}: {found.why}")
+        raise together(
+            [MachineError(f"{scenario.name}: {each.key}: {each.why}") for each in design.refusals]
+        )
     return design

@@ -18,7 +18,7 @@ from narrows.results import Comparison, Run, Sweep, summary_table
 from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.sweep_means import figures_of
 from narrows.results.sweep_text import sweep_text
-from narrows.scenario.faults import nearest
+from narrows.scenario.near import nearest
 
 __all__ = ["Figures", "in_notebook", "of_comparison", "of_run", "of_sweep"]
 

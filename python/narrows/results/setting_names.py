@@ -27,7 +27,7 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
         NarrowsError: No varied key has this name, or several do.
     """
     # Imported here, because only the message needs it.
-    from narrows.scenario.faults import nearest
+    from narrows.scenario.near import nearest
 
     for axis in sweep.axes:
         if axis.key == key:

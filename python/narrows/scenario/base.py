@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from narrows.scenario.rules import Faults, Unknown, raise_all, rules_of
 
 __all__ = ["Table"]
 
@@ -33,7 +36,10 @@ else:
 
 
 class Table(_Model):
-    """A table of a scenario: unknown keys are errors, values do not change once read."""
+    """A table of a scenario: unknown keys are errors, values do not change once read.
+
+    Methods that are marked with `rule` say what must hold between its keys.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -42,6 +48,32 @@ class Table(_Model):
         validate_default=False,
         ser_json_inf_nan="strings",
     )
+
+    _rules: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_settings: Any) -> None:
+        cls._rules = rules_of(cls)
+
+    @model_validator(mode="after")
+    def _obeys_its_rules(self) -> Self:
+        if self._rules:
+            raise_all(self, self.faults())
+        return self
+
+    def faults(self) -> Faults:
+        """What is wrong between its keys, as far as their values are known."""
+        for name in self._rules:
+            with suppress(Unknown):
+                yield from getattr(self, name)()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A value that a stand-in lacks."""
+            if name in type(self).model_fields:
+                raise Unknown(name)
+            return super().__getattr__(name)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in _HIDDEN]

@@ -6,15 +6,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from narrows import _core
-from narrows.scenario.checks import WAYS, directed_names, links_of, matches, patterns_are_few
-from narrows.scenario.faults import nearest
+from narrows.scenario.checks import (
+    WAYS,
+    directed_names,
+    links_of,
+    matches,
+    no_link,
+    too_many,
+)
 from narrows.scenario.monitor import Capture
+from narrows.scenario.near import nearest
 from narrows.scenario.quantities import refuse
+from narrows.scenario.rules import Fault, Faults, until_unknown
 
 if TYPE_CHECKING:
+    from narrows.scenario.dns import Dns
     from narrows.scenario.tables import Tables
 
-__all__ = ["Chosen", "check", "select"]
+__all__ = ["Chosen", "faults", "select"]
 
 MOST_CAPTURES = 100
 
@@ -29,92 +38,100 @@ class Chosen(NamedTuple):
 
 
 def select(scenario: Tables) -> list[Chosen]:
-    """The capture files, in the order of the links.
+    """The capture files, in the order of the links."""
+    names = directed_names(scenario) if scenario.monitor.capture else {}
+    found: dict[str, Chosen] = {}
+    for entry in scenario.monitor.capture:
+        for chosen in _chosen(scenario, entry, names):
+            found.setdefault(chosen.name, chosen)
+    return sorted(found.values(), key=lambda each: (each.link, each.name))
 
-    Raises pydantic's custom error for an entry that selects nothing, or the same as another.
-    """
+
+def _chosen(scenario: Tables, entry: str | Capture, names: dict[str, int]) -> Iterator[Chosen]:
+    if isinstance(entry, str) or entry.at is None:
+        pattern, snaplen = (entry, None) if isinstance(entry, str) else (entry.link, entry.snaplen)
+        for number in links_of(pattern, names):
+            link = scenario.links[number // 2]
+            yield Chosen(f"{link.name}.{WAYS[number % 2]}", number, None, snaplen)
+        return
+    for number, link in enumerate(scenario.links):
+        if matches(entry.link, link.name) and entry.at in link.between:
+            out = link.between.index(entry.at)
+            there, back = 2 * number + out, 2 * number + 1 - out
+            yield Chosen(f"{link.name}@{entry.at}", there, back, entry.snaplen)
+
+
+def faults(scenario: Tables) -> Faults:
+    """What is wrong with the captures, as far as the scenario's values are known."""
     entries = scenario.monitor.capture
-    names = directed_names(scenario) if entries else {}
+    if not entries:
+        return
+    names = directed_names(scenario)
     patterns = [entry if isinstance(entry, str) else entry.link for entry in entries]
-    patterns_are_few(patterns, len(names), "monitor.capture")
+    too_long = list(too_many(patterns, len(names), "monitor.capture"))
+    yield from too_long
+    if too_long:
+        return
     found: dict[str, tuple[int, Chosen]] = {}
     for index, entry in enumerate(entries):
         key = f"monitor.capture[{index}]"
-        for chosen in _chosen(scenario, entry, names, key):
+        selected = list(_chosen(scenario, entry, names))
+        if not selected:
+            yield _nothing(scenario, entry, names, key)
+        for chosen in selected:
             before, other = found.setdefault(chosen.name, (index, chosen))
             if other.snaplen != chosen.snaplen:
-                raise refuse(
+                yield refuse(
                     f"captures {chosen.name} with another snaplen than entry {before}",
                     "leave one of them out",
                     key,
                 )
-    return sorted((chosen for _, chosen in found.values()), key=lambda each: (each.link, each.name))
-
-
-def _chosen(
-    scenario: Tables, entry: str | Capture, names: dict[str, int], key: str
-) -> Iterator[Chosen]:
-    if isinstance(entry, str) or entry.at is None:
-        pattern, key, snaplen = (
-            (entry, key, None)
-            if isinstance(entry, str)
-            else (entry.link, f"{key}.link", entry.snaplen)
-        )
-        for number in links_of(pattern, names, key):
-            link = scenario.links[number // 2]
-            yield Chosen(f"{link.name}.{WAYS[number % 2]}", number, None, snaplen)
-        return
-    known = [link.name for link in scenario.links]
-    selected = [
-        (number, link)
-        for number, link in enumerate(scenario.links)
-        if matches(entry.link, link.name)
-    ]
-    if not selected:
-        raise refuse(f'"{entry.link}" is no link', nearest(entry.link, known), f"{key}.link")
-    ends = [(number, link) for number, link in selected if entry.at in link.between]
-    if not ends:
-        raise refuse(
-            f'"{entry.at}" is no end of {entry.link}',
-            f'such as "{selected[0][1].between[0]}"',
-            f"{key}.at",
-        )
-    for number, link in ends:
-        out = link.between.index(entry.at)
-        there, back = 2 * number + out, 2 * number + 1 - out
-        yield Chosen(f"{link.name}@{entry.at}", there, back, entry.snaplen)
-
-
-def check(scenario: Tables) -> None:
-    """Raises pydantic's custom error for what cannot be captured."""
-    captured = len(select(scenario))
-    if captured > MOST_CAPTURES:
-        raise refuse(
-            f"selects {captured} links; at most {MOST_CAPTURES} can be captured",
+    if len(found) > MOST_CAPTURES:
+        yield refuse(
+            f"selects {len(found)} links; at most {MOST_CAPTURES} can be captured",
             "name fewer",
             "monitor.capture",
         )
-    if not captured:
-        return
-    # The simulator counts bytes; a capture shows messages, whose names number all queries.
+    if found:
+        yield from _messages_can_be_shown(scenario)
+
+
+def _nothing(scenario: Tables, entry: str | Capture, names: dict[str, int], key: str) -> Fault:
+    """Says why an entry selects nothing."""
+    if isinstance(entry, str):
+        return no_link(entry, names, key)
+    if entry.at is None:
+        return no_link(entry.link, names, f"{key}.link")
+    ends = [link.between for link in scenario.links if matches(entry.link, link.name)]
+    if not ends:
+        known = [link.name for link in scenario.links]
+        return refuse(f'"{entry.link}" is no link', nearest(entry.link, known), f"{key}.link")
+    said = f'"{entry.at}" is no end of {entry.link}'
+    return refuse(said, f'such as "{ends[0][0]}"', f"{key}.at")
+
+
+def _messages_can_be_shown(scenario: Tables) -> Faults:
+    """What is wrong with lengths of DNS messages.
+
+    The simulator counts bytes; a capture shows messages, whose names number all queries.
+    """
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
-        if dns.transport != "udp":
-            # A length that no message can have is written as a header and zeros.
-            continue
-        shortest = dns.shortest_packets()
-        keys = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")
-        for key, size, bound in zip(
-            keys, shortest, _core.dns_sizes(queries, *shortest), strict=True
-        ):
-            if size < bound:
-                said = (
-                    f'"{int(size)} B"'
-                    if dns.messages is None
-                    else f'an IP packet of "{int(size)} B"'
-                )
-                raise refuse(
-                    f"{said} holds no DNS message that a capture could show",
-                    f'at least "{bound} B", or leave monitor.capture out',
-                    f"dns[{index}].{key}",
-                )
+        yield from until_unknown(_can_be_shown(dns, queries, f"dns[{index}]"))
+
+
+def _can_be_shown(dns: Dns, queries: int, key: str) -> Faults:
+    if dns.transport != "udp":
+        # A length that no message can have is written as a header and zeros.
+        return
+    shortest = dns.shortest_packets()
+    below = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")
+    for name, size, bound in zip(below, shortest, _core.dns_sizes(queries, *shortest), strict=True):
+        if size < bound:
+            said = f'"{int(size)} B"'
+            yield refuse(
+                f"{said if dns.messages is None else f'an IP packet of {said}'} holds no DNS "
+                "message that a capture could show",
+                f'at least "{bound} B", or leave monitor.capture out',
+                f"{key}.{name}",
+            )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
-
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import LinkPattern, PositiveSpan, Rate, Span, refuse
+from narrows.scenario.rules import Faults, rule
 
 __all__ = ["Change"]
 
@@ -24,8 +23,7 @@ class Change(Table):
     delay: Span | None = None
     """Its propagation delay from then on. If it falls, packets may overtake others."""
 
-    @model_validator(mode="after")
-    def _changes_something(self) -> Change:
+    @rule
+    def _changes_something(self) -> Faults:
         if self.rate is None and self.delay is None:
-            raise refuse("changes nothing", 'such as rate = "5 Mbit/s"')
-        return self
+            yield refuse("changes nothing", 'such as rate = "5 Mbit/s"')

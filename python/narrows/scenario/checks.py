@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from narrows.scenario.faults import nearest
+from pydantic_core import PydanticCustomError
+
+from narrows.scenario.near import nearest
 from narrows.scenario.quantities import refuse, span_text
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
+from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, until_unknown
 
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
+    from narrows.scenario.dns import Dns
+    from narrows.scenario.links import Link
+    from narrows.scenario.monitor import Sampler
     from narrows.scenario.tables import Tables
-    from narrows.scenario.traffic import Countable, Leg
+    from narrows.scenario.traffic import Amount, Countable, Group, Leg
 
 __all__ = [
-    "check",
     "directed_names",
+    "faults",
     "links_of",
     "matches",
+    "no_link",
     "node_names",
-    "patterns_are_few",
+    "select_changes",
     "select_links",
+    "too_many",
 ]
 
 MOST_NODES = 100_000
@@ -36,88 +43,66 @@ _PS = 10**12
 WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
-def check(scenario: Tables) -> None:
-    """Raises pydantic's custom error for the first thing that is invalid."""
-    _names_are_unique("links", ((f"links[{i}].name", x.name) for i, x in enumerate(scenario.links)))
-    groups = ((f"{key}.name", group.name) for key, group in scenario.groups())
-    _names_are_unique("traffic and DNS groups", groups)
-    _nodes_are_known(scenario)
-    _counts_are_bounded(scenario)
-    _starts_are_in_time(scenario)
-    _queues_are_bounded(scenario)
-    _monitors_are_known(scenario)
-    _changes_are_possible(scenario)
-    _shared_servers_exist(scenario)
-    _dns_servers_exist(scenario)
-    _paths_exist(scenario)
-    _neighbours_are_routers(scenario)
-    _end_is_possible(scenario)
+def faults(scenario: Tables) -> Faults:
+    """What is wrong between its tables, as far as their values are known."""
+    for check in (
+        _names_are_unique,
+        _nodes_are_declared,
+        _nodes_are_known,
+        _counts_are_bounded,
+        _starts_are_in_time,
+        _queues_are_bounded,
+        _monitors_are_known,
+        _changes_are_possible,
+        _shared_servers_exist,
+        _dns_servers_exist,
+        _paths_exist,
+        _neighbours_are_routers,
+        _end_is_possible,
+    ):
+        yield from until_unknown(check(scenario))
 
 
-def _end_is_possible(scenario: Tables) -> None:
+def _end_is_possible(scenario: Tables) -> Faults:
     if scenario.end != "dns":
         return
     if not scenario.dns:
-        raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
+        yield refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
     for index, dns in enumerate(scenario.dns):
-        if dns.queries is None:
-            raise refuse(
-                f'"dns" waits for {dns.name}, which asks until the run ends',
-                f"give dns[{index}].queries, or leave end out",
-                "end",
-            )
+        yield from until_unknown(_ends(dns, index))
+
+
+def _ends(dns: Dns, index: int) -> Faults:
+    if dns.queries is None:
+        yield refuse(
+            f'"dns" waits for {dns.name}, which asks until the run ends',
+            f"give dns[{index}].queries, or leave end out",
+            "end",
+        )
 
 
 def select_changes(scenario: Tables) -> list[tuple[Change, list[int]]]:
-    """Each change, with the indices of the directed links that it selects in the plan's order.
-
-    Raises pydantic's custom error for a change that selects no link, and if there are too many.
-    """
+    """Each change, with the indices of the directed links that it selects in the plan's order."""
     names = directed_names(scenario) if scenario.changes else {}
-    wild = sum("*" in change.link for change in scenario.changes)
-    if wild * len(names) > MOST_ROUTE_ENTRIES:
-        raise refuse("has too many patterns for so many links", "name fewer", "changes")
-    selected = []
-    for index, change in enumerate(scenario.changes):
-        found = _matching(change.link, names)
-        if not found:
-            hint = nearest(change.link, list(names))
-            raise refuse(f'"{change.link}" is no link', hint, f"changes[{index}].link")
-        selected.append((change, found))
-    if sum(len(links) for _, links in selected) > MOST_CHANGES:
-        raise refuse(f"makes more than {MOST_CHANGES} changes of a link", "name fewer", "changes")
-    return selected
+    return [(change, links_of(change.link, names)) for change in scenario.changes]
 
 
-def select_links(scenario: Tables, patterns: Sequence[str], key: str) -> list[int]:
-    """Indices of the directed links that a monitor's patterns select, in the plan's order.
-
-    Raises pydantic's custom error for the pattern of `key` that selects none.
-    """
+def select_links(scenario: Tables, patterns: Sequence[str]) -> list[int]:
+    """Indices of the directed links that a monitor's patterns select, in the plan's order."""
     names = directed_names(scenario)
-    patterns_are_few(patterns, len(names), key)
-    chosen: set[int] = set()
-    for index, pattern in enumerate(patterns):
-        chosen.update(links_of(pattern, names, f"{key}[{index}]"))
-    return sorted(chosen)
+    return sorted({link for pattern in patterns for link in links_of(pattern, names)})
 
 
-def patterns_are_few(patterns: Sequence[str], links: int, key: str) -> None:
-    """Raises pydantic's custom error if matching the patterns would take too long."""
+def too_many(patterns: Sequence[str], links: int, key: str) -> Faults:
+    """What is wrong if matching the patterns would take too long."""
     wild = sum("*" in pattern for pattern in patterns)
     if wild * links > MOST_ROUTE_ENTRIES:
-        raise refuse("has too many patterns for so many links", "name fewer", key)
+        yield refuse("has too many patterns for so many links", "name fewer", key)
 
 
-def links_of(pattern: str, names: dict[str, int], key: str) -> list[int]:
-    """Indices of those of the named directed links that a pattern selects.
-
-    Raises pydantic's custom error if it selects none.
-    """
-    found = _matching(pattern, names)
-    if not found:
-        raise refuse(f'"{pattern}" is no link', nearest(pattern, list(names)), key)
-    return found
+def no_link(pattern: str, names: dict[str, int], key: str) -> Fault:
+    """Says that a pattern selects no link."""
+    return refuse(f'"{pattern}" is no link', nearest(pattern, list(names)), key)
 
 
 def directed_names(scenario: Tables) -> dict[str, int]:
@@ -133,7 +118,8 @@ def matches(pattern: str, name: str) -> bool:
     return pattern in (name, name.rpartition(".")[0])
 
 
-def _matching(pattern: str, names: dict[str, int]) -> list[int]:
+def links_of(pattern: str, names: dict[str, int]) -> list[int]:
+    """Indices of those of the named directed links that a pattern selects."""
     if "*" not in pattern:
         whole = [pattern, f"{pattern}.forward", f"{pattern}.backward"]
         return [names[name] for name in whole if name in names]
@@ -155,45 +141,58 @@ def _fits(name: str, pieces: list[str]) -> bool:
     return name.endswith(last)
 
 
-def _names_are_unique(what: str, keyed: Iterable[tuple[str, str]]) -> None:
+def _names_are_unique(scenario: Tables) -> Faults:
+    links = ((f"links[{index}]", link) for index, link in enumerate(scenario.links))
+    yield from until_unknown(_unique("links", links))
+    yield from until_unknown(_unique("traffic and DNS groups", _groups(scenario)))
+
+
+def _unique(what: str, keyed: Iterable[tuple[str, Link | Group]]) -> Faults:
     seen: dict[str, str] = {}
-    for key, name in keyed:
+    for key, table in keyed:
+        name = known(table, "name")
         if name in seen:
-            raise refuse(
-                f'"{name}" is taken by {seen[name].rpartition(".")[0]}',
-                f"give {what} different names",
-                key,
+            yield refuse(
+                f'"{name}" is taken by {seen[name]}', f"give {what} different names", f"{key}.name"
             )
-        seen[name] = key
+        elif name is not None:
+            seen[name] = key
 
 
-def _nodes_are_known(scenario: Tables) -> None:
-    if scenario.nodes is not None:
-        declared = [
-            *((f"nodes.hosts[{i}]", name) for i, name in enumerate(scenario.nodes.hosts)),
-            *((f"nodes.routers[{i}]", name) for i, name in enumerate(scenario.nodes.routers)),
-        ]
-        seen: set[str] = set()
-        for key, name in declared:
-            if name in seen:
-                raise refuse(f'"{name}" is declared twice', "list each node once", key)
+def _nodes_are_declared(scenario: Tables) -> Faults:
+    if scenario.nodes is None:
+        return
+    declared = [
+        *((f"nodes.hosts[{i}]", name) for i, name in enumerate(scenario.nodes.hosts)),
+        *((f"nodes.routers[{i}]", name) for i, name in enumerate(scenario.nodes.routers)),
+    ]
+    seen: set[str] = set()
+    for key, name in declared:
+        if name in seen:
+            yield refuse(f'"{name}" is declared twice', "list each node once", key)
+        seen.add(name)
+    declared_names = sorted(seen)
+    for index, link in enumerate(scenario.links):
+        for end, name in enumerate(known(link, "between") or ()):
+            if name not in seen:
+                yield refuse(
+                    f'"{name}" is not among nodes.hosts and nodes.routers',
+                    nearest(name, declared_names),
+                    f"links[{index}].between[{end}]",
+                )
+            # Its other links need no line of their own.
             seen.add(name)
-        for index, link in enumerate(scenario.links):
-            for end, name in enumerate(link.between):
-                if name not in seen:
-                    raise refuse(
-                        f'"{name}" is not among nodes.hosts and nodes.routers',
-                        nearest(name, sorted(seen)),
-                        f"links[{index}].between[{end}]",
-                    )
-    known = node_names(scenario)
-    if len(known) > MOST_NODES:
-        raise refuse(f"name {len(known)} nodes; at most {MOST_NODES} can be held", "", "links")
-    members = set(known)
-    for key, group in scenario.groups():
-        for below, name in group.keyed_nodes():
+
+
+def _nodes_are_known(scenario: Tables) -> Faults:
+    names = node_names(scenario)
+    if len(names) > MOST_NODES:
+        yield refuse(f"name {len(names)} nodes; at most {MOST_NODES} can be held", "", "links")
+    members = set(names)
+    for key, group in _groups(scenario):
+        for below, name in until_unknown(group.keyed_nodes()):
             if name not in members:
-                raise refuse(f'"{name}" is no node', nearest(name, known), f"{key}.{below}")
+                yield refuse(f'"{name}" is no node', nearest(name, names), f"{key}.{below}")
 
 
 def node_names(scenario: Tables) -> list[str]:
@@ -206,188 +205,264 @@ def node_names(scenario: Tables) -> list[str]:
     return list(names)
 
 
-def _counts_are_bounded(scenario: Tables) -> None:
+def _groups(scenario: Tables) -> Iterator[tuple[str, Group]]:
+    """The groups of which something is known, each after its key."""
+    return (keyed for keyed in scenario.groups() if not isinstance(keyed[1], Unreadable))
+
+
+def _counts_are_bounded(scenario: Tables) -> Faults:
     totals: dict[Countable, int] = {}
-    for key, group in scenario.groups():
-        amounts = chain(group.amounts(), group.recorded(scenario.duration))
-        for number, of, below, or_else in amounts:
-            totals[of] = total = totals.get(of, 0) + number
-            if total > of.most:
-                raise refuse(
+    for key, group in _groups(scenario):
+        for number, of, below, or_else in until_unknown(_amounts(group, scenario)):
+            before = totals.get(of, 0)
+            totals[of] = total = before + number
+            # Every later group brings it higher still.
+            if before <= of.most < total:
+                yield refuse(
                     f"brings the {of.many} to {total}; at most {of.most} can be {of.can_be}",
                     f"lower it, {or_else}" if or_else else "lower it",
                     f"{key}.{below}",
                 )
 
 
-def _queues_are_bounded(scenario: Tables) -> None:
+def _amounts(group: Group, scenario: Tables) -> Iterator[Amount]:
+    yield from group.amounts()
+    yield from group.recorded(scenario.duration)
+
+
+def _queues_are_bounded(scenario: Tables) -> Faults:
     total = 0
-    known: dict[int, int] = {}
+    held: dict[int, int] = {}
     for index, link in enumerate(scenario.links):
-        for way in (link, link.forward, link.backward):
-            if way is None or way.queue is None:
-                continue
-            if id(way.queue) not in known:
-                known[id(way.queue)] = way.queue.facts.held
-            # The link's own queue counts for both directions.
-            total += known[id(way.queue)] * (2 if way is link else 1)
+        total += sum(until_unknown(_buckets(link, held)))
         if total > MOST_BUCKETS:
-            raise refuse(
+            yield refuse(
                 f"brings the buckets of all queues to {total}; at most {MOST_BUCKETS} can be held",
                 "use fewer links with such queues, or fewer buckets",
                 f"links[{index}].queue",
             )
+            return
 
 
-def _starts_are_in_time(scenario: Tables) -> None:
-    for key, group in scenario.groups():
-        if group.start >= scenario.duration:
-            raise refuse(
-                f'"{span_text(group.start)}" is not before the end of the run '
+def _buckets(link: Link, held: dict[int, int]) -> Iterator[int]:
+    """The buckets of a link's queues; `held` keeps those of queues that were looked at before."""
+    for way in (link, link.forward, link.backward):
+        if way is None or way.queue is None:
+            continue
+        if id(way.queue) not in held:
+            held[id(way.queue)] = way.queue.facts.held
+        # The link's own queue counts for both directions.
+        yield held[id(way.queue)] * (2 if way is link else 1)
+
+
+def _starts_are_in_time(scenario: Tables) -> Faults:
+    for key, group in _groups(scenario):
+        start = known(group, "start")
+        if start is not None and start >= scenario.duration:
+            yield refuse(
+                f'"{span_text(start)}" is not before the end of the run '
                 f'("{span_text(scenario.duration)}")',
                 "start earlier or raise duration",
                 f"{key}.start",
             )
 
 
-def _monitors_are_known(scenario: Tables) -> None:
-    samples = 0.0
+def _monitors_are_known(scenario: Tables) -> Faults:
+    names = directed_names(scenario)
+    selected: list[tuple[str, Sampler, int]] = []
     for name in ("queues", "links"):
-        sampler = getattr(scenario.monitor, name)
-        if sampler is None:
+        sampler = known(scenario.monitor, name)
+        patterns = () if sampler is None else known(sampler, "links") or ()
+        key = f"monitor.{name}.links"
+        too_long = list(too_many(patterns, len(names), key))
+        yield from too_long
+        if too_long:
             continue
-        count = len(select_links(scenario, sampler.links, f"monitor.{name}.links"))
-        samples += count * sampler.rate * scenario.duration / _PS
+        found: set[int] = set()
+        for index, pattern in enumerate(patterns):
+            links = links_of(pattern, names)
+            found.update(links)
+            if not links:
+                yield no_link(pattern, names, f"{key}[{index}]")
+        selected.append((name, sampler, len(found)))
+    samples = 0.0
+    for name, sampler, count in selected:
+        rate = 0.0 if sampler is None else sampler.rate
+        samples += count * rate * scenario.duration / _PS
         if samples > MOST_SAMPLES:
-            raise refuse(
+            yield refuse(
                 f"brings the samples to {samples:.0f}; at most {MOST_SAMPLES} can be recorded",
                 "lower it, sample fewer links, or shorten the run",
                 f"monitor.{name}.rate",
             )
+            return
 
 
-def _changes_are_possible(scenario: Tables) -> None:
-    for index, (change, links) in enumerate(select_changes(scenario)):
-        key = f"changes[{index}]"
-        if change.at >= scenario.duration:
-            raise refuse(
-                f'"{span_text(change.at)}" is not before the end of the run '
+def _changes_are_possible(scenario: Tables) -> Faults:
+    yield from until_unknown(_changes_are_in_time(scenario))
+    names = directed_names(scenario) if scenario.changes else {}
+    patterns = [known(change, "link") or "" for change in scenario.changes]
+    too_long = list(too_many(patterns, len(names), "changes"))
+    yield from too_long
+    if too_long:
+        return
+    number = 0
+    for index, (change, pattern) in enumerate(zip(scenario.changes, patterns, strict=True)):
+        links = links_of(pattern, names)
+        number += len(links)
+        if number > MOST_CHANGES:
+            said = f"makes more than {MOST_CHANGES} changes of a link"
+            yield refuse(said, "name fewer", "changes")
+            return
+        if pattern and not links:
+            yield no_link(pattern, names, f"changes[{index}].link")
+        for link in links:
+            fits = list(until_unknown(_fits_link(scenario, change, link, f"changes[{index}]")))
+            yield from fits
+            if fits:
+                break
+
+
+def _changes_are_in_time(scenario: Tables) -> Faults:
+    for index, change in enumerate(scenario.changes):
+        at = known(change, "at")
+        if at is not None and at >= scenario.duration:
+            yield refuse(
+                f'"{span_text(at)}" is not before the end of the run '
                 f'("{span_text(scenario.duration)}")',
                 "change earlier or raise duration",
-                f"{key}.at",
+                f"changes[{index}].at",
             )
-        for number in links:
-            link, way = scenario.links[number // 2], WAYS[number % 2]
-            if link.direction(way).opportunities is not None:
-                raise refuse(
-                    f"selects {link.name}.{way}, which follows rate_trace",
-                    "name other links",
-                    f"{key}.link",
-                )
-            if change.delay is None:
-                continue
-            jitter = link.direction(way).jitter
-            if jitter is not None and jitter.deviation > change.delay:
-                raise refuse(
-                    f"is below the deviation of jitter of {link.name}.{way}, which would make "
-                    "delays negative",
-                    "raise it or lower jitter.deviation",
-                    f"{key}.delay",
-                )
 
 
-def _shared_servers_exist(scenario: Tables) -> None:
+def _fits_link(scenario: Tables, change: Change, number: int, key: str) -> Faults:
+    """What is wrong between a change and a directed link."""
+    link, way = scenario.links[number // 2], WAYS[number % 2]
+    direction = link.direction(way)
+    if direction.opportunities is not None:
+        yield refuse(
+            f"selects {direction.name}, which follows rate_trace", "name other links", f"{key}.link"
+        )
+    elif (
+        change.delay is not None
+        and direction.jitter is not None
+        and direction.jitter.deviation > change.delay
+    ):
+        yield refuse(
+            f"is below the deviation of jitter of {direction.name}, which would make "
+            "delays negative",
+            "raise it or lower jitter.deviation",
+            f"{key}.delay",
+        )
+
+
+def _shared_servers_exist(scenario: Tables) -> Faults:
     groups = {dns.name: (index, dns) for index, dns in enumerate(scenario.dns)}
     for index, dns in enumerate(scenario.dns):
-        if dns.shares_server is None:
-            continue
-        key = f"dns[{index}].shares_server"
-        at, other = groups.get(dns.shares_server, (index, None))
-        if other is None or at >= index:
-            raise refuse(
-                f'"{dns.shares_server}" is no DNS group before this one', "name one of them", key
-            )
-        if other.shares_server is not None or other.server != dns.server:
-            raise refuse(
-                f'"{dns.shares_server}" has no server of its own at {dns.server}',
-                "name a group that has",
-                key,
-            )
-        over_tcp = dns.transport in ("tls", "https")
-        if (dns.encrypts and not other.speaks_tls) or (
-            over_tcp and other.answers.speaks_no_tls(over_tcp=True)
-        ):
-            raise refuse(
-                f'"{dns.shares_server}" has no TLS',
-                f"give {dns.shares_server} answers.tls",
-                key,
-            )
-        if dns.transport == "https" and not other.speaks_https:
-            raise refuse(
-                f"how {other.answers.profile} speaks HTTPS is not known",
+        name = known(dns, "shares_server")
+        if name is not None:
+            yield from until_unknown(_shares(dns, index, *groups.get(name, (index, dns))))
+
+
+def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
+    """What is wrong between a group and the one whose server it shares."""
+    key, name = f"dns[{index}].shares_server", dns.shares_server
+    over_tcp = dns.transport in ("tls", "https")
+    if at >= index:
+        yield refuse(f'"{name}" is no DNS group before this one', "name one of them", key)
+        return
+    if other.shares_server is not None or other.server != dns.server:
+        yield refuse(
+            f'"{name}" has no server of its own at {dns.server}', "name a group that has", key
+        )
+        return
+    if (dns.encrypts and not other.speaks_tls) or (
+        over_tcp and other.answers.speaks_no_tls(over_tcp=True)
+    ):
+        yield refuse(f'"{name}" has no TLS', f"give {name} answers.tls", key)
+        return
+    for transport, speaks in (("https", other.speaks_https), ("quic", other.speaks_quic)):
+        if dns.transport == transport and not speaks:
+            yield refuse(
+                f"how {other.answers.profile} speaks {transport.upper()} is not known",
                 "name a group with another server",
                 key,
             )
-        if dns.transport == "quic" and not other.speaks_quic:
-            raise refuse(
-                f"how {other.answers.profile} speaks QUIC is not known",
-                "name a group with another server",
-                key,
-            )
-        use = dns.connections.tls
-        early = dns.encrypts and use is not None and use.early_data
-        if early and not other.takes_early_data:
-            raise refuse(
-                "needs a server whose sessions allow it",
-                f"set answers.tls.early_data of {dns.shares_server} to true, or leave it out",
-                f"dns[{index}].connections.tls.early_data",
-            )
+            return
+    use = dns.connections.tls
+    if dns.encrypts and use is not None and use.early_data and not other.takes_early_data:
+        yield refuse(
+            "needs a server whose sessions allow it",
+            f"set answers.tls.early_data of {name} to true, or leave it out",
+            f"dns[{index}].connections.tls.early_data",
+        )
 
 
-def _dns_servers_exist(scenario: Tables) -> None:
+def _dns_servers_exist(scenario: Tables) -> Faults:
     servers = {dns.server for dns in scenario.dns}
-    for key, group in scenario.groups():
-        for below, node in group.dns_servers():
+    for key, group in _groups(scenario):
+        for below, node in until_unknown(group.dns_servers()):
             if node not in servers:
-                raise refuse(
+                yield refuse(
                     f'"{node}" has no DNS server', "add [[dns]] with this server", f"{key}.{below}"
                 )
 
 
-def _neighbours_are_routers(scenario: Tables) -> None:
+def _neighbours_are_routers(scenario: Tables) -> Faults:
     ends = {
         end: key
-        for key, group in scenario.groups()
-        for leg in group.legs()
+        for key, group in _groups(scenario)
+        for leg in until_unknown(group.legs())
         for end in (leg.source, leg.target)
     }
     for index, link in enumerate(scenario.links):
-        for end in link.between if link.neighbours == "arp" else ():
-            if end in ends:
-                raise refuse(
-                    f"is for two routers, and {end} is an end of {ends[end]}",
-                    "set it on a link between routers",
-                    f"links[{index}].neighbours",
-                )
+        if known(link, "neighbours") != "arp":
+            continue
+        end = next((end for end in known(link, "between") or () if end in ends), None)
+        if end is not None:
+            yield refuse(
+                f"is for two routers, and {end} is an end of {ends[end]}",
+                "set it on a link between routers",
+                f"links[{index}].neighbours",
+            )
 
 
-def _paths_exist(scenario: Tables) -> None:
-    network = scenario.network()
+def _paths_exist(scenario: Tables) -> Faults:
+    if any(link.between[0] == link.between[1] for link in scenario.links):
+        # Nobody knows where that link should lead.
+        raise Unknown("between")
+    network, names = scenario.network(), set(node_names(scenario))
     entries = 0
-    try:
-        for key, group in scenario.groups():
-            for leg in group.legs():
+    apart: set[frozenset[str]] = set()
+    for key, group in _groups(scenario):
+        for leg in until_unknown(group.legs()):
+            ends = frozenset((leg.source, leg.target))
+            # Other checks speak of nodes that do not exist, and of groups that do not leave theirs.
+            if len(ends) < 2 or not names.issuperset((*ends, *(leg.given or ()))):
+                continue
+            # If there is no path between two nodes, once is enough to say so.
+            if leg.given is None and ends in apart:
+                continue
+            try:
                 entries += len(_path(network, leg, key))
-                if entries > MOST_ROUTE_ENTRIES:
-                    raise refuse(
-                        f"needs more than {MOST_ROUTE_ENTRIES} hops for all its ways",
-                        "name fewer nodes",
-                        f"{key}.{leg.key}",
-                    )
-    except RoutesError:
-        raise refuse(
-            "make more routes than can be computed", "use fewer routers or end points", "links"
-        ) from None
+            except RoutesError:
+                yield refuse(
+                    "make more routes than can be computed",
+                    "use fewer routers or end points",
+                    "links",
+                )
+                return
+            except PydanticCustomError as fault:
+                if leg.given is None:
+                    apart.add(ends)
+                yield fault
+            if entries > MOST_ROUTE_ENTRIES:
+                yield refuse(
+                    f"needs more than {MOST_ROUTE_ENTRIES} hops for all its ways",
+                    "name fewer nodes",
+                    f"{key}.{leg.key}",
+                )
+                return
 
 
 def _path(network: Network, leg: Leg, group: str) -> tuple[int, ...]:

@@ -11,17 +11,21 @@
 
 A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
 lists, and so many of its other ends for each with `{i}`. This happens to a file's values, before
-they are validated: errors in them, `resolved` and the run folder show the copies.
+they are validated: `resolved` and the run folder show the copies. Errors name the places in the
+file.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from narrows.errors import ScenarioError
+from narrows.scenario.base import Table
+from narrows.scenario.links import Link
 from narrows.scenario.traffic import KINDS
 
-__all__ = ["COUNT_SCHEMA", "expand"]
+__all__ = ["COPIED", "COUNT_SCHEMA", "Copies", "Miscounted", "expand"]
 
 _MARK = "{i}"
 _MOST_LINKS = 50_000
@@ -37,57 +41,103 @@ COUNT_SCHEMA = {
 }
 """The key in the JSON schema."""
 
+COPIED: set[type[Table]] = {Link, *(kind for kind in KINDS.values() if kind.copied)}
+"""The tables that have the key."""
 
-def expand(values: dict[str, Any], file: str) -> dict[str, Any]:
+
+class Miscounted(dict[str, Any]):
+    """A table whose copies cannot be made; it holds the first of them."""
+
+
+class Copies(NamedTuple):
+    """A scenario's values with every copy written out."""
+
+    values: dict[str, Any]
+    origins: dict[str, list[int]]
+    """Of each entry of an array with copies, by the array's path: its place in the file."""
+    errors: list[ScenarioError]
+    """What is wrong with counts."""
+
+    def written(self, text: str) -> str:
+        """A path, or a sentence with paths, with places as in the file."""
+        for array, places in self.origins.items():
+
+            def place(found: re.Match[str], array: str = array, places: list[int] = places) -> str:
+                number = int(found[1])
+                return f"{array}[{places[number]}]" if number < len(places) else found[0]
+
+            text = re.sub(rf"(?<![\w.]){re.escape(array)}\[(\d{{1,9}})\]", place, text)
+        return text
+
+
+def expand(values: dict[str, Any], file: str) -> Copies:
     """A scenario's TOML values with every copy written out.
 
     Args:
         values: The scenario; it stays as it is.
         file: The scenario's file, for errors.
 
-    Raises:
-        ScenarioError: A count is no number, too large, or has nothing to number.
-
     Examples:
         >>> link = {"name": "l{i}", "between": ["src{i}", "R1"], "count": 2}
-        >>> [link["name"] for link in expand({"links": [link]}, "")["links"]]
-        ['l0', 'l1']
+        >>> copies = expand({"links": [link, {"name": "wan"}]}, "")
+        >>> [link["name"] for link in copies.values["links"]]
+        ['l0', 'l1', 'wan']
+        >>> copies.written("links[2].rate")
+        'links[1].rate'
     """
-    result = dict(values)
+    copies = Copies(dict(values), {}, [])
     links, traffic = values.get("links"), values.get("traffic")
     if isinstance(links, list):
-        result["links"] = _links(links, file)
+        _links(links, file, copies)
     if isinstance(traffic, list):
-        result["traffic"] = _groups(traffic, file)
-    return result
+        _groups(traffic, file, copies)
+    return copies
 
 
-def _links(links: list[Any], file: str) -> list[Any]:
+def _links(links: list[Any], file: str, copies: Copies) -> None:
     result: list[Any] = []
+    places: list[int] = []
     for index, link in enumerate(links):
         if not isinstance(link, dict) or "count" not in link:
-            result.append(link)
-            continue
-        key = f"links[{index}]"
-        count = _count(link, key, 1, _MOST_LINKS - len(result), "links", file)
-        name = link.get("name")
-        if not isinstance(name, str) or _MARK not in name:
-            raise ScenarioError(
-                file, f"{key}.name", f"has no {_MARK} to number the copies", f'such as "wan{_MARK}"'
-            )
-        rest = {field: value for field, value in link.items() if field != "count"}
-        if count * _values(rest) > _MOST_VALUES:
-            raise ScenarioError(
-                file, f"{key}.count", "makes more values than can be held", "lower it"
-            )
-        result.extend(
-            {**rest, "name": _numbered(name, i), "between": _numbered(link.get("between"), i)}
-            for i in range(count)
+            made = [link]
+        else:
+            rest = {field: value for field, value in link.items() if field != "count"}
+            most = _MOST_LINKS - len(result)
+            try:
+                count = _count_of_link(link, rest, f"links[{index}]", most, file)
+                made = [_numbered_link(rest, i) for i in range(count)]
+            except ScenarioError as error:
+                copies.errors.append(error)
+                made = [Miscounted(_numbered_link(rest, 0))]
+        result += made
+        places += [index] * len(made)
+    copies.values["links"] = result
+    if len(result) > len(links):
+        copies.origins["links"] = places
+
+
+def _count_of_link(
+    link: dict[str, Any], rest: dict[str, Any], key: str, most: int, file: str
+) -> int:
+    count = _count(link, key, 1, most, "links", file)
+    name = link.get("name")
+    if not isinstance(name, str) or _MARK not in name:
+        raise ScenarioError(
+            file, f"{key}.name", f"has no {_MARK} to number the copies", f'such as "wan{_MARK}"'
         )
-    return result
+    if count * _values(rest) > _MOST_VALUES:
+        raise ScenarioError(file, f"{key}.count", "makes more values than can be held", "lower it")
+    return count
 
 
-def _groups(groups: list[Any], file: str) -> list[Any]:
+def _numbered_link(link: dict[str, Any], number: int) -> dict[str, Any]:
+    return {
+        key: _numbered(value, number) if key in ("name", "between") else value
+        for key, value in link.items()
+    }
+
+
+def _groups(groups: list[Any], file: str, copies: Copies) -> None:
     result: list[Any] = []
     made = 0
     for index, group in enumerate(groups):
@@ -98,15 +148,21 @@ def _groups(groups: list[Any], file: str) -> list[Any]:
         rest = {field: value for field, value in group.items() if field != "count"}
         copied = _copied_keys(group.get("kind"))
         lists = {field: rest[field] for field in copied if isinstance(rest.get(field), list)}
-        if not lists:
-            raise ScenarioError(file, f"{key}.count", *_missing(copied))
-        each = sum(len(entries) for entries in lists.values())
-        count = _count(group, key, each, _MOST_PAIRS - made, "pairs", file)
+        try:
+            if not lists:
+                raise ScenarioError(file, f"{key}.count", *_missing(copied))
+            each = sum(len(entries) for entries in lists.values())
+            count = _count(group, key, each, _MOST_PAIRS - made, "pairs", file)
+        except ScenarioError as error:
+            copies.errors.append(error)
+            count, rest = 1, Miscounted(rest)
         for field, entries in lists.items():
-            rest[field] = _copied(entries, count)
-            made += len(rest[field])
+            numbered = _copied(entries, count)
+            rest[field] = [entry for entry, _ in numbered]
+            copies.origins[f"{key}.{field}"] = [place for _, place in numbered]
+            made += len(numbered)
         result.append(rest)
-    return result
+    copies.values["traffic"] = result
 
 
 def _copied_keys(kind: object) -> tuple[str, ...]:
@@ -126,12 +182,13 @@ def _missing(copied: tuple[str, ...]) -> tuple[str, str]:
     return f"needs {copied[0]}", f"such as {copied[0]} = [{entry}]"
 
 
-def _copied(entries: list[Any], count: int) -> list[Any]:
+def _copied(entries: list[Any], count: int) -> list[tuple[Any, int]]:
+    """The copies of entries, each with its entry's place."""
     # Names without a mark stand beside those with one; pairs are copied in any case.
     return [
-        _numbered(entry, i)
+        (_numbered(entry, i), place)
         for i in range(count)
-        for entry in entries
+        for place, entry in enumerate(entries)
         if i == 0 or not isinstance(entry, str) or _MARK in entry
     ]
 

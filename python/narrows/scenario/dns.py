@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows import _core, dns_profiles
 from narrows.scenario.amounts import DataSize, Duration
@@ -40,6 +40,7 @@ from narrows.scenario.quantities import (
     refuse,
 )
 from narrows.scenario.retry import SCHEDULES, ScheduleName
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Switch, Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -150,83 +151,97 @@ class Dns(Group):
     """IP packet length of replies over UDP, 40 B to 65535 B. A reply above the path's `mtu` leaves
     in fragments."""
 
-    @model_validator(mode="after")
-    def _has_two_ends(self) -> Dns:
+    @rule
+    def _has_two_ends(self) -> Faults:
         if self.client == self.server:
-            raise refuse("is the client too", "name two nodes", "server")
-        return self
+            yield refuse("is the client too", "name two nodes", "server")
 
-    @model_validator(mode="after")
-    def _arrivals_stand_alone(self) -> Dns:
+    @rule
+    def _arrivals_stand_alone(self) -> Faults:
         for key, instead in (
             ("workers", "set arrivals.outstanding"),
             ("think_mean", "leave it out"),
         ):
             if self.arrivals is not None and key in self.model_fields_set:
-                raise refuse("is for workers that wait for answers, not arrivals", instead, key)
-        return self
+                yield refuse("is for workers that wait for answers, not arrivals", instead, key)
 
-    @model_validator(mode="after")
-    def _transports_are_possible(self) -> Dns:
+    @rule
+    def _client_knows_the_transport(self) -> Faults:
         known = self._known()
         if known is not None and self.transport != "udp" and not known.fallback_on_truncation:
-            raise refuse(
+            yield refuse(
                 f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
             )
-        self._tls_is_possible(known)
-        if self.transport == "quic" and self.shares_server is None and not self.speaks_quic:
-            raise refuse(
-                f"how {self.answers.profile} speaks QUIC is not known",
-                "leave the profile out",
-                "answers.profile",
-            )
-        self.connections.check(known)
-        if self.tcp.skip_handshake:
-            raise refuse("is for bulk traffic", "leave it out", "tcp.skip_handshake")
-        if self.messages is not None and {"query_size", "reply_size"} & self.model_fields_set:
-            raise refuse("excludes query_size and reply_size", "give one or the other", "messages")
-        if self.shares_server is not None:
-            for key in ("answers", "service", "service_jitter_mean"):
-                if key in self.model_fields_set and getattr(self, key) not in (0, Answers()):
-                    raise refuse(
-                        f"is the other group's, {self.shares_server}",
-                        "give it there, or leave shares_server out",
-                        key,
-                    )
-        return self
 
-    def _tls_is_possible(self, known: dns_profiles.Client | None) -> None:
-        use, over_quic = self.connections.tls, self.transport == "quic"
+    @rule
+    def _server_speaks_the_transport(self) -> Faults:
+        over_quic, own = self.transport == "quic", self.shares_server is None
         if self.speaks_tls and self.answers.stateless:
-            raise refuse("has no TLS", "leave one of them out", "answers.stateless")
+            yield refuse("has no TLS", "leave one of them out", "answers.stateless")
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
-            raise refuse(
+            yield refuse(
                 f"{self.answers.profile} speaks no TLS",
                 "name another server, or leave the profile out",
                 "answers.profile",
             )
-        if self.transport == "https" and self.shares_server is None and not self.speaks_https:
-            raise refuse(
+        elif self.transport == "https" and own and not self.speaks_https:
+            yield refuse(
                 f"how {self.answers.profile} speaks HTTPS is not known",
                 "name another server, or leave the profile out",
                 "answers.profile",
             )
-        if self.encrypts and self.shares_server is None and not self.answers.tcp:
-            raise refuse("is what TLS needs", "leave it out", "answers.tcp")
+        elif over_quic and own and not self.speaks_quic:
+            yield refuse(
+                f"how {self.answers.profile} speaks QUIC is not known",
+                "leave the profile out",
+                "answers.profile",
+            )
+        if self.encrypts and own and not self.answers.tcp:
+            yield refuse("is what TLS needs", "leave it out", "answers.tcp")
+
+    @rule
+    def _early_data_are_possible(self) -> Faults:
+        use = self.connections.tls
         if not self.encrypts or use is None or not use.early_data:
             return
         if not use.resumes(self._known_tls):
-            raise refuse(
+            yield refuse(
                 "needs a session to resume",
                 "set connections.tls.resume to true, or leave it out",
                 "connections.tls.early_data",
             )
-        if self.shares_server is None and not self.takes_early_data:
-            raise refuse(
+        elif self.shares_server is None and not self.takes_early_data:
+            yield refuse(
                 "needs a server whose sessions allow it",
                 "set answers.tls.early_data to true, or leave it out",
                 "connections.tls.early_data",
             )
+
+    @rule
+    def _connections_are_possible(self) -> Faults:
+        return self.connections.contradictions(self._known())
+
+    @rule
+    def _handshakes_are_not_skipped(self) -> Faults:
+        if self.tcp.skip_handshake:
+            yield refuse("is for bulk traffic", "leave it out", "tcp.skip_handshake")
+
+    @rule
+    def _lengths_are_given_once(self) -> Faults:
+        if self.messages is not None and {"query_size", "reply_size"} & self.model_fields_set:
+            yield refuse("excludes query_size and reply_size", "give one or the other", "messages")
+
+    @rule
+    def _server_is_described_once(self) -> Faults:
+        if self.shares_server is None:
+            return
+        for key in ("answers", "service", "service_jitter_mean"):
+            if key in self.model_fields_set and getattr(self, key) not in (0, Answers()):
+                yield refuse(
+                    f"is the other group's, {self.shares_server}",
+                    "give it there, or leave shares_server out",
+                    key,
+                )
 
     @property
     def encrypts(self) -> bool:

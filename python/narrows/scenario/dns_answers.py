@@ -12,6 +12,7 @@ from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers
 from narrows.scenario.quantities import Count, PositiveSpan, Size, Span, refuse, span_of
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Switch
 
 __all__ = ["Answers"]
@@ -109,26 +110,37 @@ class Answers(Table):
             return {"profile": values["software"], **values}
         return values
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Answers:
-        if self.software is not None and self.profile != self.software:
-            raise refuse(
+    @rule
+    def _is_one_server(self) -> Faults:
+        if self.software is not None and self.profile not in (None, self.software):
+            yield refuse(
                 f"is another server than {self.profile}", "leave one of them out", "software"
             )
+
+    @rule
+    def _threads_are_of_a_real_server(self) -> Faults:
         if self.threads is not None and self.software is None:
-            raise refuse("is for a real server", "name it by software, or leave it out", "threads")
+            yield refuse("is for a real server", "name it by software, or leave it out", "threads")
+
+    @rule
+    def _keys_of_tcp_have_a_use(self) -> Faults:
         if not self.tcp:
             given = self.model_fields_set - {"profile", "software", "threads", "tcp", "udp_size"}
             for key in sorted(given):
                 if getattr(self, key) not in (None, 0, False):
-                    raise refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
+                    yield refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
+
+    @rule
+    def _goes_without_state(self) -> Faults:
         if self.stateless and self.fast_open:
-            raise refuse("gives no cookies without state", "leave one of them out", "fast_open")
+            yield refuse("gives no cookies without state", "leave one of them out", "fast_open")
         if self.stateless and self.on_query != "answer":
-            raise refuse("needs connections", "leave stateless out", "on_query")
+            yield refuse("needs connections", "leave stateless out", "on_query")
+
+    @rule
+    def _can_be_full(self) -> Faults:
         if self.when_full is not None and self._limit() is None:
-            raise refuse("needs a limit", "set connections", "when_full")
-        return self
+            yield refuse("needs a limit", "set connections", "when_full")
 
     def _limit(self) -> int | None:
         if self.connections is not None:

@@ -12,6 +12,7 @@ from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, client_handshake
 from narrows.scenario.dns_tls import TlsUse
 from narrows.scenario.quantities import Count, PositiveSpan, Span, refuse, span_of
+from narrows.scenario.rules import Faults
 from narrows.scenario.tcp import Switch
 
 __all__ = ["OF_KEPT", "ClientName", "ConnectionUse", "Tries", "captured"]
@@ -100,8 +101,8 @@ class ConnectionUse(Table):
     def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
         return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
 
-    def check(self, profile: dns_profiles.Client | None) -> None:
-        """Refuses keys that contradict each other; `profile` provides missing keys."""
+    def contradictions(self, profile: dns_profiles.Client | None) -> Faults:
+        """What is wrong between its keys; `profile` provides missing keys."""
         # One key is enough to turn kept connections off, such as in a variant of a sweep.
         if self.reuse is False or self._is_kept(profile):
             return
@@ -109,7 +110,7 @@ class ConnectionUse(Table):
         if given:
             first, *more = given
             also = f", and so do {', '.join(more)}" if more else ""
-            raise refuse(
+            yield refuse(
                 f"needs connections that are used again{also}",
                 f"set connections.reuse to true, or leave {'them' if more else 'it'} out",
                 f"connections.{first}",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows import dns_profiles
 from narrows.scenario.base import Table
 from narrows.scenario.draws import Amounts, Sizes, draw
 from narrows.scenario.quantities import Size, refuse
+from narrows.scenario.rules import Faults, rule
 
 __all__ = [
     "OPT_BYTES",
@@ -58,20 +59,19 @@ class Lengths(Table):
     reply: Sizes
     """Length of a whole reply, in the same forms."""
 
-    @model_validator(mode="after")
-    def _are_lengths_of_messages(self) -> Lengths:
+    @rule
+    def _are_lengths_of_messages(self) -> Faults:
         for key, sizes in (("query", self.query), ("reply", self.reply)):
             listed = sizes if isinstance(sizes, tuple) else ()
             given = {key: sizes} if isinstance(sizes, int) else {}
             given |= {f"{key}[{index}]": size for index, size in enumerate(listed)}
             for place, size in given.items():
                 if not _SHORTEST <= size <= _LONGEST:
-                    raise refuse(
+                    yield refuse(
                         f'"{int(size)} B" is no length of a DNS message',
                         f'"{_SHORTEST} B" to "{_LONGEST} B"',
                         place,
                     )
-        return self
 
 
 Messages = (

@@ -5,14 +5,15 @@ The handshake is TLS's (`dns_tls`); `crates/sim/src/transport/quic` says what is
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveSpan, Size, Span
+from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Switch
 
 __all__ = ["Quic", "client_handshake", "server_handshake"]
@@ -48,11 +49,11 @@ class Quic(Table):
     ecn: Switch = False
     """Packets are ECN-capable, and acknowledgements count the marks (RFC 9000, 13.4)."""
 
-    @model_validator(mode="after")
-    def _search_goes_up(self) -> Self:
+    @rule
+    def _search_goes_up(self) -> Faults:
         if self.search_to is not None and self.search_to <= self.payload:
-            raise ValueError(f"search_to: must be above the payload, {self.payload}")
-        return self
+            said = f'must be above the payload, "{self.payload!s}"'
+            yield refuse(said, "raise it, or leave it out", "search_to")
 
     def plan(self, profile: ClientQuic | ServerQuic | None = None) -> dict[str, Any]:
         """The plan's form; `profile` provides missing keys."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import Span, TransferSize, refuse
+from narrows.scenario.rules import Faults, rule
 
 __all__ = ["Amounts", "Pauses", "Sizes", "SpanDistribution", "TransferDistribution", "draw"]
 
@@ -30,13 +31,12 @@ class _Distribution(Table):
     """Exponent of a Pareto distribution's tail, above 1. At 2 or below, the variance is
     infinite."""
 
-    @model_validator(mode="after")
-    def _has_its_shape(self) -> _Distribution:
+    @rule
+    def _has_its_shape(self) -> Faults:
         if self.distribution == "pareto" and self.shape is None:
-            raise refuse("is missing", "such as shape = 1.5", "shape")
+            yield refuse("is missing", "such as shape = 1.5", "shape")
         if self.distribution != "pareto" and self.shape is not None:
-            raise refuse("is for pareto alone", "leave it out", "shape")
-        return self
+            yield refuse("is for pareto alone", "leave it out", "shape")
 
 
 class SpanDistribution(_Distribution):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows.errors import NarrowsError
-from narrows.scenario.faults import nearest
+from narrows.scenario.near import nearest
 
 __all__ = ["Example", "copy_example", "example", "examples"]
 

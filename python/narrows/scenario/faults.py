@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from narrows.errors import ScenarioError
+from narrows.errors import ScenarioError, together
 from narrows.scenario.base import Table
+from narrows.scenario.copies import COPIED, Copies
+from narrows.scenario.near import near, nearest
+from narrows.scenario.rules import FAULT
+from narrows.scenario.stand_ins import LOOKED_AT, Look, look_again, tables_in
 
-__all__ = ["as_written", "nearest", "scenario_error"]
+__all__ = ["as_written", "scenario_error"]
 
-# A value that may be of several kinds has several errors in a row; a file may have a million more.
+# A value that may be of several kinds has several errors in a row.
 _NEAR = 20
-_LOOKED_AT = 1000
 _MOST = 20
 """The most errors that are reported for one file."""
-_AS = 0.15
-"""A hint also names words whose likeness is at most this far below that of the nearest one."""
 _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 
 _PLAIN = {
@@ -46,65 +45,70 @@ _BOUNDS = {
 
 
 def scenario_error(
-    error: ValidationError, values: Mapping[str, Any], model: type[Table], file: str
+    details: Sequence[ErrorDetails], copies: Copies, model: type[Table], file: str
 ) -> ScenarioError:
-    """The errors of a scenario that pydantic refused, in the order of the file, at most `_MOST`.
+    """The errors of a refused scenario, at most `_MOST`: wrong keys, wrong values, then rules.
 
     Args:
-        error: What pydantic found.
-        values: What was refused, with all copies.
+        details: What pydantic found.
+        copies: What was refused.
         model: The scenario's class.
         file: The scenario's file.
     """
-    details = error.errors(include_url=False)
-    details += _of_later_entries(details, values, model)
+    look = look_again(model, copies)
+    found = {error.key: error for error in copies.errors}
+
+    def note(key: str, message: str, hint: str) -> None:
+        key, message = copies.written(key), copies.written(message)
+        found.setdefault(key, ScenarioError(file, key, message, hint))
+
+    first = [d for d in details if not _is_looked_at(d, look)]
+    for key, *words in _of_values([*first, *look.details], copies.values, model):
+        note(key, *words)
+        if len(found) >= _MOST:
+            break
+    for path, fault in look.faults:
+        context = fault.context or {}
+        key = ".".join(part for part in (path, context["key"]) if part)
+        # A rule between tables may follow from what a rule within one of them says.
+        if path or not any(_is_part(copies.written(key), other) for other in found):
+            note(key, context["message"], context["hint"])
+    return together(list(found.values())[:_MOST])
+
+
+def _is_looked_at(detail: ErrorDetails, look: Look) -> bool:
+    """Whether the second look finds this error, too."""
+    loc = detail["loc"]
+    in_entry = len(loc) > 1 and loc[0] in look.arrays and isinstance(loc[1], int)
+    return in_entry or (detail["type"] == FAULT and not loc)
+
+
+def _of_values(
+    details: Sequence[ErrorDetails], values: Mapping[str, Any], model: type[Table]
+) -> Iterator[tuple[str, str, str]]:
+    """Each error that pydantic found: its key, message and hint."""
     # A mistyped key is also a missing key; the typing mistake explains both errors.
     mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:_MOST]
-    rest = [i for i, d in enumerate(details[:_LOOKED_AT]) if d["type"] != "extra_forbidden"]
-    found: dict[str, ScenarioError] = {}
-    tables = {_table_of(_path(details[at], values)) for at in mistyped}
+    rest = [i for i, d in enumerate(details[:LOOKED_AT]) if d["type"] != "extra_forbidden"]
+    meant: dict[str, list[list[str]]] = {}
+    for at in mistyped:
+        table, _, key = _path(details[at], values).rpartition(".")
+        meant.setdefault(table, []).append(near(key, _keys(model, details[at])))
+    seen: set[str] = set()
     for at in [*mistyped, *rest]:
-        near = details[max(0, at - _NEAR) : at + _NEAR]
-        chosen = _of_alternatives(details[at], near, values)
+        chosen = _of_alternatives(details[at], details[max(0, at - _NEAR) : at + _NEAR], values)
         key = _path(chosen, values)
         message, hint, below = _words(chosen, model)
         if below:
             key = f"{key}.{below}" if key else below
-        explained = chosen["type"] == "missing" and _table_of(key) in tables
-        if not explained and not any(_is_part(key, other) for other in found):
-            found[key] = ScenarioError(file, key, message, hint)
-        if len(found) == _MOST:
-            break
-    first, *others = found.values()
-    first.others = tuple(others)
-    return first
-
-
-def _of_later_entries(
-    details: Sequence[ErrorDetails], values: Mapping[str, Any], model: type[Table]
-) -> list[ErrorDetails]:
-    """Errors of entries behind the first wrong one of each array, where validation stopped.
-
-    Validation stops there, because a file may have a million errors. This stops after `_LOOKED_AT`.
-    """
-    found: list[ErrorDetails] = []
-    firsts = {d["loc"][0]: d["loc"][1] for d in details if len(d["loc"]) > 1}
-    for name, first in firsts.items():
-        entries = values.get(str(name))
-        if not isinstance(first, int) or not isinstance(entries, list | tuple):
+        table, _, last = key.rpartition(".")
+        if chosen["type"] == "missing" and any(
+            not words or last in words for words in meant.get(table, [])
+        ):
             continue
-        adapter: TypeAdapter[Any] = TypeAdapter(
-            get_args(model.model_fields[str(name)].annotation)[0]
-        )
-        for place, entry in enumerate(entries[first + 1 : first + _LOOKED_AT], first + 1):
-            try:
-                adapter.validate_python(entry)
-            except ValidationError as error:
-                for detail in error.errors(include_url=False)[:_LOOKED_AT]:
-                    found.append({**detail, "loc": (name, place, *detail["loc"])})
-            if len(found) > _LOOKED_AT:
-                return found
-    return found
+        if chosen["type"] == FAULT or not any(_is_part(key, other) for other in seen):
+            seen.add(key)
+            yield key, message, hint
 
 
 def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioError:
@@ -116,19 +120,22 @@ def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioErro
         'a.toml: queue.limt: is no known key'
     """
 
-    def told(one: ScenarioError) -> ScenarioError:
-        for path, key in written.items():
-            if one.key == path or one.key.startswith((f"{path}.", f"{path}[")):
-                return ScenarioError(one.file, key + one.key[len(path) :], one.message, one.hint)
-        return one
+    def told(key: str) -> str:
+        for path, name in written.items():
+            if key == path or key.startswith((f"{path}.", f"{path}[")):
+                return name + key[len(path) :]
+            # The wrong key may be one above the last.
+            rest = path.removeprefix(key)
+            if rest != path and rest[0] in ".[" and name.endswith(rest):
+                return name.removesuffix(rest)
+        return key
 
-    renamed = told(error)
-    renamed.others = tuple(told(other) for other in error.others)
-    return renamed
-
-
-def _table_of(key: str) -> str:
-    return key.rpartition(".")[0]
+    return together(
+        [
+            ScenarioError(each.file, told(each.key), each.message, each.hint)
+            for each in (error, *error.others)
+        ]
+    )
 
 
 def _is_part(key: str, other: str) -> bool:
@@ -137,36 +144,12 @@ def _is_part(key: str, other: str) -> bool:
     return not short or long == short or long.startswith((f"{short}.", f"{short}["))
 
 
-def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
-    """A hint that names the known words nearest to a wrong one, or else some known ones.
-
-    Examples:
-        >>> nearest("limt", ["limit", "min"])
-        'did you mean "limit"?'
-        >>> nearest("downlod", ["download", "downlink", "upload", "download-2"])
-        'did you mean "download" or "download-2"?'
-        >>> nearest("x", ["limit", "min"])
-        'one of limit, min'
-    """
-    # difflib's time grows with the product of the lengths.
-    close = difflib.get_close_matches(word[:64], list(known)[:2000], n=4, cutoff=0.6)
-    if close:
-        likeness = [difflib.SequenceMatcher(None, each, word[:64]).ratio() for each in close]
-        near = [
-            each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS
-        ]
-        words = " or ".join(f'"{each}"' for each in near)
-        return f"did you mean {words}?"
-    if not known:
-        return ""
-    more = ", ..." if len(known) > many else ""
-    return f"one of {', '.join(list(known)[:many])}{more}"
-
-
 def _of_alternatives(
-    first: ErrorDetails, details: list[ErrorDetails], values: Mapping[str, Any]
+    first: ErrorDetails, details: Sequence[ErrorDetails], values: Mapping[str, Any]
 ) -> ErrorDetails:
     """The error for the kind that was meant, if a key takes values of several kinds."""
+    if first["type"] == FAULT:
+        return first
     path = _path(first, values)
     same = [d for d in details if _path(d, values) == path]
     below = [d for d in details if _path(d, values).startswith((f"{path}[", f"{path}."))]
@@ -213,7 +196,7 @@ _INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its conne
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     """The message, the hint, and the key below the error's place."""
     kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "scenario":
+    if kind in ("scenario", FAULT):
         return context["message"], context["hint"], context["key"]
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
@@ -253,6 +236,8 @@ def _keys(model: type[Table], detail: ErrorDetails) -> list[str]:
     known: dict[str, None] = {}
     for table in _tables_at(model, detail["loc"][:-1]):
         known.update(dict.fromkeys(table.model_fields))
+        if table in COPIED:
+            known["count"] = None
     return list(known)
 
 
@@ -269,16 +254,9 @@ def _tables_at(model: type[Table], loc: tuple[int | str, ...]) -> list[type[Tabl
             continue
         fields = [t.model_fields[item].annotation for t in tables if item in t.model_fields]
         if fields:
-            tables = [table for annotation in fields for table in _tables_in(annotation)]
+            tables = [table for annotation in fields for table in tables_in(annotation)]
         else:
             # A union's tag.
             tagged = [t for t in tables if "kind" in t.model_fields]
             tables = [t for t in tagged if t.model_fields["kind"].default == item] or tables
     return tables
-
-
-def _tables_in(annotation: Any) -> Iterator[type[Table]]:
-    if isinstance(annotation, type) and issubclass(annotation, Table):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _tables_in(part)

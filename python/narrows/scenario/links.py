@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from narrows.scenario.amounts import DataSize
 from narrows.scenario.base import Table
@@ -21,6 +22,7 @@ from narrows.scenario.quantities import (
     refuse,
 )
 from narrows.scenario.queues import DISCIPLINES, Discipline, Packets, Queue
+from narrows.scenario.rules import Faults, Unknown, rule, until_unknown
 
 __all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Middlebox", "Ring", "Way"]
 
@@ -63,11 +65,10 @@ class Ring(Table):
     bytes: PositiveBytes | None = None
     """Bytes that it holds, including `framing`; every transmitted byte makes room."""
 
-    @model_validator(mode="after")
-    def _is_one(self) -> Ring:
+    @rule
+    def _is_one(self) -> Faults:
         if (self.packets is None) == (self.bytes is None):
-            raise refuse("needs either packets or bytes", "such as { packets = 80 }")
-        return self
+            yield refuse("needs either packets or bytes", "such as { packets = 80 }")
 
 
 class Jitter(Table):
@@ -99,11 +100,10 @@ class Middlebox(Table):
     drop_syn_data: bool = Field(default=False, strict=True)
     """Drops SYNs that carry data, as TCP Fast Open's do."""
 
-    @model_validator(mode="after")
-    def _does_something(self) -> Middlebox:
+    @rule
+    def _does_something(self) -> Faults:
         if self == Middlebox.model_construct():
-            raise refuse("lets everything pass", "such as { drop_fragments = true }")
-        return self
+            yield refuse("lets everything pass", "such as { drop_fragments = true }")
 
 
 class Way(Table):
@@ -167,16 +167,6 @@ class Direction(NamedTuple):
     opportunities: tuple[int, ...] | None
 
 
-def _check_served(queue: Discipline | None, rate: int, at: str) -> None:
-    """Checks that a queue can be served at a rate."""
-    if queue is None:
-        return
-    wrong = queue.wrong_at(rate)
-    if wrong is not None:
-        key, what, hint = wrong
-        raise refuse(what, hint, f"{at}.{key}")
-
-
 class Link(Way):
     """A two-way link. Keys of a direction that are given here apply to both directions."""
 
@@ -193,54 +183,86 @@ class Link(Way):
     Linux's neighbour states. With `"arp"`, both must be routers. ARP packets then pass the link's
     queues, and other packets wait or are lost while an address is unknown."""
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Link:
+    @rule
+    def _has_two_ends(self) -> Faults:
         if self.between[0] == self.between[1]:
-            raise refuse("joins a node with itself", "name two nodes", "between")
+            yield refuse("joins a node with itself", "name two nodes", "between")
+
+    @rule
+    def _has_rate_or_trace(self) -> Faults:
         for at, given in (("", self), ("forward.", self.forward), ("backward.", self.backward)):
             if given is not None and given.rate_trace is not None and given.rate is not None:
-                raise refuse("excludes rate", "give one or the other", f"{at}rate_trace")
+                yield refuse("excludes rate", "give one or the other", f"{at}rate_trace")
+
+    @rule
+    def _directions_are_possible(self) -> Faults:
         for way in ("forward", "backward"):
-            trace, rate = self._trace(way), self._rate(way)
-            if rate is None:
-                raise refuse(
-                    f"is missing for the {way} direction", 'such as rate = "10 Mbit/s"', "rate"
-                )
-            if trace is not None and self._key(way, "ring") is not None:
-                own = getattr(self, way)
-                at = f"{way}.ring" if own is not None and own.ring is not None else "ring"
-                raise refuse(
-                    f"is not possible in the {way} direction, which follows rate_trace",
-                    "leave one of the two out",
-                    at,
-                )
-            jitter, delay = self._key(way, "jitter"), self._key(way, "delay") or 0
-            own = getattr(self, way)
-            if jitter is not None and jitter.deviation > delay:
-                at = f"{way}.jitter" if own is not None and own.jitter is not None else "jitter"
-                raise refuse(
-                    f"is above the delay of the {way} direction, which cannot become negative",
-                    "lower the deviation or raise delay",
-                    f"{at}.deviation",
-                )
-            at = f"{way}.queue" if own is not None and own.queue is not None else "queue"
-            _check_served(self._key(way, "queue"), rate, at)
-        return self
+            for found in (self._of_rate, self._of_ring, self._of_jitter, self._of_queue):
+                yield from until_unknown(found(way))
+
+    def _of_rate(self, way: str) -> Faults:
+        listed = self._listed(way)
+        if listed is not None:
+            try:
+                opportunities(*listed)
+            except PydanticCustomError as fault:
+                yield fault
+        elif self._key(way, "rate") is None:
+            yield refuse(
+                f"is missing for the {way} direction", 'such as rate = "10 Mbit/s"', "rate"
+            )
+
+    def _of_ring(self, way: str) -> Faults:
+        if self._listed(way) is not None and self._key(way, "ring") is not None:
+            yield refuse(
+                f"is not possible in the {way} direction, which follows rate_trace",
+                "leave one of the two out",
+                self._place(way, "ring"),
+            )
+
+    def _of_jitter(self, way: str) -> Faults:
+        jitter = self._key(way, "jitter")
+        if jitter is not None and jitter.deviation > (self._key(way, "delay") or 0):
+            yield refuse(
+                f"is above the delay of the {way} direction, which cannot become negative",
+                "lower the deviation or raise delay",
+                f"{self._place(way, 'jitter')}.deviation",
+            )
+
+    def _of_queue(self, way: str) -> Faults:
+        queue, rate = self._key(way, "queue"), self._rate(way)
+        wrong = None if queue is None or rate is None else queue.wrong_at(rate)
+        if wrong is not None:
+            key, what, hint = wrong
+            yield refuse(what, hint, f"{self._place(way, 'queue')}.{key}")
 
     def _key(self, way: str, key: str) -> Any:
         own = getattr(self, way)
         value = None if own is None else getattr(own, key)
         return getattr(self, key) if value is None else value
 
-    def _trace(self, way: str) -> tuple[int, ...] | None:
-        """The milliseconds of the trace, if there is one; a direction's own keys come first."""
+    def _place(self, way: str, key: str) -> str:
+        """Where the file gives a direction's key."""
+        own = getattr(self, way)
+        return key if own is None or getattr(own, key) is None else f"{way}.{key}"
+
+    def _listed(self, way: str) -> tuple[str, str] | None:
+        """The file of the trace, and its key; a direction's own keys come first."""
         own = getattr(self, way)
         for given, at in ((own, f"{way}."), (self, "")):
             if given is not None and given.rate_trace is not None:
-                return opportunities(given.rate_trace, f"{at}rate_trace")
+                return given.rate_trace, f"{at}rate_trace"
             if given is not None and given.rate is not None:
                 return None
         return None
+
+    def _trace(self, way: str) -> tuple[int, ...] | None:
+        """The milliseconds of the trace, if there is one."""
+        listed = self._listed(way)
+        try:
+            return None if listed is None else opportunities(*listed)
+        except PydanticCustomError:
+            raise Unknown("rate_trace") from None
 
     def _rate(self, way: str) -> int | None:
         """The rate, or the mean rate of the trace that replaces it."""
@@ -253,7 +275,12 @@ class Link(Way):
     def edge(self, way: Literal["forward", "backward"]) -> Edge:
         """One direction as routing sees it."""
         source, target = self.between if way == "forward" else self.between[::-1]
-        return Edge(f"{self.name}.{way}", source, target, self._key(way, "delay") or 0)
+        try:
+            delay = self._key(way, "delay") or 0
+        except Unknown:
+            # Whether there is a path does not depend on it.
+            delay = 0
+        return Edge(f"{self.name}.{way}", source, target, delay)
 
     def direction(self, way: Literal["forward", "backward"]) -> Direction:
         """One direction with every default filled in.

@@ -166,5 +166,5 @@ def _monitors(scenario: Tables, sampler: Sampler | None, name: str) -> list[dict
     if sampler is None:
         return []
     interval = round(_PS / sampler.rate)
-    links = checks.select_links(scenario, sampler.links, f"monitor.{name}.links")
+    links = checks.select_links(scenario, sampler.links)
     return [{"link": link, "interval": interval} for link in links]

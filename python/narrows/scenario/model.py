@@ -8,13 +8,14 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError
 
 from narrows import _core
 from narrows.errors import ScenarioError
 from narrows.scenario import captures, checks, copies, listings, lowering, reading
 from narrows.scenario.faults import as_written, scenario_error
-from narrows.scenario.overrides import override, plain, set_value
+from narrows.scenario.overrides import set_all
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tables import Tables
 from narrows.scenario.traffic import KINDS
 
@@ -46,11 +47,13 @@ class Scenario(Tables):
         4.0
     """
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        checks.check(self)
-        captures.check(self)
-        return self
+    @rule
+    def _tables_fit(self) -> Faults:
+        return checks.faults(self)
+
+    @rule
+    def _captures_are_possible(self) -> Faults:
+        return captures.faults(self)
 
     @classmethod
     def load(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
@@ -77,13 +80,24 @@ class Scenario(Tables):
         return cls._build(reading.parse(text, file), file, set or {})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, file: str = "<dict>") -> Self:
+    def from_dict(
+        cls,
+        values: Mapping[str, Any],
+        *,
+        file: str = "<dict>",
+        written: Mapping[str, str] | None = None,
+    ) -> Self:
         """Reads what `written` gave, or values as TOML has them.
+
+        Args:
+            values: The values.
+            file: What errors call them.
+            written: Keys as their user wrote them, by their paths, for errors.
 
         Raises:
             ScenarioError: The scenario is invalid.
         """
-        return cls._build(dict(values), file, {})
+        return cls._read(dict(values), file, written or {})
 
     @classmethod
     def of(
@@ -119,20 +133,22 @@ class Scenario(Tables):
 
     @classmethod
     def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, Any]) -> Self:
-        written: dict[str, str] = {}
-        for key, value in changes.items():
-            if isinstance(value, str):
-                path = override(values, key, value, file)
-            else:
-                path = set_value(values, key, plain(value), file)
-            written[path] = key
-        values = copies.expand(listings.anchored(values, file, _FILES), file)
+        return cls._read(values, file, set_all(values, changes, file))
+
+    @classmethod
+    def _read(cls, values: Mapping[str, Any], file: str, written: Mapping[str, str]) -> Self:
+        """Reads values; `written` has the keys that were set, by their paths, for errors."""
+        expanded = copies.expand(listings.anchored(values, file, _FILES), file)
+        details = []
         try:
-            return cls.model_validate(values)
+            made = cls.model_validate(expanded.values)
+            if not expanded.errors:
+                return made
         except ValidationError as error:
-            raise as_written(scenario_error(error, values, cls, file), written) from None
+            details = error.errors(include_url=False)
         except RecursionError:
             raise ScenarioError(file, "", "is nested too deeply") from None
+        raise as_written(scenario_error(details, expanded, cls, file), written) from None
 
     def __repr__(self) -> str:
         firsts = [next(iter(group.amounts()), None) for _, group in self.groups()]

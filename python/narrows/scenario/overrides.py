@@ -13,13 +13,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from narrows.errors import ScenarioError
+from narrows.errors import ScenarioError, together
 from narrows.scenario.amounts import Quantity
 from narrows.scenario.base import Table
-from narrows.scenario.faults import nearest
+from narrows.scenario.near import nearest
 from narrows.scenario.reading import value_of
 
-__all__ = ["override", "plain", "set_value"]
+__all__ = ["override", "plain", "set_all", "set_value"]
 
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
@@ -60,6 +60,31 @@ def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
     if parts[0] == "queue":
         parts = [*_the_queue(values, key, parts[1:], file), *parts[1:]]
     return _text(_set(values, parts, copy.deepcopy(value), key, file))
+
+
+def set_all(values: dict[str, Any], changes: Mapping[str, Any], file: str) -> dict[str, str]:
+    """Sets several keys, in place; returns the keys as they are written, by their paths.
+
+    Text is read as TOML, or taken as it is if it is no TOML.
+
+    Raises:
+        ScenarioError: Keys lead nowhere, or to more than one place.
+    """
+    written: dict[str, str] = {}
+    wrong: list[ScenarioError] = []
+    for key, value in changes.items():
+        try:
+            if isinstance(value, str):
+                path = override(values, key, value, file)
+            else:
+                path = set_value(values, key, plain(value), file)
+        except ScenarioError as error:
+            wrong.append(error)
+        else:
+            written[path] = key
+    if wrong:
+        raise together(wrong)
+    return written
 
 
 def plain(value: Any) -> Any:

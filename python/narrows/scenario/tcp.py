@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows import _core
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveBytes, PositiveSpan, at_most, refuse, span_text
+from narrows.scenario.rules import Fault, Faults, rule
 
 __all__ = ["PROFILES", "Delayed", "Tcp"]
 
@@ -111,32 +112,36 @@ class Tcp(Table):
     skip_handshake: Switch | None = None
     """The connection starts established, without SYN and FIN."""
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Tcp:
-        # A key may contradict the profile's value of a key that is not given.
-        config = self.config(_core.tcp_profile)
+    @rule
+    def _times_are_possible(self) -> Faults:
+        config = self._in_effect
         if config["timer_granularity"] < 10**6:
-            raise refuse('must be at least "1 us"', "", "timer_granularity")
+            yield refuse('must be at least "1 us"', "", "timer_granularity")
         for key in ("initial_rto", "min_rto"):
             if config[key] > config["max_rto"]:
-                self._clash(key, "above", "max_rto", "below", config)
+                yield self._clash(key, "above", "max_rto", "below", config)
             if config[key] < config["timer_granularity"]:
-                self._clash(key, "below", "timer_granularity", "above", config)
+                yield self._clash(key, "below", "timer_granularity", "above", config)
+
+    @rule
+    def _recovery_is_possible(self) -> Faults:
+        config = self._in_effect
         if config["recovery"] == "sack" and config["reduction"] == "at-once":
             if self.reduction is None:
-                raise refuse(
+                yield refuse(
                     f"sack does not go with reduction at-once{self._origin('reduction')}",
                     "set reduction to rate-halving or prr",
                     "recovery",
                 )
-            raise refuse(
-                f"at-once goes with recovery tahoe, reno or new-reno, not sack"
-                f"{self._origin('recovery')}",
-                "use rate-halving or prr",
-                "reduction",
-            )
+            else:
+                yield refuse(
+                    f"at-once goes with recovery tahoe, reno or new-reno, not sack"
+                    f"{self._origin('recovery')}",
+                    "use rate-halving or prr",
+                    "reduction",
+                )
         if config["recovery"] == "tahoe" and config["reduction"] != "at-once":
-            raise refuse(
+            yield refuse(
                 f"tahoe does not go with reduction {config['reduction']}"
                 f"{self._origin('reduction')}",
                 "set reduction to at-once",
@@ -146,22 +151,30 @@ class Tcp(Table):
             origin = (
                 "" if self.sack is not None else f", which profile {self.profile} does not have"
             )
-            raise refuse(f"sack needs sack = true{origin}", "set sack to true", "recovery")
+            yield refuse(f"sack needs sack = true{origin}", "set sack to true", "recovery")
+
+    @rule
+    def _buffer_holds_segments(self) -> Faults:
+        config = self._in_effect
         if config["receive_buffer"] < 2 * config["mss"]:
-            raise refuse(
+            yield refuse(
                 f"must hold two segments of {config['mss']} B{self._origin('mss')}",
                 "raise it or lower mss",
                 "receive_buffer",
             )
-        return self
 
-    def _clash(self, key: str, how: str, other: str, inverse: str, config: dict[str, Any]) -> None:
-        """Refuses two durations that contradict each other; the error is at the given one."""
+    @property
+    def _in_effect(self) -> dict[str, Any]:
+        """Its settings: a key may contradict the profile's value of a key that is not given."""
+        return self.config(_core.tcp_profile)
+
+    def _clash(self, key: str, how: str, other: str, inverse: str, config: dict[str, Any]) -> Fault:
+        """Says that two durations contradict each other; the error is at the given one."""
         if getattr(self, key) is None:
             key, how, other = other, inverse, key
         bound = f'("{span_text(config[other])}"{self._origin(other)})'
         mend = "lower" if how == "above" else "raise"
-        raise refuse(f"is {how} {other} {bound}", f"{mend} it or change {other}", key)
+        return refuse(f"is {how} {other} {bound}", f"{mend} it or change {other}", key)
 
     def _origin(self, key: str) -> str:
         """Words for a value that the profile gives."""

@@ -32,7 +32,7 @@ from typing import Any
 
 from narrows.errors import ScenarioError
 from narrows.results.sweep_run import VARIANT, Axis, canonical
-from narrows.scenario.faults import nearest
+from narrows.scenario.near import nearest
 from narrows.scenario.overrides import plain
 from narrows.scenario.reading import InlineTable, value_of, with_inline_tables
 from narrows.sweeps.errors import SweepError

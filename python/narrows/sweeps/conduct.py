@@ -18,7 +18,7 @@ from narrows.progress import shown
 from narrows.results.sweep import Status, Sweep
 from narrows.results.sweep_run import Axis, canonical
 from narrows.scenario import Scenario
-from narrows.scenario.overrides import override, plain, set_value
+from narrows.scenario.overrides import set_all
 from narrows.scenario.reading import read
 from narrows.sweeps.axes import axes_of, seeds_of
 from narrows.sweeps.errors import SweepError
@@ -142,7 +142,7 @@ def sweep(
     if keep_runs and out is None:
         raise SweepError("keep_runs", "needs a folder", "give out as well")
     axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
-    base, file = base_values(scenario, set or {})
+    base, file, written = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
     if progress is True:
         with shown(str(base.get("name", "sweep")), quiet=False) as update:
@@ -168,7 +168,16 @@ def sweep(
     def checked(done: int, total: int) -> None:
         tell(Progress(0.0, total * len(numbers), 0, f"checked {done} of {total} combinations"))
 
-    plan = make_plan(base, file, axes, numbers, backend=backend, only=only, progress=checked)
+    plan = make_plan(
+        base,
+        file,
+        axes,
+        numbers,
+        backend=backend,
+        written=written,
+        only=only,
+        progress=checked,
+    )
     if metrics and measure is None:
         refuse_wrong_metrics(plan, metrics)
     with held() as interrupts, Store(plan, folder) as store:
@@ -221,8 +230,8 @@ def sweep_preview(
         SweepError: The sweep is too large.
     """
     axes = all_axes(vary or {}, variants or {})
-    base, file = base_values(scenario, set or {})
-    return preview(make_plan(base, file, axes, (1,), backend=backend))
+    base, file, written = base_values(scenario, set or {})
+    return preview(make_plan(base, file, axes, (1,), backend=backend, written=written))
 
 
 def all_axes(
@@ -238,8 +247,10 @@ def all_axes(
 
 def base_values(
     scenario: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any]
-) -> tuple[dict[str, Any], str]:
-    """A scenario's values with the settings for all runs, and its name in errors.
+) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """A scenario's values with the settings for all runs, its name in errors, and the set keys.
+
+    The keys are as their user wrote them, by their paths.
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.
@@ -251,14 +262,9 @@ def base_values(
         values, file = copy.deepcopy(dict(scenario)), "<dict>"
     else:
         values, file = read(scenario), str(scenario)
-    for key, value in set.items():
-        if key == "seed":
-            raise SweepError("seed", "is not set like other keys", "use --seeds")
-        if isinstance(value, str):
-            override(values, key, value, file)
-        else:
-            set_value(values, key, plain(value), file)
-    return values, file
+    if "seed" in set:
+        raise SweepError("seed", "is not set like other keys", "use --seeds")
+    return values, file, set_all(values, set, file)
 
 
 def default_folder(
@@ -278,7 +284,7 @@ def default_folder(
         SweepError: A key has no values, or one twice; a variant is none.
     """
     axes = all_axes(vary or {}, variants or {})
-    base, _ = base_values(scenario, set or {})
+    base, _, _ = base_values(scenario, set or {})
     varied = [[axis.key, list(axis.values), *filter(None, [axis.sets])] for axis in axes]
     text = canonical([backend, base, varied])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]

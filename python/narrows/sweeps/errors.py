@@ -1,10 +1,17 @@
-"""What can be wrong with a sweep as a whole."""
+"""What can be wrong with a sweep as a whole, and with its combinations."""
 
 from __future__ import annotations
 
-from narrows.errors import HintedError
+from collections.abc import Sequence
 
-__all__ = ["SweepError"]
+from narrows.backends import BackendError
+from narrows.errors import HintedError, NarrowsError, ScenarioError, together
+from narrows.results.sweep_run import Axis, setting_text
+
+__all__ = ["Errors", "SweepError", "setting_words"]
+
+_MOST = 20
+"""The most errors that are reported for one sweep."""
 
 
 class SweepError(HintedError):
@@ -14,3 +21,61 @@ class SweepError(HintedError):
         >>> str(SweepError("--vary queue.limit", "has no values", "such as queue.limit=100,500"))
         '--vary queue.limit: has no values; hint: such as queue.limit=100,500'
     """
+
+
+class Errors:
+    """What is wrong with combinations; each error is kept once."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self._axes = axes
+        self.checked = 0
+        """How many combinations were checked."""
+        self._found: dict[str, _Found] = {}
+
+    def add(self, error: NarrowsError, places: Sequence[int]) -> None:
+        """Keeps an error of a combination, and its others."""
+        for each in (error, *error.others):
+            self._found.setdefault(str(each), _Found(each, places)).times += 1
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are as many as are reported."""
+        return len(self._found) >= _MOST
+
+    def raise_all(self) -> None:
+        """Raises the errors together, if there are any.
+
+        Raises:
+            ScenarioError: Combinations are no valid scenarios.
+            BackendError: The backend cannot honour combinations.
+        """
+        if self._found:
+            raise together([self._told(found) for found in self._found.values()][:_MOST])
+
+    def _told(self, found: _Found) -> NarrowsError:
+        """An error with the first combination that has it, unless all have it."""
+        words = setting_words(self._axes, found.places)
+        error = found.error
+        if found.times == self.checked or not words:
+            return error
+        if isinstance(error, ScenarioError):
+            message = f"{error.message} (with {words})"
+            return ScenarioError(error.file, error.key, message, error.hint)
+        said, hint, remedy = str(error).partition("; hint: ")
+        return BackendError(f"{said} (with {words}){hint}{remedy}")
+
+
+class _Found:
+    """An error, where it was found first, and how often it was found."""
+
+    def __init__(self, error: NarrowsError, places: Sequence[int]) -> None:
+        self.error = error
+        self.places = places
+        self.times = 0
+
+
+def setting_words(axes: Sequence[Axis], places: Sequence[int]) -> str:
+    """A combination in words."""
+    return ", ".join(
+        setting_text(axis.key, axis.values[place]) for axis, place in zip(axes, places, strict=True)
+    )

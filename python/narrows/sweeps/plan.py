@@ -18,13 +18,13 @@ from functools import cached_property
 from typing import Any
 
 from narrows import _core
-from narrows.backends import DEFAULT, get
+from narrows.backends import DEFAULT, BackendError, get
 from narrows.errors import ScenarioError
-from narrows.results.sweep_run import Axis, canonical, setting_text
+from narrows.results.sweep_run import Axis, canonical
 from narrows.scenario import Scenario
 from narrows.scenario.overrides import set_value
 from narrows.sweeps.axes import MOST_RUNS
-from narrows.sweeps.errors import SweepError
+from narrows.sweeps.errors import Errors, SweepError, setting_words
 from narrows.sweeps.variants import refuse_overlaps
 
 __all__ = ["Item", "Plan", "combined", "make_plan"]
@@ -80,7 +80,7 @@ class Plan:
 
     def label(self, item: Item) -> str:
         """A run in words."""
-        words = _words(self.axes, item.places)
+        words = setting_words(self.axes, item.places)
         return f"{words}, seed {item.seed}" if words else f"seed {item.seed}"
 
 
@@ -91,6 +91,7 @@ def make_plan(
     seeds: Sequence[int],
     *,
     backend: str = DEFAULT,
+    written: Mapping[str, str] | None = None,
     only: Callable[[tuple[int, ...]], bool] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
@@ -102,11 +103,12 @@ def make_plan(
         axes: What is varied.
         seeds: The seeds with which every combination is run.
         backend: The backend of the runs.
+        written: The keys that are set for all runs, as their user wrote them, by their paths.
         only: Says which combinations are in it, by the index of each value; all by default.
         progress: Told how many combinations have been checked, and how many there are.
 
     Raises:
-        ScenarioError: A combination is no valid scenario.
+        ScenarioError: Combinations are no valid scenarios; each error is there once.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large, two combinations are the same, or a key is varied that
             a variant sets.
@@ -126,16 +128,31 @@ def make_plan(
         )
     chosen = get(backend)
     started = time.perf_counter()
-    first = _scenario(base, file, axes, (0,) * len(axes))
-    checked = 1
+    errors = Errors(axes)
+
+    def valid(places: tuple[int, ...]) -> Scenario | None:
+        """The scenario of a combination, unless something is wrong with it."""
+        errors.checked += 1
+        try:
+            scenario = combined(base, axes, places, file, written)
+            chosen.check(scenario)
+        except (ScenarioError, BackendError) as error:
+            errors.add(error, places)
+            return None
+        return scenario
+
     # A wrong value is found here at once, however many combinations contain it.
-    for number, axis in enumerate(axes):
-        for place in range(1, len(axis.values)):
-            places = tuple(place if other == number else 0 for other in range(len(axes)))
-            chosen.check(_scenario(base, file, axes, places))
-            checked += 1
+    alone = [(0,) * len(axes)]
+    alone += [
+        tuple(place if other == number else 0 for other in range(len(axes)))
+        for number, axis in enumerate(axes)
+        for place in range(1, len(axis.values))
+    ]
+    first, *_ = [valid(places) for places in alone]
+    errors.raise_all()
+    assert first is not None, "nothing is wrong with it"
     refuse_overlaps(base, axes, file)
-    expected_s = (time.perf_counter() - started) / checked * combinations
+    expected_s = (time.perf_counter() - started) / len(alone) * combinations
     if expected_s > MOST_CHECK_S:
         raise SweepError(
             file,
@@ -146,33 +163,49 @@ def make_plan(
     digests: dict[tuple[int, ...], str] = {}
     known: dict[str, tuple[int, ...]] = {}
     for places in wanted:
-        scenario = _scenario(base, file, axes, places)
-        chosen.check(scenario)
+        scenario = valid(places)
+        if scenario is None:
+            if errors.are_many:
+                break
+            continue
         digest = scenario_digest(scenario, backend)
         if digest in known:
-            one, other = (_words(axes, at) for at in (known[digest], places))
+            one, other = (setting_words(axes, at) for at in (known[digest], places))
             raise SweepError(file, f"{one} and {other} are the same scenario", "leave one out")
         known[digest] = places
         digests[places] = digest
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
+    errors.raise_all()
     whole = only is None
     return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole)
 
 
 def combined(
-    base: Mapping[str, Any], axes: Sequence[Axis], places: Sequence[int], file: str
+    base: Mapping[str, Any],
+    axes: Sequence[Axis],
+    places: Sequence[int],
+    file: str,
+    written: Mapping[str, str] | None = None,
 ) -> Scenario:
     """The scenario of one combination.
+
+    Args:
+        base: The scenario's values with what is set for all runs.
+        axes: What is varied.
+        places: The index of the value on each axis.
+        file: The scenario's file, for errors.
+        written: The keys that are set for all runs, as their user wrote them, by their paths.
 
     Raises:
         ScenarioError: It is invalid.
     """
     values = copy.deepcopy(dict(base))
+    keys = dict(written or {})
     for axis, place in zip(axes, places, strict=True):
         for key, value in axis.settings(place).items():
-            set_value(values, key, value, file)
-    return Scenario.from_dict(values, file=file)
+            keys[set_value(values, key, value, file)] = key
+    return Scenario.from_dict(values, file=file, written=keys)
 
 
 def scenario_digest(scenario: Scenario, backend: str) -> str:
@@ -190,20 +223,3 @@ def run_digest(scenario: str, seed: int) -> str:
 def identity(base: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The digest that two sweeps of one backend must share to use the same folder."""
     return canonical([_core.version, base, list(keys)])
-
-
-def _scenario(
-    base: Mapping[str, Any], file: str, axes: Sequence[Axis], places: tuple[int, ...]
-) -> Scenario:
-    try:
-        return combined(base, axes, places, file)
-    except ScenarioError as error:
-        words = _words(axes, places)
-        message = f"{error.message} (with {words})" if words else error.message
-        raise ScenarioError(file, error.key, message, error.hint) from None
-
-
-def _words(axes: Sequence[Axis], places: Sequence[int]) -> str:
-    return ", ".join(
-        setting_text(axis.key, axis.values[place]) for axis, place in zip(axes, places, strict=True)
-    )

@@ -6,11 +6,12 @@ import json
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict
 
 from narrows import _core
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import refuse
+from narrows.scenario.rules import Faults, rule
 
 __all__ = ["Discipline", "Facts", "Settings"]
 
@@ -95,13 +96,12 @@ class Discipline(Settings):
         plan: dict[str, Any] = json.loads(settled)
         return plan
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Discipline:
+    @rule
+    def _is_possible(self) -> Faults:
         wrong = _wrong(json.dumps(self.plain()))
         if wrong is not None:
             key, what, hint = wrong
-            raise refuse(what, hint, key)
-        return self
+            yield refuse(what, hint, key)
 
 
 # Cached, because links that `count` copies have the same queue.

@@ -1,9 +1,10 @@
 """Traffic: `[[traffic]]`, a file a kind.
 
 To add a kind, add a file with its class, which is a `Group`, and a line in kinds.py. The class has
-a `kind`, its keys, its form in the plan (`lower`), and what it records in addition to every run's
-tables (`records`). Everything else follows from the class: checks, copies, counts, the reference
-and the JSON schema, the run folder's tables, summaries and reports.
+a `kind`, its keys, what must hold between them (methods marked with `rules.rule`), its form in the
+plan (`lower`), and what it records in addition to every run's tables (`records`). Everything else
+follows from the class: checks, copies, counts, the reference and the JSON schema, the run folder's
+tables, summaries and reports.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.draws import Amounts, Pauses, TransferDistribution, draw
 from narrows.scenario.quantities import Name, PositiveBytes, at_most, refuse
+from narrows.scenario.rules import Faults
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Group
 
@@ -20,18 +22,18 @@ __all__ = ["Asking", "bounded"]
 LONGEST = 10**9
 
 
-def bounded(sizes: Amounts, key: str) -> None:
-    """Raises pydantic's custom error for an answer that is too long."""
+def bounded(sizes: Amounts, key: str) -> Faults:
+    """Yields what is wrong if an answer is too long."""
     hint = 'at most "1 GB"'
     if isinstance(sizes, TransferDistribution):
         if sizes.mean > LONGEST:
-            raise refuse("is too long for an answer", hint, f"{key}.mean")
+            yield refuse("is too long for an answer", hint, f"{key}.mean")
     elif isinstance(sizes, tuple):
         for index, size in enumerate(sizes):
             if size > LONGEST:
-                raise refuse("is too long for an answer", hint, f"{key}[{index}]")
+                yield refuse("is too long for an answer", hint, f"{key}[{index}]")
     elif isinstance(sizes, int) and sizes > LONGEST:
-        raise refuse("is too long for an answer", hint, key)
+        yield refuse("is too long for an answer", hint, key)
 
 
 class Asking(Group):
@@ -69,7 +71,7 @@ class Asking(Group):
         tcp = self.tcp_settings(planner)
         return self.application("responder", tcp=tcp, service=draw(self.service), secure=secure)
 
-    def _has_other_ends(self, keyed: list[tuple[str, str]]) -> None:
+    def _has_other_ends(self, keyed: Iterable[tuple[str, str]]) -> Faults:
         for key, server in keyed:
             if server == self.client:
-                raise refuse("is the client too", "name another node", key)
+                yield refuse("is the client too", "name another node", key)

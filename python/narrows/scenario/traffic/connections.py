@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.scenario.quantities import PositiveSpan, Probability, refuse
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.flows import Flows
@@ -41,11 +42,10 @@ class Connections(Flows):
     """From then on, the applications write nothing new: data without end stop at once, a burst that
     has begun is sent to its end, and the connections close."""
 
-    @model_validator(mode="after")
-    def _has_one_setting_of_ecn(self) -> Connections:
+    @rule
+    def _has_one_setting_of_ecn(self) -> Faults:
         if self.ecn_share is not None and self.tcp.ecn is not None:
-            raise refuse("excludes tcp.ecn", "give one or the other", "ecn_share")
-        return self
+            yield refuse("excludes tcp.ecn", "give one or the other", "ecn_share")
 
     @property
     def each(self) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse, span_text
+from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
 if TYPE_CHECKING:
@@ -190,20 +191,25 @@ class Flood(Group):
     period: PositiveSpan = Duration("1 s")
     """The time that each row of the table `floods` covers."""
 
-    @model_validator(mode="after")
-    def _flood_is_possible(self) -> Flood:
+    @rule
+    def _has_two_ends(self) -> Faults:
         if self.source == self.server:
-            raise refuse("is the source too", "name two nodes", "server")
+            yield refuse("is the source too", "name two nodes", "server")
+
+    @rule
+    def _stops_after_its_start(self) -> Faults:
         if self.stop is not None and self.stop <= self.start:
-            raise refuse(
+            yield refuse(
                 f'"{span_text(self.stop)}" is not after the start ("{span_text(self.start)}")',
                 "stop later, or start earlier",
                 "stop",
             )
+
+    @rule
+    def _keys_of_queries_have_a_use(self) -> Faults:
         for key in ("query", "reply", "udp_size"):
-            if self.of != "queries" and getattr(self, key) is not None:
-                raise refuse("is for queries", 'leave it out, or of = "queries"', key)
-        return self
+            if self.of != "queries" and known(self, key) is not None:
+                yield refuse("is for queries", 'leave it out, or of = "queries"', key)
 
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
         """Source and target."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from math import isqrt
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse, span_text
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.base import Group, Leg
 
 __all__ = ["Flows"]
@@ -52,44 +53,49 @@ class Flows(Group):
     def each(self) -> int:
         """Flows for each pair."""
 
-    @model_validator(mode="after")
-    def _flows_are_possible(self) -> Flows:
-        self._has_ends()
+    @rule
+    def _has_ends(self) -> Faults:
+        single = self.sender is not None or self.receiver is not None
+        if single and self.pairs is not None:
+            yield refuse("excludes sender and receiver", "give one or the other", "pairs")
+        if self.pairs is None and (self.sender is None or self.receiver is None):
+            yield refuse("needs sender and receiver, or pairs", 'such as pairs = [["a", "b"]]')
+        if self.pairs == ():
+            yield refuse("is empty", 'such as [["a", "b"]]', "pairs")
+
+    @rule
+    def _has_two_ends(self) -> Faults:
         for key, (sender, receiver) in self.keyed_pairs():
             if sender == receiver:
-                raise refuse("joins a node with itself", "name two nodes", key or "receiver")
-        self._ramp_is_possible()
+                yield refuse("joins a node with itself", "name two nodes", key or "receiver")
+
+    @rule
+    def _starts_are_possible(self) -> Faults:
+        in_ramp = list(self._of_the_ramp())
+        yield from in_ramp
         last = self.start + self._longest_offset()
-        if self.stop is not None and self.stop <= last:
-            raise refuse(
+        # Where the ramp is wrong, nobody knows the last start.
+        if not in_ramp and self.stop is not None and self.stop <= last:
+            yield refuse(
                 f'"{span_text(self.stop)}" is not after the last start ("{span_text(last)}")',
                 "stop later, or start earlier",
                 "stop",
             )
-        return self
 
-    def _has_ends(self) -> None:
-        single = self.sender is not None or self.receiver is not None
-        if single and self.pairs is not None:
-            raise refuse("excludes sender and receiver", "give one or the other", "pairs")
-        if self.pairs is None and (self.sender is None or self.receiver is None):
-            raise refuse("needs sender and receiver, or pairs", 'such as pairs = [["a", "b"]]')
-        if self.pairs == ():
-            raise refuse("is empty", 'such as [["a", "b"]]', "pairs")
-
-    def _ramp_is_possible(self) -> None:
+    def _of_the_ramp(self) -> Faults:
         if self.ramp == "rising" and not self.spread:
-            raise refuse("needs a time to rise in", 'such as spread = "60 s"', "ramp")
+            yield refuse("needs a time to rise in", 'such as spread = "60 s"', "ramp")
         if isinstance(self.ramp, str):
             return
         if self.spread:
-            raise refuse("has times of its own", "leave spread out", "ramp")
+            yield refuse("has times of its own", "leave spread out", "ramp")
         for index, (point, before) in enumerate(zip(self.ramp[1:], self.ramp, strict=False), 1):
             if point[0] < before[0] or point[1] < before[1]:
-                raise refuse("goes back", "times and numbers must not fall", f"ramp[{index}]")
-        if self.ramp[-1][1] != self.total:
+                yield refuse("goes back", "times and numbers must not fall", f"ramp[{index}]")
+        # Without ends, nobody knows how many flows the group has.
+        if self.ramp[-1][1] != self.total and not any(self._has_ends()):
             flows = self.countables[0].many
-            raise refuse(
+            yield refuse(
                 f"ends at {self.ramp[-1][1]} {flows}, but the group has {self.total}",
                 "make them the same",
                 f"ramp[{len(self.ramp) - 1}]",

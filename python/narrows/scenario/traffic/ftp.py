@@ -10,6 +10,7 @@ from pydantic import Field
 from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, Sizes
 from narrows.scenario.quantities import Name, refuse
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.bursts import Bursts
 
 if TYPE_CHECKING:
@@ -49,22 +50,29 @@ class Ftp(Bursts):
     opener: Literal["sender", "receiver"] = "receiver"
     """The end that sends the SYN; the client opens an FTP session."""
 
-    def _has_ends(self) -> None:
+    @rule
+    def _has_ends(self) -> Faults:
         if (self.servers is None) != (self.clients is None):
             missing = "servers" if self.servers is None else "clients"
-            raise refuse("is missing", "servers and clients go together", missing)
+            yield refuse("is missing", "servers and clients go together", missing)
+            return
         if self.servers is None or self.clients is None:
-            super()._has_ends()
+            yield from super()._has_ends()
             return
         if self.pairs is not None or self.sender is not None or self.receiver is not None:
-            raise refuse("excludes sender, receiver and pairs", "give one or the other", "clients")
-        if len(self.servers) * len(self.clients) > MOST_CHOICES:
-            raise refuse(
+            yield refuse("excludes sender, receiver and pairs", "give one or the other", "clients")
+        elif len(self.servers) * len(self.clients) > MOST_CHOICES:
+            yield refuse(
                 f"makes more than {MOST_CHOICES} pairs with servers", "name fewer", "clients"
             )
         common = set(self.servers) & set(self.clients)
         if common:
-            raise refuse(f'holds the client "{min(common)}"', "name other nodes", "servers")
+            yield refuse(f'holds the client "{min(common)}"', "name other nodes", "servers")
+
+    @rule
+    def _has_two_ends(self) -> Faults:
+        if self.servers is None or self.clients is None:
+            yield from super()._has_two_ends()
 
     def _keyed_ends(self) -> Iterator[tuple[str, str]]:
         if self.servers is None or self.clients is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.asking import Asking, bounded
 from narrows.scenario.traffic.base import Amount, Countable, Leg
 
@@ -160,11 +161,13 @@ class Incast(Asking):
     """All rounds use the same connections, which are open before the first round. If false, each
     round opens its own, and its time includes their handshakes."""
 
-    @model_validator(mode="after")
-    def _incast_is_possible(self) -> Incast:
-        self._has_other_ends(list(self._keyed_servers()))
-        bounded(self.block, "block")
-        return self
+    @rule
+    def _asks_other_nodes(self) -> Faults:
+        return self._has_other_ends(self._keyed_servers())
+
+    @rule
+    def _blocks_are_bounded(self) -> Faults:
+        return bounded(self.block, "block")
 
     def _keyed_servers(self) -> Iterator[tuple[str, str]]:
         yield from ((f"servers[{index}]", name) for index, name in enumerate(self.servers))

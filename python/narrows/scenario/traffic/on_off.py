@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.scenario.draws import Pauses, Sizes, SpanDistribution
 from narrows.scenario.quantities import Span, refuse, span_text
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.bursts import Bursts
 
 if TYPE_CHECKING:
@@ -32,12 +33,11 @@ class OnOff(Bursts):
     bursts: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None
     """Number of bursts after which a connection closes; without it, connections stay open."""
 
-    @model_validator(mode="after")
-    def _has_one_idle_time(self) -> OnOff:
+    @rule
+    def _has_one_idle_time(self) -> Faults:
         if (self.idle is None) == (self.idle_mean is None):
             said = "is missing" if self.idle is None else "excludes idle_mean"
-            raise refuse(said, 'idle_mean = "2 s" is exponential', "idle")
-        return self
+            yield refuse(said, 'idle_mean = "2 s" is exponential', "idle")
 
     @property
     def pauses(self) -> int | SpanDistribution | tuple[int, ...]:

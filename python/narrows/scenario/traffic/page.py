@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.amounts import Duration
@@ -13,6 +13,7 @@ from narrows.scenario.base import Table as Keys
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name, Span, refuse
+from narrows.scenario.rules import Faults, Unknown, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.asking import Asking, bounded
 from narrows.scenario.traffic.base import Amount, Countable, Leg
@@ -309,55 +310,76 @@ class Page(Asking):
     """Time from the end of a load to the start of the next: a duration, a list, or a
     distribution."""
 
-    @model_validator(mode="after")
-    def _page_is_possible(self) -> Page:
+    @rule
+    def _has_one_list_of_objects(self) -> Faults:
         if (self.objects is None) == (self.profile is None):
             said = "is missing" if self.objects is None else "excludes profile"
-            raise refuse(said, 'or profile = "desktop-2024"', "objects")
-        self._has_other_ends(list(self._keyed_servers()))
+            yield refuse(said, 'or profile = "desktop-2024"', "objects")
+
+    @rule
+    def _asks_other_nodes(self) -> Faults:
+        return self._has_other_ends(self._keyed_servers())
+
+    @rule
+    def _objects_are_possible(self) -> Faults:
         seen: set[str] = set()
+        named_well = True
         for index, entry in enumerate(self.objects or ()):
             key = f"objects[{index}]"
             if entry.name in seen:
-                raise refuse(f'"{entry.name}" is there already', "use number", f"{key}.name")
+                named_well = False
+                yield refuse(f'"{entry.name}" is there already', "use number", f"{key}.name")
             for place, name in enumerate(entry.after):
                 if name not in seen:
+                    named_well = False
                     hint = "objects come after those that they depend on"
-                    raise refuse(f'"{name}" is no object before', hint, f"{key}.after[{place}]")
+                    yield refuse(f'"{name}" is no object before', hint, f"{key}.after[{place}]")
             seen.add(entry.name)
-            bounded(entry.size, f"{key}.size")
+            yield from bounded(entry.size, f"{key}.size")
         if self.of_each > MOST_OBJECTS:
-            raise refuse(f"are {self.of_each}; a page has at most {MOST_OBJECTS}", "", "objects")
+            yield refuse(f"are {self.of_each}; a page has at most {MOST_OBJECTS}", "", "objects")
+        elif named_well:
+            yield from self._waits_are_few()
+
+    def _waits_are_few(self) -> Faults:
         numbers = {entry.name: entry.number for entry in self.entries}
         waits = sum(
             entry.number * sum(numbers[name] for name in entry.after) for entry in self.entries
         )
         if waits > MOST_WAITS:
-            raise refuse(
+            yield refuse(
                 f"wait for {waits} others in all; at most {MOST_WAITS} can be held",
                 "let them wait for fewer",
                 "objects",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _transport_is_possible(self) -> Page:
+    @rule
+    def _transport_carries_the_protocol(self) -> Faults:
         if self.protocol == "http/3" and self.transport != "quic":
-            raise refuse("runs over QUIC", 'set transport = "quic"', "protocol")
-        if self.transport == "quic":
-            if self.protocol not in (None, "http/3"):
-                raise refuse(
-                    f"does not carry {self.protocol}",
-                    'leave protocol out, or set "http/3"',
-                    "transport",
-                )
-            if self.tcp != Tcp():
-                raise refuse('is for TCP, but transport is "quic"', "leave it out", "tcp")
-        elif self.quic != Quic():
-            raise refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
-        if self.transport == "tcp" and self.tls != PageTls():
-            raise refuse("is of no use without TLS", 'set transport = "tls" or "quic"', "tls")
-        return self
+            yield refuse("runs over QUIC", 'set transport = "quic"', "protocol")
+        if self.transport == "quic" and self.protocol not in (None, "http/3"):
+            yield refuse(
+                f"does not carry {self.protocol}",
+                'leave protocol out, or set "http/3"',
+                "transport",
+            )
+
+    @rule
+    def _tcp_has_a_use(self) -> Faults:
+        if self.transport == "quic" and self.tcp != Tcp():
+            yield refuse('is for TCP, but transport is "quic"', "leave it out", "tcp")
+
+    @rule
+    def _quic_has_a_use(self) -> Faults:
+        # A page over HTTP/3 needs the transport, and only that is to be mended.
+        needs_quic = self.protocol == "http/3"
+        if self.transport != "quic" and not needs_quic and self.quic != Quic():
+            yield refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
+
+    @rule
+    def _tls_has_a_use(self) -> Faults:
+        if self.transport == "tcp" and self.protocol != "http/3" and self.tls != PageTls():
+            yield refuse("is of no use without TLS", 'set transport = "tls" or "quic"', "tls")
 
     @property
     def speaks(self) -> str:
@@ -369,7 +391,8 @@ class Page(Asking):
         """The objects in effect."""
         if self.objects is not None:
             return self.objects
-        assert self.profile is not None, "one of the two is there, as the validator says"
+        if self.profile is None:
+            raise Unknown("objects")
         return tuple(
             PageObject(name=kind.name, size=f"{kind.size} B", number=kind.count, after=kind.after)
             for kind in PROFILES[self.profile]

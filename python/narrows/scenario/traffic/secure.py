@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import CertificateSize, TlsAnswers, TlsUse
 from narrows.scenario.quantities import Size, refuse
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Switch
 
 __all__ = ["PageTls"]
@@ -51,15 +52,14 @@ class PageTls(Table):
     """Length of a ticket (NewSessionTicket), including its record. By default 255 B, as in OpenSSL
     3."""
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> PageTls:
+    @rule
+    def _has_sessions_to_resume(self) -> Faults:
         if self.early_data and not self.resume:
-            raise refuse(
+            yield refuse(
                 "needs a session to resume", "set resume to true, or leave it out", "early_data"
             )
         if self.resume and not self.tickets:
-            raise refuse("needs tickets", "set tickets to 1 or more, or leave it out", "resume")
-        return self
+            yield refuse("needs tickets", "set tickets to 1 or more, or leave it out", "resume")
 
     def client(self, protocol: str, quic: Quic | None) -> dict[str, Any]:
         """The browsers' part, as the plan has it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic_core import PydanticCustomError
 
 from narrows.scenario.listings import FileName, packets
 from narrows.scenario.quantities import PositiveSpan, refuse, span_text
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.streams import Streams
 
 if TYPE_CHECKING:
@@ -31,16 +32,19 @@ class Trace(Streams):
     """The list begins again after this time, which must not be before its last packet. Without it,
     the list is sent once."""
 
-    @model_validator(mode="after")
-    def _is_a_list(self) -> Trace:
-        last, _ = packets(self.file, "file")[-1]
+    @rule
+    def _is_a_list(self) -> Faults:
+        try:
+            last, _ = packets(self.file, "file")[-1]
+        except PydanticCustomError as fault:
+            yield fault
+            return
         if self.repeat is not None and self.repeat < last:
-            raise refuse(
+            yield refuse(
                 f'is before the last packet of the list, at "{span_text(last)}"',
                 "raise it or cut the list",
                 "repeat",
             )
-        return self
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """One application, `trace`."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
+from narrows.scenario.rules import Faults, Unknown, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -196,27 +197,32 @@ class Transfer(Group):
     tcp: Tcp = Tcp()
     """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""
 
-    @model_validator(mode="after")
-    def _transfer_is_possible(self) -> Transfer:
+    @rule
+    def _has_different_secondaries(self) -> Faults:
         seen: set[str] = set()
         for index, name in enumerate(self.secondaries):
             if name == self.server:
-                raise refuse("is the server too", "name another node", f"secondaries[{index}]")
-            if name in seen:
-                raise refuse("is named twice", "name each node once", f"secondaries[{index}]")
+                yield refuse("is the server too", "name another node", f"secondaries[{index}]")
+            elif name in seen:
+                yield refuse("is named twice", "name each node once", f"secondaries[{index}]")
             seen.add(name)
+
+    @rule
+    def _times_are_sorted(self) -> Faults:
         for index, (one, next) in enumerate(zip(self.at, self.at[1:], strict=False)):
             if next < one:
-                raise refuse("comes before the one before", "sort them", f"at[{index + 1}]")
-        if self._in_a_message < 1:
-            raise refuse("does not fit a message with the question", "a longer message", "record")
-        if self._messages > _MOST_MESSAGES or self._bytes > _MOST_BYTES:
-            raise refuse(
+                yield refuse("comes before the one before", "sort them", f"at[{index + 1}]")
+
+    @rule
+    def _zone_fits_messages(self) -> Faults:
+        if self._fit < 1:
+            yield refuse("does not fit a message with the question", "a longer message", "record")
+        elif self._messages > _MOST_MESSAGES or self._bytes > _MOST_BYTES:
+            yield refuse(
                 f"takes {self._messages} messages; at most {_MOST_MESSAGES}, with 1 GB in all",
                 "a smaller zone, or longer messages",
                 "zone",
             )
-        return self
 
     @property
     def _records(self) -> int:
@@ -224,10 +230,16 @@ class Transfer(Group):
         return -(-self.zone // self.record) + 1
 
     @property
+    def _fit(self) -> int:
+        """The number of whole records that a message has room for."""
+        return (self.message - self.query) // self.record
+
+    @property
     def _in_a_message(self) -> int:
-        room = (self.message - self.query) // self.record
+        if self._fit < 1:
+            raise Unknown("record")
         most = self.records_per_message
-        return room if most is None else min(room, most)
+        return self._fit if most is None else min(self._fit, most)
 
     @property
     def _messages(self) -> int:

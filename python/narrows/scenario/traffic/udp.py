@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.scenario.amounts import DataSize
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import DatagramSize, Rate, refuse
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.streams import Streams
 
 if TYPE_CHECKING:
@@ -41,19 +42,21 @@ class Udp(Streams):
     """Number of packets after which a stream ends; without it, a stream lasts until `stop` or the
     end of the run."""
 
-    @model_validator(mode="after")
-    def _has_both_times(self) -> Udp:
+    @rule
+    def _has_both_times(self) -> Faults:
         if (self.on is None) != (self.off is None):
-            raise refuse("is missing", "on and off go together", "on" if self.on is None else "off")
+            yield refuse("is missing", "on and off go together", "on" if self.on is None else "off")
+
+    @rule
+    def _is_on_long_enough(self) -> Faults:
         # The simulator goes through all on times between two packets.
         gap = 8 * self.packet * _PS // self.rate
         if self.on is not None and 1000 * _least(self.on) < max(gap, 1):
-            raise refuse(
+            yield refuse(
                 "is below a thousandth of the time between packets",
                 "make it longer, or raise rate",
                 "on",
             )
-        return self
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """One application, `udp`."""

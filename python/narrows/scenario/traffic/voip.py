@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Parts, Pen, Picture, Record, Table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import PositiveSpan, Span, refuse
+from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.streams import Datagrams
 
@@ -199,23 +200,25 @@ class Voip(Datagrams):
     """How long the first packet of a talk spurt waits in the receiver's buffer before it is heard
     (`"60 ms"` by default). With `"adaptive"`, the delays so far decide."""
 
-    @model_validator(mode="after")
-    def _call_is_possible(self) -> Voip:
+    @rule
+    def _packets_hold_whole_frames(self) -> Faults:
         if self.packet_time % (10 * _MS) or self.packet_time > 100 * _MS:
-            raise refuse("is no multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time")
+            yield refuse("is no multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time")
+
+    @rule
+    def _spurts_are_talk(self) -> Faults:
         if self.talk == "constant":
             for key in ("spurt", "pause"):
-                if getattr(self, key) is not None:
-                    raise refuse(
+                if known(self, key) is not None:
+                    yield refuse(
                         'is for talk = "spurts" alone', "leave it out, or change talk", key
                     )
             if self.playout == "adaptive":
-                raise refuse(
+                yield refuse(
                     "adapts between talk spurts, and there are none",
                     'give a time such as "60 ms", or talk = "spurts"',
                     "playout",
                 )
-        return self
 
     @property
     def each(self) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.scenario.faults import nearest
+from narrows.scenario.near import nearest
 from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
 from narrows.study.dns_transport.network import network, testbed
 

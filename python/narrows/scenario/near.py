@@ -1,0 +1,46 @@
+"""The known words that a wrong one may stand for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+__all__ = ["near", "nearest"]
+
+_AS = 0.15
+"""Words are as near as the nearest one if their likeness is at most this far below."""
+
+
+def near(word: str, known: Sequence[str]) -> list[str]:
+    """The known words that are nearest to a wrong one, if any are near, the nearest first.
+
+    Examples:
+        >>> near("downlod", ["download", "downlink", "upload", "download-2"])
+        ['download', 'download-2']
+    """
+    # difflib's time grows with the product of the lengths.
+    word, some = word[:64], list(known)[:2000]
+    close = difflib.get_close_matches(word, some, n=len(some) or 1, cutoff=0.6)
+    likeness = [difflib.SequenceMatcher(None, each, word).ratio() for each in close]
+    return [each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS]
+
+
+def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
+    """A hint that names the known words nearest to a wrong one, or else some known ones.
+
+    Examples:
+        >>> nearest("limt", ["limit", "min"])
+        'did you mean "limit"?'
+        >>> nearest("downlod", ["download", "downlink", "upload", "download-2"])
+        'did you mean "download" or "download-2"?'
+        >>> nearest("x", ["limit", "min"])
+        'one of limit, min'
+    """
+    close = near(word, known)
+    if close:
+        words = " or ".join(f'"{each}"' for each in close[:many])
+        return f"did you mean {words}{' or ...' if len(close) > many else ''}?"
+    if not known:
+        return ""
+    more = ", ..." if len(known) > many else ""
+    return f"one of {', '.join(list(known)[:many])}{more}"

@@ -1,0 +1,101 @@
+"""Rules between the keys of a table: each yields what is wrong, and all of it is raised together.
+
+If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the values that are
+wrong. To read such a value raises `Unknown`, and ends the rule: what it would say might only follow
+from another error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+__all__ = [
+    "FAULT",
+    "Fault",
+    "Faults",
+    "Unknown",
+    "Unreadable",
+    "known",
+    "raise_all",
+    "rule",
+    "rules_of",
+    "until_unknown",
+]
+
+T = TypeVar("T")
+
+
+Fault = PydanticCustomError
+"""What `quantities.refuse` makes: a message, a hint, and a key below the table's place."""
+Faults = Iterator[Fault]
+
+FAULT = "fault"
+"""The type of pydantic's error for what a rule found."""
+
+
+class Unknown(Exception):  # noqa: N818 - named after what it is
+    """A value that is wrong in the file, so that a stand-in lacks it."""
+
+
+class Unreadable:
+    """A stand-in of which nothing is known."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Unknown(name)
+
+
+def rule(method: Callable[[Any], Faults]) -> Callable[[Any], Faults]:
+    """Marks a method of a table that yields what is wrong between its keys."""
+    _RULES.add(method)
+    return method
+
+
+_RULES: set[Callable[[Any], Faults]] = set()
+
+
+def rules_of(table: type) -> tuple[str, ...]:
+    """The names of a class's rules, those of its bases first."""
+    marked = (
+        name
+        for base in reversed(table.__mro__)
+        for name, value in vars(base).items()
+        if isinstance(value, FunctionType) and value in _RULES
+    )
+    return tuple(dict.fromkeys(marked))
+
+
+def until_unknown(found: Iterable[T]) -> Iterator[T]:
+    """What is found before the first value that is unknown."""
+    try:
+        yield from found
+    except Unknown:
+        return
+
+
+def known(table: Any, key: str) -> Any:
+    """A table's value, or None if it is unknown."""
+    try:
+        return getattr(table, key)
+    except Unknown:
+        return None
+
+
+def raise_all(table: Any, faults: Iterable[Fault]) -> None:
+    """Raises all faults of a table together, as pydantic's error.
+
+    Raises:
+        ValidationError: There are some.
+    """
+    lines = [
+        InitErrorDetails(
+            type=PydanticCustomError(FAULT, "{message}", fault.context), loc=(), input=table
+        )
+        for fault in faults
+    ]
+    if lines:
+        raise ValidationError.from_exception_data(type(table).__name__, lines)
