@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from narrows.reproduce.cells import Row
-from narrows.reproduce.claims import Measured, Series
+from narrows.reproduce.claims import Claim, Measured, Series
 from narrows.reproduce.statistics import Interval, t_interval
 
 BASE = "base"
@@ -79,3 +79,46 @@ class Measurements:
         return [
             run.curves[name] for _, run in sorted(self.runs(cell).items()) if name in run.curves
         ]
+
+    def claim_values(
+        self, claim: Claim, row: Row | None = None, like: Row | None = None
+    ) -> list[float]:
+        """The claim's figure, one value for each seed with which all its cells were run.
+
+        Args:
+            claim: Which claim.
+            row: A sensitivity row; `None`: the base runs.
+            like: Takes only the cells and seeds of the base runs that this row has.
+        """
+        shape = row or like
+        cells = [
+            cell for cell in claim.cells if shape is None or not shape.alone or shape.touches(cell)
+        ]
+        sources = {cell: self._source(cell, row) for cell in cells}
+        kept = sources if like is None else {cell: self._source(cell, like) for cell in cells}
+        common = [
+            seed
+            for seed in self.seeds
+            if all(seed in sources[cell] and seed in kept[cell] for cell in cells)
+        ]
+        values = [
+            claim.measure({cell: source[seed] for cell, source in sources.items()})
+            for seed in common
+            if cells
+        ]
+        return [value for value in values if math.isfinite(value)]
+
+    def claim_interval(
+        self, claim: Claim, row: Row | None = None, like: Row | None = None
+    ) -> Interval | None:
+        """The 95 % interval of the claim's statistic over the seeds; arguments as above."""
+        values = self.claim_values(claim, row, like)
+        return claim.interval(values) if values else None
+
+    def _source(self, cell: str, row: Row | None) -> Mapping[int, Measured]:
+        """The runs of a cell under a row, or the base runs if the row does not change the cell."""
+        if row is None or not row.touches(cell):
+            return self.runs(cell)
+        if row.runs_again:
+            return self.runs(cell, row.name)
+        return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}

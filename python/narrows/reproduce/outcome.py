@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from narrows.reproduce.cells import Cell, Row
-from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, judge
+from narrows.reproduce.claims import Claim, Judged, Verdict, judge
 from narrows.reproduce.measurements import Agreement, Measurements
 from narrows.reproduce.paper import Paper
-from narrows.reproduce.statistics import Interval
 
 FORMAT = 1
 """Version of the JSON document."""
@@ -38,41 +37,6 @@ class Outcome(Measurements):
     failures: list[str] = field(default_factory=list)
     """One line for each run that failed."""
 
-    def claim_values(
-        self, claim: Claim, row: Row | None = None, like: Row | None = None
-    ) -> list[float]:
-        """The claim's figure, one value for each seed with which all its cells were run.
-
-        Args:
-            claim: Which claim.
-            row: A sensitivity row; `None`: the base runs.
-            like: Takes only the cells and seeds of the base runs that this row has.
-        """
-        shape = row or like
-        cells = [
-            cell for cell in claim.cells if shape is None or not shape.alone or shape.touches(cell)
-        ]
-        sources = {cell: self._source(cell, row) for cell in cells}
-        kept = sources if like is None else {cell: self._source(cell, like) for cell in cells}
-        common = [
-            seed
-            for seed in self.seeds
-            if all(seed in sources[cell] and seed in kept[cell] for cell in cells)
-        ]
-        values = [
-            claim.measure({cell: source[seed] for cell, source in sources.items()})
-            for seed in common
-            if cells
-        ]
-        return [value for value in values if math.isfinite(value)]
-
-    def claim_interval(
-        self, claim: Claim, row: Row | None = None, like: Row | None = None
-    ) -> Interval | None:
-        """The 95 % interval of the claim's statistic over the seeds; arguments as above."""
-        values = self.claim_values(claim, row, like)
-        return claim.interval(values) if values else None
-
     def judged(self) -> Iterator[Judged]:
         """Every claim with its verdict, in the paper's order."""
         for claim in self.claims:
@@ -83,14 +47,6 @@ class Outcome(Measurements):
                 {row.name: self.claim_interval(claim, row) for row in rows},
                 {row.name: self.claim_interval(claim, like=row) for row in rows},
             )
-
-    def _source(self, cell: str, row: Row | None) -> Mapping[int, Measured]:
-        """The runs of a cell under a row, or the base runs if the row does not change the cell."""
-        if row is None or not row.touches(cell):
-            return self.runs(cell)
-        if row.runs_again:
-            return self.runs(cell, row.name)
-        return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}
 
     def words(self) -> list[str]:
         """What was found, in sentences. If this is a part of the paper, they say so."""
