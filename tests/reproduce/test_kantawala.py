@@ -1,16 +1,22 @@
 """Kantawala, Turner 2002: the experiments as printed, and how their claims are judged."""
 
+import json
+import re
 import statistics
 
 import pytest
 
 from narrows import Scenario, run
 from narrows.reproduce import Measured, Verdict, judge
+from narrows.reproduce.cells import Row
 from narrows.reproduce.claims import Claim
 from narrows.reproduce.kantawala_2002 import PAPER
 from narrows.reproduce.kantawala_2002.cells import CELLS, TOPOLOGIES
 from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES, SHARED
+from narrows.reproduce.kantawala_2002.rows import VERSIONS
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS
+from narrows.reproduce.kantawala_2002.versions import LONG_PATHS, versions
+from narrows.reproduce.measurements import BASE, Measurements
 from narrows.reproduce.statistics import t_interval
 
 from ..plans import connections, hops, settings
@@ -74,6 +80,90 @@ def test_the_scenarios_have_the_papers_numbers() -> None:
         assert len(sources) == 500
         names = [link["name"] for link in hops(three, sources[7]["there"])]
         assert sum(name.startswith("bottleneck") for name in names) == bottlenecks
+
+
+NS_2 = {
+    # By the dates in ns-default.tcl of ns-2.26.
+    "ns-2 of August 2001": (6.0, 1.0, 1000.0, 0.1, False),
+    "ns-2 of 2002": (6.0, 1.0, 1000.0, 0.01, True),
+}
+"""rtxcur_init_, minrto_, maxrto_, tcpTick_ and singledup_; no run reaches ns-2's maxrto_."""
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda row: row.name)
+def test_a_version_has_the_tcp_of_its_ns_2(version: Row) -> None:
+    keys = ("initial_rto", "min_rto", "max_rto", "timer_granularity")
+    for topology in TOPOLOGIES:
+        cell = PAPER.cell(f"{topology}-drr-1000")
+        settings = {**cell.set, **SMALLER[topology], **version.settings(cell)}
+        (tcp,) = Scenario.load(FOLDER / cell.scenario, set=settings).plan()["tcp"]
+        seconds = tuple(tcp[key] / 1e12 for key in keys)
+        assert (*seconds, tcp["limited_transmit"]) == NS_2[version.name]
+        assert (tcp["recovery"], tcp["congestion"]) == ("reno", "reno")
+
+
+def test_the_versions_of_ns_2_stand_side_by_side() -> None:
+    """TDRR's goodput is 1.1 of the others' under one version, and the same as theirs elsewhere."""
+    outcome = Measurements(seeds=(1, 2, 3), rows=VERSIONS)
+    gain = claim("K1", "mean goodput", "gain of TDRR")
+    for name in (BASE, *(row.name for row in VERSIONS)):
+        for cell in gain.cells:
+            best = name == "ns-2 of 2002" and "-tdrr-" in cell
+            outcome.measured[name, cell] = {
+                seed: Measured({"goodput.all": 1.1 if best else 1.0}) for seed in outcome.seeds
+            }
+    table = versions(outcome, [gain])
+    assert table is not None
+    assert list(table.columns) == ["id", "claim", "base", *(row.name for row in VERSIONS)]
+    ((id, _, *cells),) = table.rows
+    assert id == "K1"
+    fails, holds = "fails: 0.00 ± 0.00", "holds: 10.00 ± 0.00"
+    assert cells == [fails, fails, holds]
+    assert "ns-2 of August 2001: fails 1; ns-2 of 2002: holds 1." in table.note
+    assert "All three agree on the verdict of 0; 1 hold " in table.note
+    assert versions(Measurements(seeds=(1,)), [gain]) is None
+
+
+def test_the_summary_has_the_numbers_of_the_tables() -> None:
+    found = json.loads((PAPER.folder / "result.json").read_text(encoding="utf-8"))
+    tables = {table["title"]: table for table in found["tables"]}
+
+    def mean(title: str, queue: str) -> str:
+        table = tables[title]
+        column = table["columns"].index(queue)
+        values = [float(row[column].partition(" ")[0]) for row in table["rows"]]
+        return f"{statistics.fmean(values):.2f}"
+
+    trips = "Figure 6(a): goodput ratio 200 ms / 40 ms"
+    hops = "Figure 7(a): goodput ratio end-to-end / cross"
+    paths = {
+        (row[0], row[1]): [cell.partition(" ")[0] for cell in row[3:]]
+        for row in tables[LONG_PATHS]["rows"]
+    }
+    two, three = "two round-trip times", "three bottlenecks"
+    assert paths[two, "TDRR"] == ["0.88", "0.88"]
+    assert paths[three, "TDRR"] == ["0.78", "0.78"]
+    numbers = [
+        *(mean(title, "TDRR") for title in (trips, hops)),
+        *(mean(title, "Blue") for title in (trips, hops)),
+        paths[two, "TDRR"][0],
+        paths[three, "TDRR"][0],
+        *paths[two, "Tail Drop"],
+        *paths[two, "QSDRR"],
+    ]
+    assert re.findall(r"0\.\d\d", " ".join(PAPER.summary)) == numbers
+
+
+def test_small_buffers_are_5_to_10_percent_of_the_product_in_each_network() -> None:
+    """Of 500 Mbit/s times the mean round trip: 100 ms, 40 and 200 ms, 100 and 260 ms."""
+    product = {"single": 100e-3, "rtt": 120e-3, "hops": 180e-3}
+    near = [one for one in PAPER.claims if one.id == "K6" and "Jain" in one.metric]
+    assert len(near) == 6
+    for one in near:
+        for cell in one.cells:
+            network, _, limit = cell.split("-")
+            share = int(limit) / (500e6 * product[network] / 12_000)
+            assert 0.0479 <= share <= 0.1
 
 
 SMALLER = {

@@ -34,9 +34,10 @@ PAPER = Paper(
         "We find the fairness that it describes: on average, TDRR gives flows with long paths the "
         "largest share, 0.86 of the others' goodput with two round-trip times and 0.67 over three "
         "bottlenecks, and Blue the smallest, 0.49 and 0.37.",
-        "Tail Drop is second with two round-trip times (0.75) and fourth over three bottlenecks "
-        "(0.42); these factors depend on what TCP does between bursts and on its loss recovery, "
-        "which the paper does not print.",
+        "With the TCP of two real versions of ns-2, TDRR's 0.88 and 0.78 remain, but with two "
+        "round-trip times Tail Drop is as fair (0.89 in the ns-2 of August 2001, 0.94 in that of "
+        "2002) and QSDRR as unfair as Blue (0.60 and 0.59); the paper does not say which ns-2 it "
+        "used.",
         "We do not find the gain in goodput: several hundred flows keep every queue busy, so from "
         "5000 packets on all queues carry about 95 % of the link.",
         "The authors could not test whether the small network's results carry over to 20,000 "

@@ -57,7 +57,26 @@ def _row(
     return Row(title, reason, {}, cells, alone=True, of_cell=of_cell)
 
 
+VERSIONS = (
+    _row(
+        "ns-2 of August 2001",
+        "which ns-2 was used is not printed: that of the authors' study of August 2001 has "
+        "time-outs of 1 s and more, a first one of 6 s, a clock of 100 ms, and no limited transmit",
+        _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", timer_granularity="100 ms"),
+        _some(_ALL),
+    ),
+    _row(
+        "ns-2 of 2002",
+        "which ns-2 was used is not printed: ns-2.1b9 of May 2002 has time-outs of 1 s and more, "
+        "a first one of 6 s, and limited transmit",
+        _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", limited_transmit="true"),
+        _some(_ALL),
+    ),
+)
+"""Two versions of ns-2; README.md has the dates on which it changed."""
+
 ROWS = [
+    *VERSIONS,
     _row(
         "window kept between bursts",
         "whether a burst restarts slow start is not printed",

@@ -12,8 +12,10 @@ from narrows.reproduce.kantawala_2002.cells import (
     Topology,
     name,
 )
+from narrows.reproduce.kantawala_2002.claims import CLAIMS
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS, SMALL, WINDOWS
+from narrows.reproduce.kantawala_2002.versions import long_paths, versions
 from narrows.reproduce.measurements import Measurements, Table
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def tables(outcome: Measurements) -> list[Table]:
         ),
         _scaling(outcome),
         _large(outcome),
+        long_paths(outcome),
+        versions(outcome, CLAIMS),
     ]
     return [table for table in built if table is not None]
 

@@ -8,7 +8,8 @@ from narrows.reproduce.kantawala_2002.claims.comparing import FAIRNESS, THROUGHP
 from narrows.reproduce.kantawala_2002.claims.ratios import hops, round_trips
 from narrows.reproduce.kantawala_2002.claims.scale import large, scaling
 from narrows.reproduce.kantawala_2002.claims.sensitivity import tahoe, weights
-from narrows.reproduce.kantawala_2002.claims.single import single_bottleneck, small_buffers
+from narrows.reproduce.kantawala_2002.claims.single import single_bottleneck
+from narrows.reproduce.kantawala_2002.claims.small import small_buffers
 from narrows.reproduce.kantawala_2002.claims.variation import hysteresis, variance
 
 _SCALE = (

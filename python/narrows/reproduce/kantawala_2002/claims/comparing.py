@@ -22,7 +22,7 @@ ALIKE = 5.0
 NEAR_OPTIMAL = 90.0
 """Percent of the best goodput, and of perfect fairness, from which "near optimal" holds."""
 BETTER = 20.0
-"""Percent from which "significantly better" holds."""
+"""Percent from which "significantly" holds: in K2, K6 and K11 alike."""
 
 OURS = ("tdrr", "qsdrr")
 """The paper's own queues: "our policies"."""

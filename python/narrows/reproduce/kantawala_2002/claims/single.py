@@ -1,22 +1,14 @@
-"""K1 and K6: the single bottleneck, with buffers of all sizes and with small ones."""
+"""K1: the single bottleneck."""
 
 from __future__ import annotations
 
-import math
-import statistics
-
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Worded
-from narrows.reproduce.kantawala_2002.cells import SINGLE, name
+from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Worded
+from narrows.reproduce.kantawala_2002.cells import SINGLE
 from narrows.reproduce.kantawala_2002.claims.comparing import (
     ALIKE,
-    BETTER,
-    NEAR_OPTIMAL,
-    OURS,
     PERCENT,
     Figures,
-    Runs,
     below,
-    cells_of,
     compared,
     gain_over,
     spread,
@@ -33,13 +25,6 @@ _WORSE_AT_SMALLEST = (
     "The buffer of 100 packets decides: there, the DRR family does worse. DRR itself is better "
     "than the others only at 20000 packets."
 )
-_TENTH_ALIKE = (
-    "With 200 and 400 packets, no queue carries more than 87 % of the link, and the queues differ "
-    "by 5 % at most."
-)
-
-TENTH = (200, 400)
-"""Buffers of 5 and 10 % of the single bottleneck's bandwidth-delay product, 4167 packets."""
 
 
 def single_bottleneck() -> list[Claim]:
@@ -119,69 +104,6 @@ def single_bottleneck() -> list[Claim]:
                 gain_over("qsdrr", SHARED, sign),
                 published=30.0,
                 tolerance=1.5 * GAIN_TOLERANCE,
-            )
-        )
-    return claims
-
-
-def small_buffers() -> list[Claim]:
-    """K6: goodput and fairness with 5 and 10 % of the bandwidth-delay product."""
-    claims = []
-    for which in OURS:
-        claims.append(
-            compared(
-                "K6",
-                f"{TITLES[which]}: goodput with 5 and 10 % of the bandwidth-delay product, gain "
-                "over the best of Tail Drop, RED and Blue",
-                PERCENT,
-                SINGLE,
-                TENTH,
-                (which, *SHARED),
-                "goodput.all",
-                lambda figures, which=which: (  # type: ignore[misc]
-                    100.0 * (figures[which] / max(figures[w] for w in SHARED) - 1.0)
-                ),
-                worded=Worded(
-                    f"significantly outperforms them: at least {BETTER:g} %", "at least", BETTER
-                ),
-                reason=_TENTH_ALIKE,
-            )
-        )
-
-        def of_best(runs: Runs, which: str = which) -> float:
-            goodput = {cell: run["goodput.all"] for cell, run in runs.items()}
-            small = [name("single", which, limit) for limit in TENTH]
-            if not all(cell in goodput for cell in small):
-                return math.nan
-            return 100.0 * statistics.fmean(goodput[cell] for cell in small) / max(goodput.values())
-
-        claims.append(
-            Claim(
-                "K6",
-                f"{TITLES[which]}: goodput with 5 and 10 % of the bandwidth-delay product, of the "
-                "best that any queue had with any buffer",
-                PERCENT,
-                cells_of(SINGLE, SINGLE.limits, QUEUES),
-                of_best,
-                worded=Worded(
-                    f"near optimal: at least {NEAR_OPTIMAL:g} %", "at least", NEAR_OPTIMAL
-                ),
-            )
-        )
-        claims.append(
-            compared(
-                "K6",
-                f"{TITLES[which]}: Jain's fairness of the flows' goodput with such buffers",
-                PERCENT,
-                SINGLE,
-                TENTH,
-                (which,),
-                "jain.all",
-                lambda figures: 100.0 * next(iter(figures.values())),
-                worded=Worded(
-                    f"near optimal: at least {NEAR_OPTIMAL:g} %", "at least", NEAR_OPTIMAL
-                ),
-                bounds=SHARE,
             )
         )
     return claims

@@ -45,7 +45,11 @@ def variance() -> list[Claim]:
                         lambda figures, which=which, other=other: (  # type: ignore[misc]
                             (figures[which] / figures[other]) ** 2
                         ),
-                        worded=Worded("a lower variance", "at most", 1.0),
+                        worded=Worded(
+                            f"significantly lower: by at least {BETTER:g} %",
+                            "at most",
+                            1.0 - BETTER / 100.0,
+                        ),
                         reason=FAIRNESS,
                     )
                 )
@@ -60,8 +64,9 @@ def variance() -> list[Claim]:
                         (which, other),
                         "goodput.all",
                         gain_over(which, (other,)),
-                        worded=Worded("a higher average goodput", "at least", 0.0),
-                        note='"Significantly" is not bounded: any gain counts.',
+                        worded=Worded(
+                            f"significantly higher: by at least {BETTER:g} %", "at least", BETTER
+                        ),
                         reason=THROUGHPUT,
                     )
                 )
@@ -103,7 +108,7 @@ def variance() -> list[Claim]:
 
 
 def hysteresis() -> list[Claim]:
-    """K13: flows hit for each drop, and how far the queue varies."""
+    """K13: answers to losses for each drop, and how far the queue varies."""
     return [
         compared(
             "K13",
@@ -115,7 +120,9 @@ def hysteresis() -> list[Claim]:
             "hit_per_drop",
             lambda figures: figures["qsdrr"] / figures["drr"],
             worded=Worded("affects fewer flows than DRR", "at most", 1.0),
-            note="Flows hit in a drop episode, counted by what their senders did.",
+            note="This is not the number of flows that a congestion hits: runs do not record whose "
+            "packets are dropped. We count instead how often senders answered losses. For as many "
+            "drops, that is less often if they hit fewer flows.",
         ),
         compared(
             "K13",
