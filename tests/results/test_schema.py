@@ -110,3 +110,12 @@ def test_every_column_is_explained() -> None:
 
 def test_the_page_has_the_tables_as_they_are() -> None:
     assert reference() in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_reference_gives_units_as_people_write_them() -> None:
+    rows = [line.split(" | ") for line in reference().splitlines() if line.startswith("| `")]
+    units = {cells[0].strip("|` "): cells[1] for cells in rows if len(cells) == 3}
+    assert {unit for name, unit in units.items() if "mbit" in name or "mbps" in name} == {"Mbit/s"}
+    assert {unit for name, unit in units.items() if name.endswith("_percent")} == {"%"}
+    # The summary of web pages counts bytes, though people see megabytes.
+    assert units["load_mean_s"] == "s" and units["bytes"] == "bytes"

@@ -99,7 +99,8 @@ def _record_reference(record: Record) -> str:
         "|---|---|---|",
     ]
     for figure in record.figures:
-        unit = figure.key.rsplit("_", 1)[-1] if figure.unit else ""
+        # If people see another unit than the summary has, only the key names the summary's.
+        unit = figure.unit if figure.scale == 1.0 else figure.key.rpartition("_")[2]
         doc = figure.doc or f"{figure.name[0].upper()}{figure.name[1:]}."
         lines.append(f"| `{figure.key}` | {unit} | {doc} |")
     return "\n".join([*lines, ""])
