@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narrows import Scenario, _core
+from narrows import Scenario, _core, run
 from narrows import scenario as scenario_language
 from narrows.scenario import Bulk, Ftp
 
@@ -169,3 +169,16 @@ def test_every_kind_and_table_of_the_language_is_a_python_object_too() -> None:
     assert all(id(kind) in shown for kind in scenario_language.KINDS.values())
     assert all(id(kind) in shown for kind in scenario_language.DISCIPLINES.values())
     assert "Middlebox" in names
+
+
+@pytest.mark.parametrize(("opener", "round_trips"), [("sender", 2.0), ("receiver", 2.5)])
+def test_the_first_burst_takes_the_handshake_and_the_way_of_its_acknowledgement(
+    opener: str, round_trips: float
+) -> None:
+    """On a fast link, a burst of one segment takes nothing but round trips."""
+    link = {"name": "l", "between": ["a", "b"], "rate": "1 Gbit/s", "delay": "100 ms"}
+    once = {"kind": "once", "name": "f", "sender": "a", "receiver": "b", "size": "1 kB"}
+    values = {"name": "s", "duration": "2 s", "links": [link]}
+    found = run(Scenario.from_dict({**values, "traffic": [{**once, "opener": opener}]}))
+    took = found.summary["bursts"]["completion_mean_s"]
+    assert took == pytest.approx(0.2 * round_trips, abs=1e-3)

@@ -56,12 +56,19 @@ BURSTS = Record(
         (
             Column("flow", "u32", "", "Number of the connection, from 0 in the scenario's order."),
             Column("burst", "u32", "", "Number of the burst within its connection, from 0."),
-            Column("start_s", "f64", "s", "When the application handed it to TCP."),
+            Column(
+                "start_s",
+                "f64",
+                "s",
+                "When it began: a connection's first burst when the connection began to open, "
+                "before the handshake; each later burst when the application handed it to TCP.",
+            ),
             Column(
                 "end_s",
                 "f64",
                 "s",
-                "When all of it was acknowledged; null: not by the end of the run.",
+                "When the sender had the acknowledgement of its last byte; null: not by the end of "
+                "the run.",
                 nullable=True,
             ),
             Column("bytes", "u64", "bytes", "Its size."),
@@ -72,7 +79,14 @@ BURSTS = Record(
     figures=(
         Figure("bursts", "bursts", doc="Bursts that were begun."),
         Figure("completed", "completed", doc="Those that were acknowledged to the last byte."),
-        Figure("completion_mean_s", "completion time, mean", "s"),
+        Figure(
+            "completion_mean_s",
+            "completion time, mean",
+            "s",
+            doc="From `start_s` to `end_s`, of completed bursts only, like the next two: until the "
+            "sender has the acknowledgement of the last byte. A connection's first burst includes "
+            "the handshake, whichever end opens the connection.",
+        ),
         Figure("completion_p50_s", "completion time, median", "s"),
         Figure("completion_p99_s", "completion time, 99 % within", "s"),
     ),
@@ -86,8 +100,9 @@ BURSTS = Record(
             x="completion time (s)",
             y="bursts completed\nwithin this time (%)",
             caption=(
-                "From handing a burst to TCP until all of it is acknowledged. A curve ends below "
-                "100 % where bursts were unfinished at the end. Each group has its own."
+                "Until the sender has the acknowledgement of a burst's last byte; a connection's "
+                "first burst includes the handshake. A curve ends below 100 % where bursts were "
+                "unfinished at the end. Each group has its own."
             ),
             says=_says,
             draw=_draw,
