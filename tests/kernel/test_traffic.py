@@ -6,10 +6,12 @@ but for the effects of a kernel's clock and acknowledgements.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
+from narrows.results.goodput import goodput_series
 
 pytestmark = pytest.mark.slow
 
@@ -269,3 +271,19 @@ def test_pages_are_those_of_the_simulator(results: tuple[Run, Run]) -> None:
     same = ["group", "load", "object", "bytes"]
     assert kernel.select(same).rows() == simulated.select(same).rows()
     assert kernel.get_column("end_s").null_count() == 0
+
+
+def test_goodput_is_that_of_the_simulator(results: tuple[Run, Run]) -> None:
+    kernel, simulated = (result.goodput for result in results)
+    assert goodput_series(kernel) == goodput_series(simulated)
+    for group, direction in goodput_series(simulated):
+        times, received = (
+            [rows.filter(group=group, direction=direction)[name] for rows in (kernel, simulated)]
+            for name in ("t_s", "bytes_received")
+        )
+        assert received[0].last() == received[1].last()
+        # Ten samples a second. 5 ms are 12.5 kB at 20 Mbit/s.
+        apart = np.interp(times[1], times[0], received[0]) - received[1].to_numpy()
+        assert len(times[1]) == 240
+        assert len(times[0]) >= 240
+        assert abs(apart).max() <= 12_500

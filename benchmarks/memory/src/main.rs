@@ -172,6 +172,7 @@ impl Case {
             applications: vec![Application { name: "flows".into(), kind: Kind::OnOff(flows) }],
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
+            goodput_interval: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

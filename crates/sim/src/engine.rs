@@ -7,6 +7,7 @@ use crate::application::{self, Application, Host, Lost, Settings, Socket, View};
 use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
+use crate::goodput::Goodput;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
@@ -40,6 +41,9 @@ pub struct Simulation {
     wakes: Wakes,
     records: Records,
     monitors: Monitors,
+    goodput: Goodput,
+    /// The run's end, or the time before it at which goodput is sampled next.
+    halt: Time,
     /// Notices for applications, not yet delivered.
     news: Vec<Notice>,
     /// The number of DNS queries in the plan, all applications together.
@@ -95,6 +99,7 @@ impl Simulation {
         uses.sort_unstable();
         uses.dedup();
         let network = Network::new(&plan, &uses);
+        let goodput = Goodput::new(&plan);
         let neighbours = std::mem::take(&mut plan.neighbours);
         plan.paths = Vec::new();
         let queries = plan.queries();
@@ -114,6 +119,8 @@ impl Simulation {
             wakes: Wakes::default(),
             records: Records::default(),
             monitors: Monitors::default(),
+            goodput,
+            halt: Time::ZERO,
             news: Vec::new(),
             queries,
             plan,
@@ -129,6 +136,7 @@ impl Simulation {
             simulation.tell(number as u32, |application, host| application.start(host));
         }
         simulation.monitors = Monitors::new(&simulation.plan, &mut simulation.network);
+        simulation.goodput.note_rows(&simulation.flows, &simulation.network.paths);
         simulation.set_foresight(Foresight::pays_for(simulation.flows.len()));
         Ok(simulation)
     }
@@ -213,9 +221,7 @@ impl Simulation {
             self.stopped = Stopped::End;
             return;
         };
-        if at > self.plan.end {
-            self.now = self.plan.end;
-            self.stopped = Stopped::End;
+        if at > self.halt && !self.go_beyond_halt(at) {
             return;
         }
         self.now = at;
@@ -254,6 +260,20 @@ impl Simulation {
         if self.plan.end_with_dns && application::all_done(&self.applications) {
             self.stopped = Stopped::DnsDone;
         }
+    }
+
+    /// Takes the samples that are due before `at`, or stops at the run's end. Returns whether the
+    /// run goes on to `at`.
+    #[cold]
+    fn go_beyond_halt(&mut self, at: Time) -> bool {
+        let end = self.plan.end;
+        self.goodput.catch_up(at.min(end), &self.flows);
+        self.halt = self.goodput.due().by(end).unwrap_or(end);
+        if at > end {
+            self.now = end;
+            self.stopped = Stopped::End;
+        }
+        at <= end
     }
 
     /// Lets an application act, and sends what it produces.
@@ -302,7 +322,7 @@ impl Simulation {
 /// Results.
 impl Simulation {
     /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`,
-    /// `links`, and those of the applications.
+    /// `links`, `goodput`, and those of the applications.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.records.clone();
         for application in &self.applications {
@@ -316,6 +336,7 @@ impl Simulation {
             tables::attempts(&records, plan),
             tables::queues(&self.monitors, plan),
             tables::links(&self.monitors, plan),
+            self.goodput.table(self.now, &self.flows),
         ];
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));

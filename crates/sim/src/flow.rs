@@ -58,6 +58,9 @@ pub(crate) struct Flows {
     unsent: Vec<u32>,
     /// Flows that both ends have finished with.
     ending: Vec<u32>,
+    /// The bytes that arrived in order at the clients of connections whose numbers are free again,
+    /// by the client's application.
+    received_by_ended: Vec<u64>,
     /// The number of datagram sockets given out.
     sockets: u32,
     sessions: Sessions,
@@ -102,6 +105,7 @@ impl Flows {
             news: Vec::new(),
             unsent: Vec::new(),
             ending: Vec::new(),
+            received_by_ended: Vec::new(),
             sockets: 0,
             sessions: Sessions::default(),
             spoken: None,

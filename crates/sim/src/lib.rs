@@ -9,6 +9,7 @@ pub mod captured;
 mod engine;
 mod flow;
 mod foresight;
+mod goodput;
 mod link;
 mod maybe_index;
 mod maybe_time;

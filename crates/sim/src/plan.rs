@@ -49,6 +49,10 @@ pub struct Plan {
     pub queue_monitors: Vec<Monitor>,
     /// Links to sample.
     pub link_monitors: Vec<Monitor>,
+    /// The time between samples of what groups of TCP connections have delivered. The first sample
+    /// is taken at this time. `None`: there are no samples.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub goodput_interval: Option<Span>,
     /// Whose packets are kept for capture files.
     pub captures: Vec<Capture>,
     /// Changes of links' rates and delays during the run, in any order.

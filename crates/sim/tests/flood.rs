@@ -84,6 +84,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
             .collect(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

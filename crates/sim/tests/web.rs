@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{fingerprint, link, numbers, pfifo, profile, run, table};
+use common::{fingerprint, link, numbers, pfifo, profile, run, table, texts};
 use narrows_sim::plan::incast::{Incast, Way};
 use narrows_sim::plan::page::{Object, Page};
 use narrows_sim::plan::responder::Responder;
@@ -46,6 +46,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
@@ -376,6 +377,28 @@ fn results_do_not_depend_on_shortcuts() {
     let with = fingerprint(&run(plan.clone()));
     plan.collapse = false;
     assert_eq!(with, fingerprint(&run(plan)));
+}
+
+/// Clients deliver what the servers answered, also over connections whose numbers are used again.
+#[test]
+fn the_goodput_of_clients_is_what_they_asked_for() {
+    let mut plan = star(6, 100, 40);
+    plan.goodput_interval = Some(Span::from_ms(10));
+    let settings = Incast { rounds: 6, kept: false, ..incast(6, 40) };
+    add(&mut plan, [Kind::Incast(settings), responder(Span::from_us(300))]);
+    let objects = [vec![object(&[])], vec![object(&[0]); 20]].concat();
+    let browsing = Page { responder: 3, browsers: 5, loads: 4, ..page(objects) };
+    add(&mut plan, [Kind::Page(browsing), responder(Span::from_ms(2))]);
+    plan.applications[2].name = "pages".into();
+    let simulation = run(plan);
+    let rows = table(&simulation, "goodput");
+    let last = |group| {
+        let mut groups = texts(&rows, "group").into_iter().zip(numbers(&rows, "bytes_received"));
+        groups.rfind(|found| found.0 == group).map(|found| found.1)
+    };
+    // Six rounds of six blocks of 40 segments; five browsers load 21 objects of 1000 bytes 4 times.
+    assert_eq!(last("web"), Some(6.0 * 6.0 * 40.0 * SEGMENT as f64));
+    assert_eq!(last("pages"), Some(5.0 * 4.0 * 21.0 * 1000.0));
 }
 
 #[test]

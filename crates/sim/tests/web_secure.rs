@@ -78,6 +78,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -271,7 +271,7 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
         )
     links = [{**link, **_PLAIN, "rate": max(link["rate"], 10**9)} for link in plan["links"]]
     nothing: dict[str, Any] = {"changes": [], "captures": [], "neighbours": []}
-    nothing |= {"queue_monitors": [], "link_monitors": []}
+    nothing |= {"queue_monitors": [], "link_monitors": [], "goodput_interval": None}
     profile = json.loads(_core.tcp_profile("linux-6"))
     told = {**plan, **nothing, "links": links}
     design = Design(told, profile, prefix="", stall_s=0.0)

@@ -1,4 +1,4 @@
-"""What runs have beyond the tables of every run: what kinds of traffic, links and kernels record.
+"""Tables that not every run has: `goodput`, and what kinds of traffic, links and kernels record.
 
 The kinds are loaded only if a run has tables of theirs, because the scenario language takes a while
 to load.
@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from narrows.records import Record, Table
+from narrows.results.goodput import GOODPUT
 
 __all__ = ["by_group", "extra_table", "records", "summaries", "wanted"]
 
@@ -26,7 +27,9 @@ def records() -> Mapping[str, Record]:
 
 
 def extra_table(name: str) -> Table | None:
-    """The table of that name that a kind of traffic brings, if one does."""
+    """The table of that name that not every run has, if there is one."""
+    if name == GOODPUT.name:
+        return GOODPUT
     record = records().get(name)
     return None if record is None else record.table
 

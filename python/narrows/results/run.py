@@ -17,6 +17,7 @@ from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.extras import extra_table, records, wanted
 from narrows.results.foreign import declared
+from narrows.results.goodput import GOODPUT
 from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
@@ -300,6 +301,11 @@ class Run:
         """A row for each sample of a link."""
         return self.tables["links"]
 
+    @property
+    def goodput(self) -> pl.DataFrame:
+        """A row for each sample of what a group of TCP connections has delivered."""
+        return self.table(GOODPUT.name)
+
 
 def _schema(
     backend: str, tables: Mapping[str, Mapping[str, Any] | pl.DataFrame]
@@ -314,10 +320,11 @@ def _schema(
 
 
 def _extra_tables(names: Collection[str]) -> dict[str, Table]:
-    """The declarations of those tables that kinds of traffic bring."""
-    if not set(names) - TABLES.keys():
-        return {}
-    return {name: record.table for name, record in records().items() if name in names}
+    """The declarations of those tables that not every run has."""
+    found = {GOODPUT.name: GOODPUT} if GOODPUT.name in names else {}
+    if set(names) - TABLES.keys() - found.keys():
+        found |= {name: record.table for name, record in records().items() if name in names}
+    return found
 
 
 def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:

@@ -16,6 +16,7 @@ import polars as pl
 
 from narrows.records import Column, Record, Table
 from narrows.results.extras import records
+from narrows.results.goodput import GOODPUT
 
 __all__ = [
     "DROPS",
@@ -84,8 +85,8 @@ def mismatch(table: Table, found: pl.DataFrame) -> str | None:
 
 
 def reference() -> str:
-    """The tables as Markdown, for docs/run-folder.md: of every run, then of kinds of traffic."""
-    parts = [table_reference(table) for table in TABLES.values()]
+    """The tables as Markdown, for docs/run-folder.md: of every run, then those that some have."""
+    parts = [table_reference(table) for table in (*TABLES.values(), GOODPUT)]
     parts += [_record_reference(record) for record in records().values()]
     return "\n".join(parts)
 

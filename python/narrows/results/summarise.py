@@ -35,6 +35,7 @@ from narrows.records.numbers import (
 )
 from narrows.results.extras import summaries
 from narrows.results.frozen import standstills
+from narrows.results.goodput import GOODPUT
 from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
 from narrows.results.schema import DROPS, MARKS, TABLES
@@ -73,7 +74,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
         },
         "flows": _flows(tables["flows"], end_s),
         "flags": [*standstills(tables["queues"]), *late_replies(queries, tables["attempts"])],
-        **(summaries(tables, end_s) if tables.keys() - TABLES.keys() else {}),
+        **(summaries(tables, end_s) if tables.keys() - TABLES.keys() - {GOODPUT.name} else {}),
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()
     if len(groups) > 1:

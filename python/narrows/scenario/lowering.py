@@ -72,6 +72,7 @@ def lower(
         "applications": planner.applications,
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
+        "goodput_interval": round(_PS / scenario.monitor.goodput.rate),
         "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
         "collapse": True,

@@ -9,9 +9,12 @@ from pydantic import Field
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import LinkPattern, Name, Size
 
-__all__ = ["Capture", "Monitor", "Sampler"]
+__all__ = ["Capture", "GoodputSampler", "Monitor", "Sampler"]
 
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
+
+
+SampleRate = Annotated[float, Field(ge=1e-6, le=10_000)]
 
 
 class Sampler(Table):
@@ -20,8 +23,15 @@ class Sampler(Table):
     links: Links
     """Which links: `NAME.forward` or `NAME.backward`; `NAME` means both, and `*` any part of a
     name."""
-    rate: Annotated[float, Field(ge=1e-6, le=10_000)]
+    rate: SampleRate
     """Samples a second, in Hz; 0.000001 to 10000."""
+
+
+class GoodputSampler(Table):
+    """Samples what groups of TCP connections have delivered."""
+
+    rate: SampleRate = 10.0
+    """Samples a second, in Hz; 0.000001 to 10000. The end of the run is sampled too."""
 
 
 class Capture(Table):
@@ -45,6 +55,9 @@ class Monitor(Table):
     """Samples queues: backlog, RED's average, sojourn, drops and marks."""
     links: Sampler | None = None
     """Samples links: packets, bytes, busy time, losses."""
+    goodput: GoodputSampler = GoodputSampler()
+    """Samples what each group of TCP connections has delivered to its receivers; see the table
+    `goodput` of run folders."""
     capture: Annotated[
         tuple[LinkPattern | Capture, ...], Field(max_length=10_000, fail_fast=True)
     ] = ()

@@ -1,5 +1,7 @@
 //! Connections that have a row in the table `flows`.
 
+use core::ops::Range;
+
 use narrows_units::Time;
 
 use super::{Flow, Flows};
@@ -37,6 +39,12 @@ impl Flows {
         self.listed.len() as u32 - 1
     }
 
+    /// Returns the bytes that arrived in order at the receivers of these rows' connections.
+    pub(crate) fn received_by_listed(&self, rows: Range<usize>) -> u64 {
+        let connections = self.listed[rows].iter().map(|listed| self.listed_connection(listed));
+        connections.map(|connection| connection.second().bytes_received()).sum()
+    }
+
     /// Returns the rows of the table `flows`, each with its name, owner, first path and connection.
     pub(crate) fn listed(&self) -> impl Iterator<Item = Row<'_>> {
         let mut name_start = 0;
@@ -44,16 +52,20 @@ impl Flows {
             let name = &self.names[name_start..listed.name_end as usize];
             name_start = listed.name_end as usize;
             let owners = &self.owners[listed.flow as usize];
-            let Flow::Tcp(connection) = &self.table[listed.flow as usize] else {
-                unreachable!("a listed flow is a connection, and is never freed")
-            };
             Row {
                 name,
                 application: owners.applications[0],
                 there: owners.there,
                 start: listed.start,
-                connection,
+                connection: self.listed_connection(listed),
             }
         })
+    }
+
+    fn listed_connection(&self, listed: &Listed) -> &Connection {
+        let Flow::Tcp(connection) = &self.table[listed.flow as usize] else {
+            unreachable!("a listed flow is a connection, and is never freed")
+        };
+        connection
     }
 }

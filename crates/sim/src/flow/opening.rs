@@ -149,7 +149,14 @@ impl Flows {
     pub(crate) fn free_ended(&mut self) {
         for flow in self.ending.drain(..) {
             let generation = match &self.table[flow as usize] {
-                Flow::Tcp(connection) => connection.generation(),
+                Flow::Tcp(connection) => {
+                    let client = self.owners[flow as usize].applications[0] as usize;
+                    if client >= self.received_by_ended.len() {
+                        self.received_by_ended.resize(client + 1, 0);
+                    }
+                    self.received_by_ended[client] += connection.first().bytes_received();
+                    connection.generation()
+                }
                 Flow::Quic(connection) => connection.generation(),
                 Flow::Udp(_) | Flow::Free(_) => continue,
             };

@@ -330,6 +330,7 @@ mod tests {
             applications: Vec::new(),
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
+            goodput_interval: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

@@ -54,6 +54,9 @@ impl Plan {
                 "monitor: interval must be above zero".into()
             })?;
         }
+        ensure(self.goodput_interval != Some(Span::ZERO), || {
+            "goodput_interval: must be above zero".into()
+        })?;
         for change in &self.changes {
             ensure(change.link < self.links.len(), || "changes: no such link".into())?;
             let link = &self.links[change.link];

@@ -66,6 +66,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
         link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
+        goodput_interval: Some(Span::from_ms(100)),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
@@ -277,6 +278,14 @@ pub(crate) fn numbers(table: &Table, name: &str) -> Vec<f64> {
     }
 }
 
+/// A column of names.
+pub(crate) fn texts<'a>(table: &'a Table, name: &str) -> Vec<&'a str> {
+    match table.columns.iter().find(|(column, _)| *column == name) {
+        Some((_, Column::Text(values))) => values.iter().map(String::as_str).collect(),
+        found => panic!("{name} should hold names: {found:?}"),
+    }
+}
+
 /// A server of TLS with two certificates, of 1010 and 1271 bytes.
 pub(crate) const SERVER: tls::Server = tls::Server {
     certificate: 2299,
@@ -449,6 +458,7 @@ pub(crate) fn client_and_server(
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

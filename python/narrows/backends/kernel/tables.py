@@ -45,6 +45,7 @@ def read_tables(
         **_dns(folder, job),
         **_datagrams(folder, job),
         **_calls(folder, job),
+        **_goodput(folder, job),
     }
     if job["samples"]["queues"] is not None:
         found = _read(folder, "queues")
@@ -167,6 +168,45 @@ def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
             heard = _core.rate_call(settings, sent, spurts, arrivals, lost)
             rows.append({"group": group["group"], **each, **heard})
     return {"voip": _columns(rows)} if rows else {}
+
+
+def _goodput(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
+    """What the groups of connections delivered. A group may have several processes."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("bulk", "asking", "transfers"):
+        for number, group in enumerate(job[kind]):
+            if group["goodput_s"] is not None:
+                found.setdefault(group["group"], []).append(
+                    _read(folder, f"goodput-{kind}-{number}")
+                )
+    two_way = {
+        group["group"] for group in job["bulk"] if any(flow["backward"] for flow in group["flows"])
+    }
+    bulk = {group["group"] for group in job["bulk"]}
+    rows = []
+    for group, parts in found.items():
+        samples = [
+            *zip(*(part["samples"] for part in parts), strict=False),
+            tuple(part["last"] for part in parts),
+        ]
+        if group not in bulk and not sum(sample[1] for sample in samples[-1]):
+            # As in the simulator, clients have no rows if nothing came over TCP.
+            continue
+        for place, direction in enumerate(_DIRECTIONS[: 1 + (group in two_way)], start=1):
+            rows += [
+                {
+                    "t_s": max(part[0] for part in sample),
+                    "group": group,
+                    "direction": direction,
+                    "bytes_received": sum(part[place] for part in sample),
+                }
+                for sample in samples
+            ]
+    rows.sort(key=lambda row: row["t_s"])
+    return {"goodput": _columns(rows)}
+
+
+_DIRECTIONS = ("forward", "backward")
 
 
 def _queues(rows: Columns) -> Columns:

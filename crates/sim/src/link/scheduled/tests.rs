@@ -255,6 +255,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -46,6 +46,7 @@ fn plan(loss: f64) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        goodput_interval: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: vec![NeighbourPair { there: 2, back: 3 }],

@@ -68,6 +68,7 @@ class AskingDesign:
             {
                 "group": name,
                 "kind": kind,
+                "goodput_s": network.goodput_s,
                 "client": network.spaces[client],
                 "client_address": network.address(client, flavour),
                 "servers": servers,

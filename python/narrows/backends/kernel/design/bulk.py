@@ -38,6 +38,7 @@ class BulkDesign:
             return
         groups: dict[tuple[Any, ...], dict[str, Any]] = {}
         bursts = None
+        pairs: set[tuple[int, int]] = set()
         if "burst" in told:
             idle = seconds(told["idle"])
             bursts = {"burst": told["burst"], "idle": idle, "count": told["bursts"]}
@@ -50,6 +51,9 @@ class BulkDesign:
             flavour = network.flavour(use.metrics, f"traffic.{name}.")
             network.route(there, flavour, f"traffic.{name}.route")
             network.route(back, flavour, f"traffic.{name}.route_back")
+            backward = (there["to"], there["from"]) in pairs
+            if not backward:
+                pairs.add((there["from"], there["to"]))
             download = connection["opener"] == "receiver"
             opener = there["to"] if download else there["from"]
             acceptor = there["from"] if download else there["to"]
@@ -60,6 +64,8 @@ class BulkDesign:
             if same not in groups:
                 stop = connection["stop"]
                 groups[same] = {
+                    "group": name,
+                    "goodput_s": network.goodput_s,
                     "port": _BULK_PORT + len(self.jobs) + len(groups),
                     "congestion": use.congestion,
                     "mss": use.mss,
@@ -77,6 +83,7 @@ class BulkDesign:
                     "acceptor": network.spaces[acceptor],
                     "acceptor_address": network.address(acceptor, flavour),
                     "download": download,
+                    "backward": backward,
                     "start_s": connection["start"] / PS,
                 }
             )

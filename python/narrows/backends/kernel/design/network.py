@@ -23,7 +23,8 @@ WIRES = "wires"
 # The keys of a plan that are known here. Any other key that a scenario sets is refused by its name.
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
-    *("applications", "queue_monitors", "link_monitors", "captures", "collapse"),
+    *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
+    "collapse",
     # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }
@@ -62,6 +63,8 @@ class Network:
         self.plan = plan
         self.nodes: Sequence[str] = plan["nodes"]
         self.spaces = [f"{prefix}{number}" for number in range(len(self.nodes))]
+        self.goodput_s = None if plan["goodput_interval"] is None else plan["goodput_interval"] / PS
+        """The time between samples of what groups of TCP connections deliver; None: no samples."""
         self._stall_s = stall_s
         self._wires = f"{prefix}{WIRES}"
         self._pairs: list[dict[str, Any]] = []

@@ -40,6 +40,7 @@ class TransferDesign:
         self.jobs.append(
             {
                 "group": name,
+                "goodput_s": network.goodput_s,
                 "server": network.spaces[ways[0][0]["to"]],
                 "server_address": ends[0]["server_address"],
                 "port": PORT,

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import system
 from .draws import Draw
+from .goodput import Goodput
 from .loop import READ, WRITE, Loop
 from .tcp_info import tcp_info
 from .tcp_socket import tcp_socket
@@ -174,6 +175,7 @@ class Call:
 
     def _came(self, count: int) -> None:
         self._count += count
+        self._servers.goodput.bytes[0] += count
         while self.coming and self._count >= self.coming[0][0]:
             length, tag = self.coming.popleft()
             self._count -= length
@@ -195,6 +197,7 @@ class Servers:
         """
         self.job = job
         self.loop = loop
+        self.goodput = Goodput(job["goodput_s"], loop)
         self.calls: dict[Any, Call] = {}
         self._service = Draw(job["service"], f"{seed} service")
         self._turn = 0

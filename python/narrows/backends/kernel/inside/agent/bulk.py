@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from . import system
+from .goodput import Goodput
 from .loop import READ, WRITE, Loop
 from .tcp_info import tcp_info
 from .tcp_socket import tcp_socket
@@ -42,6 +43,7 @@ class Bulk:
     def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
         self._job = job
         self._loop = loop
+        self.goodput = Goodput(job["goodput_s"], loop)
         self.flows = [Flow(told) for told in job["flows"]]
         self._by_peer = {
             (flow.told["opener_address"], flow.told["opener_port"]): flow for flow in self.flows
@@ -149,6 +151,7 @@ class Bulk:
         except OSError:
             count = 0
         flow.received += count
+        self.goodput.bytes[flow.told["backward"]] += count
         if count == 0:
             self._loop.forget(found)
             found.close()

@@ -24,6 +24,7 @@ class Incast:
         self._job = job
         self._loop = loop
         self._servers = Servers(job, loop, seed)
+        self.goodput = self._servers.goodput
         self._block = Draw(job["block"], f"{seed} block")
         self._pause = Draw(job["pause"], f"{seed} pause")
         self._calls: list[Call | None] = [None] * len(job["servers"])

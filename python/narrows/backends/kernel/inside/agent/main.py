@@ -33,6 +33,7 @@ from .datagrams import Probers, Streams
 from .dns import Workers
 from .dns_server import Server
 from .flood import Flood
+from .goodput import Goodput
 from .incast import Incast
 from .loop import Loop
 from .neighbours import Neighbours
@@ -140,10 +141,10 @@ class _Run:
                 self._fork(name, self._workers(group, f"{seed} {name}"))
             for number, group in enumerate(self._job["bulk"]):
                 name = f"bulk-{number}"
-                self._fork(name, self._bulk(group, f"{seed} {name}"))
+                self._fork(name, self._bulk(group, f"{seed} {name}", name))
             for number, group in enumerate(self._job["asking"]):
                 name = f"asking-{number}"
-                self._fork(name, self._asking(group, f"{seed} {name}"))
+                self._fork(name, self._asking(group, f"{seed} {name}", name))
             for number, group in enumerate(self._job["datagrams"]):
                 name = f"datagrams-{number}"
                 self._fork(name, self._datagrams(group, f"{seed} {name}"))
@@ -155,7 +156,7 @@ class _Run:
                 self._fork(name, self._flood(group, f"{seed} {name}"))
             for number, group in enumerate(self._job["transfers"]):
                 name = f"transfers-{number}"
-                self._fork(name, self._secondaries(group, f"{seed} {name}"))
+                self._fork(name, self._secondaries(group, f"{seed} {name}", name))
             if self._job["namespaces"]:
                 self._fork("neighbours", self._neighbours)
             if self._job["changes"]:
@@ -266,21 +267,34 @@ class _Run:
     def _captures(self, loop: Loop) -> Callable[[], Any]:
         return Captures(self._job["captures"], self._folder, loop, self._realtime).end
 
-    def _bulk(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+    def _bulk(
+        self, group: Mapping[str, Any], seed: str, name: str
+    ) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
             made = Bulk(group, loop) if group["bursts"] is None else Bursts(group, loop, seed)
             made.listen()
             made.start()
-            return made.rows
+            return self._beside(name, made.goodput, made.rows)
 
         return work
 
-    def _asking(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+    def _asking(
+        self, group: Mapping[str, Any], seed: str, name: str
+    ) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
             made = (Incast if group["kind"] == "incast" else Browsers)(group, loop, seed)
-            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
+            return self._beside(name, made.goodput, partial(_columns_of, made.tables))
 
         return work
+
+    def _beside(self, name: str, goodput: Goodput, rows: Callable[[], Any]) -> Callable[[], Any]:
+        """Gives the rows of a group's process, and writes what it delivered to a file beside."""
+
+        def written() -> Any:
+            _write(self._folder / f"goodput-{name}.json", goodput.rows())
+            return rows()
+
+        return written
 
     def _datagrams(
         self, group: Mapping[str, Any], seed: str
@@ -296,17 +310,16 @@ class _Run:
 
     def _flood(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            made = Flood(group, loop, seed)
-            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
+            return partial(_columns_of, Flood(group, loop, seed).tables)
 
         return work
 
     def _secondaries(
-        self, group: Mapping[str, Any], seed: str
+        self, group: Mapping[str, Any], seed: str, name: str
     ) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
             made = Transfers(group, loop, seed, lambda: _tell(self._telling))
-            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
+            return self._beside(name, made.goodput, partial(_columns_of, made.tables))
 
         return work
 
@@ -351,6 +364,10 @@ def _tell(pipe: int) -> None:
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Converts rows, which all have the same keys, to columns."""
     return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
+
+
+def _columns_of(tables: Callable[[], Mapping[str, list[dict[str, Any]]]]) -> Any:
+    return {name: columns(rows) for name, rows in tables().items()}
 
 
 def _write(path: Path, value: Any) -> None:

@@ -22,6 +22,7 @@ class Browsers:
         self.job = job
         self.loop = loop
         self.servers = Servers(job, loop, seed)
+        self.goodput = self.servers.goodput
         self.needed_by: list[list[int]] = [[] for _ in job["objects"]]
         for number, each in enumerate(job["objects"]):
             for other in each["after"]:

@@ -19,6 +19,7 @@ from typing import Any
 from . import system
 from .counters import Counters
 from .dns_messages import transfer_query
+from .goodput import Goodput
 from .loop import READ, WRITE, Loop
 from .tcp_socket import tcp_socket
 
@@ -39,6 +40,7 @@ class Transfers:
         self.rows: list[dict[str, Any]] = []
         self.query = transfer_query(job["query"], job["mark"])
         self.counters = Counters(job["server"])
+        self.goodput = Goodput(job["goodput_s"], loop)
         self._done = done
         self._left = len(job["secondaries"]) * len(job["at_s"])
         for number, told in enumerate(job["secondaries"]):
@@ -130,6 +132,7 @@ class _Secondary:
         if not data:
             self._end("closed")
             return
+        self._group.goodput.bytes[0] += len(data)
         self._read += data
         while len(self._read) >= 2:
             length = 2 + struct.unpack_from(">H", self._read)[0]

@@ -1,0 +1,166 @@
+//! What groups of TCP connections have delivered: samples at a fixed rate.
+//!
+//! A sample sums up counters that TCP keeps anyway, so packets cost nothing more. It is no event:
+//! the engine takes it before the first event that comes after its time. So a sample counts
+//! everything that arrived up to its time, and it changes neither the order of events nor their
+//! number.
+//!
+//! Counted are the bytes that arrived in order at the receivers of connections in the table
+//! `flows`, and at the clients of applications that exchange messages. DNS is left out: the table
+//! `attempts` says what its connections carried.
+
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+
+use narrows_units::{Span, Time};
+
+use crate::flow::Flows;
+use crate::maybe_time::MaybeTime;
+use crate::paths::Paths;
+use crate::plan::{Application, Kind, Plan};
+use crate::table::{Table, columns};
+
+/// The samples of a run.
+#[derive(Debug)]
+pub(crate) struct Goodput {
+    interval: Span,
+    /// When the next sample is due; none if nothing is sampled.
+    due: MaybeTime,
+    series: Vec<Series>,
+    /// The series of each application's clients. DNS has none.
+    of_clients: Vec<Option<usize>>,
+    /// Rows of `flows`, and the series that they belong to.
+    of_rows: Vec<(Range<usize>, usize)>,
+    /// The times of the samples.
+    times: Vec<Time>,
+    /// What each series had delivered, sample by sample.
+    bytes: Vec<u64>,
+}
+
+/// What a group delivers in one direction.
+#[derive(Clone, Debug)]
+struct Series {
+    group: String,
+    backward: bool,
+    /// Whether some of its connections have rows in `flows`. If not, it has rows only if it
+    /// delivered anything.
+    listed: bool,
+}
+
+/// A row of the table.
+struct Row<'a> {
+    at: Time,
+    series: &'a Series,
+    bytes: u64,
+}
+
+impl Goodput {
+    /// Prepares the samples that a plan asks for.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut series: Vec<Series> = Vec::new();
+        let mut known = BTreeMap::new();
+        let mut of_group = |Application { name, kind }: &Application| {
+            if matches!(kind, Kind::DnsClient(_) | Kind::DnsServer(_)) {
+                return None;
+            }
+            Some(*known.entry(name.clone()).or_insert_with(|| {
+                series.push(Series { group: name.clone(), backward: false, listed: false });
+                series.len() - 1
+            }))
+        };
+        let of_clients = plan.applications.iter().map(&mut of_group).collect();
+        Self {
+            interval: plan.goodput_interval.unwrap_or(Span::ZERO),
+            due: plan.goodput_interval.map(|interval| Time::ZERO + interval).into(),
+            series,
+            of_clients,
+            of_rows: Vec::new(),
+            times: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Notes which series the rows of `flows` belong to. All of them exist from the start.
+    pub(crate) fn note_rows(&mut self, flows: &Flows, paths: &Paths) {
+        let mut pairs = BTreeSet::new();
+        let mut backwards = BTreeMap::new();
+        let mut last = None;
+        for (number, row) in flows.listed().enumerate() {
+            let of_group = self.of_clients[row.application as usize];
+            let group = of_group.expect("DNS has no rows in `flows`");
+            if last == Some((group, row.there)) {
+                self.of_rows.last_mut().expect("there is an earlier row").0.end = number + 1;
+                continue;
+            }
+            last = Some((group, row.there));
+            let [from, to] = paths.nodes(row.there);
+            let series = if pairs.contains(&(group, to, from)) {
+                *backwards.entry(group).or_insert_with(|| {
+                    self.series.push(Series { backward: true, ..self.series[group].clone() });
+                    self.series.len() - 1
+                })
+            } else {
+                pairs.insert((group, from, to));
+                group
+            };
+            self.series[series].listed = true;
+            self.of_rows.push((number..number + 1, series));
+        }
+    }
+
+    /// Returns when the next sample is due.
+    pub(crate) fn due(&self) -> MaybeTime {
+        self.due
+    }
+
+    /// Takes the samples that are due before `at`.
+    pub(crate) fn catch_up(&mut self, at: Time, flows: &Flows) {
+        while let Some(due) = self.due.get()
+            && due < at
+        {
+            let delivered = self.delivered(flows);
+            self.times.push(due);
+            self.bytes.extend(delivered);
+            self.due = (due + self.interval).into();
+        }
+    }
+
+    /// Returns the table, whose last rows say what has been delivered until `now`.
+    pub(crate) fn table(&self, now: Time, flows: &Flows) -> Table {
+        let last = self.delivered(flows);
+        let ends_later = self.due.get().is_some() && self.times.last().is_none_or(|&at| at < now);
+        let now = ends_later.then_some((now, &last[..]));
+        let samples = self.times.iter().copied().zip(self.bytes.chunks(self.series.len().max(1)));
+        let mut rows = Vec::new();
+        for (at, bytes) in samples.chain(now) {
+            let all = self.series.iter().zip(bytes).zip(&last);
+            rows.extend(
+                all.filter(|((series, _), last)| series.listed || **last > 0)
+                    .map(|((series, bytes), _)| Row { at, series, bytes: *bytes }),
+            );
+        }
+        let columns = columns!(rows,
+            "t_s": F64 = |row| row.at.as_secs_f64(),
+            "group": Text = |row| row.series.group.clone(),
+            "direction": Text = |row| {
+                if row.series.backward { "backward" } else { "forward" }.to_owned()
+            },
+            "bytes_received": U64 = |row| row.bytes,
+        );
+        Table { name: "goodput", columns }
+    }
+
+    /// Returns what each series has delivered.
+    fn delivered(&self, flows: &Flows) -> Vec<u64> {
+        let mut sums = vec![0; self.series.len()];
+        for (rows, series) in &self.of_rows {
+            sums[*series] += flows.received_by_listed(rows.clone());
+        }
+        flows.received_by_clients(|application, bytes| {
+            if let Some(series) = self.of_clients[application as usize] {
+                sums[series] += bytes;
+            }
+        });
+        sums
+    }
+}

@@ -1,0 +1,84 @@
+"""What groups of TCP connections deliver over time: the table `goodput`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.records import Column, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
+
+__all__ = ["GOODPUT", "goodput_of", "goodput_series"]
+
+GOODPUT = Table(
+    "goodput",
+    "a sample of what the TCP connections of a traffic group have delivered, at the rate of "
+    "`monitor.goodput` and at the end of the run; DNS groups, QUIC, and runs on several machines "
+    "have no samples",
+    (
+        Column("t_s", "f64", "s", "When the sample was taken, from the start of the run."),
+        Column("group", "string", "", "The traffic group."),
+        Column(
+            "direction",
+            "string",
+            "",
+            "`forward`, or `backward` for connections that carry data from the receiver of an "
+            "earlier connection of the group to its sender.",
+        ),
+        Column(
+            "bytes_received",
+            "u64",
+            "bytes",
+            "Payload that arrived in order at the receivers since the start. In `incast`, `page` "
+            "and `transfer`, these are the clients. TLS counts as payload.",
+        ),
+    ),
+)
+
+
+def goodput_series(rows: pl.DataFrame) -> list[tuple[str, str]]:
+    """The groups of a table `goodput`, each with a direction in which it carries data.
+
+    Args:
+        rows: The table.
+    """
+    found = rows.select("group", "direction").unique(maintain_order=True)
+    order = found.get_column("group").unique(maintain_order=True).to_list()
+    return sorted(found.iter_rows(), key=lambda each: order.index(each[0]))
+
+
+def goodput_of(
+    rows: pl.DataFrame, group: str, direction: str = "forward", *, most: int | None = None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The goodput of a group over time.
+
+    Args:
+        rows: The table `goodput` of a run.
+        group: The group.
+        direction: `forward` or `backward`.
+        most: Intervals are joined, each with as many others, until there are no more than this.
+
+    Returns:
+        The ends of the intervals between samples, in seconds, from zero on; and the mean goodput in
+        each in Mbit/s, so one number fewer.
+    """
+    import numpy as np
+    import polars as pl
+
+    of_group = rows.filter((pl.col("group") == group) & (pl.col("direction") == direction))
+    times, received = (of_group.get_column(name).to_numpy() for name in ("t_s", "bytes_received"))
+    count = len(times)
+    together = 1 if most is None else max(1, -(-count // most))
+    kept = np.arange(together - 1, count, together)
+    if count and (not len(kept) or kept[-1] < count - 1):
+        kept = np.append(kept, count - 1)
+    # The run may end soon after a sample: too soon for a mean.
+    ends = np.concatenate([[0.0], times[kept]])
+    if len(ends) > 2 and ends[-1] - ends[-2] < 0.5 * (ends[1] - ends[0]):
+        kept = np.delete(kept, -2)
+        ends = np.delete(ends, -2)
+    carried = np.concatenate([[0.0], received[kept]])
+    return ends, 8e-6 * np.diff(carried) / np.diff(ends)

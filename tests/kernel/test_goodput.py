@@ -1,0 +1,108 @@
+"""The kernel backend's table `goodput`: the agent's samples, and the table that they make."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from narrows.backends.kernel.inside.agent.bulk import Bulk
+from narrows.backends.kernel.inside.agent.loop import Loop
+from narrows.backends.kernel.tables import read_tables
+
+EMPTY: dict[str, Any] = {"links": [], "changes": []}
+
+
+def job(**groups: list[Any]) -> dict[str, Any]:
+    """A job with these groups and nothing else."""
+    kinds = ("bulk", "asking", "floods", "transfers", "dns", "datagrams", "calls")
+    nothing = {kind: groups.get(kind, []) for kind in kinds}
+    return {**nothing, "samples": {"queues": None, "links": None}}
+
+
+def bulk(group: str, ways: list[bool], **keys: Any) -> dict[str, Any]:
+    """A process of a group whose connections go backward or not."""
+    return {"group": group, "goodput_s": 0.1, "flows": [{"backward": way} for way in ways], **keys}
+
+
+def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows of the table that these files of the agent make."""
+    for number in range(len(told["bulk"])):
+        (folder / f"bulk-{number}.json").write_text("[]")
+    for number in range(len(told["transfers"])):
+        (folder / f"transfers-{number}.json").write_text("{}")
+    for name, (samples, last) in files.items():
+        (folder / f"goodput-{name}.json").write_text(json.dumps({"samples": samples, "last": last}))
+    columns = read_tables(folder, EMPTY, told, []).get("goodput", {})
+    return list(zip(*columns.values(), strict=True))
+
+
+def test_what_receivers_read_is_sampled() -> None:
+    """Two connections of this machine with itself, one in each direction of the group."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    ends = {"opener": "", "opener_address": "127.0.0.1", "opener_port": 0}
+    ends |= {"acceptor": "", "acceptor_address": "127.0.0.1", "start_s": 0.0}
+    told = {
+        **{"port": port, "congestion": "reno", "mss": None, "nodelay": False, "stop_s": 0.15},
+        **{"bursts": None, "goodput_s": 0.05},
+        "flows": [
+            {**ends, "flow": 0, "download": False, "backward": False, "opener_port": port + 1},
+            {**ends, "flow": 1, "download": True, "backward": True, "opener_port": port + 2},
+        ],
+    }
+    loop = Loop(time.monotonic())
+    made = Bulk(told, loop)
+    made.listen()
+    made.start()
+    loop.at(0.42, loop.stop)
+    loop.run()
+    rows, sampled = made.rows(), made.goodput.rows()
+    open_ends = [end for flow in made.flows for end in (flow.sender, flow.receiver)]
+    for end in (*made._listening, *open_ends):
+        if end is not None:
+            end.close()
+    received = [row["bytes_received"] for row in rows]
+    assert min(received) > 0
+    assert list(sampled["last"][1:]) == received
+    times = [sample[0] for sample in sampled["samples"]]
+    assert len(times) == 8
+    assert all(at >= 0.05 * number for number, at in enumerate(times, start=1))
+    for one, other in zip(sampled["samples"], sampled["samples"][1:], strict=False):
+        assert one[1] <= other[1] and one[2] <= other[2]
+
+
+def test_processes_of_a_group_are_added_up(tmp_path: Path) -> None:
+    told = job(bulk=[bulk("a", [False]), bulk("b", [False, True]), bulk("a", [False])])
+    files = {
+        "bulk-0": ([(0.1, 10, 0), (0.2, 30, 0)], (0.21, 31, 0)),
+        "bulk-1": ([(0.1, 1, 2)], (0.2, 3, 4)),
+        # Its last sample was due when the run ended.
+        "bulk-2": ([(0.11, 100, 0)], (0.2, 300, 0)),
+    }
+    rows = goodput(tmp_path, told, files)
+    assert rows == [
+        (0.1, "b", "forward", 1),
+        (0.1, "b", "backward", 2),
+        (0.11, "a", "forward", 110),
+        (0.2, "b", "forward", 3),
+        (0.2, "b", "backward", 4),
+        (0.21, "a", "forward", 331),
+    ]
+
+
+def test_clients_to_which_nothing_came_have_no_rows(tmp_path: Path) -> None:
+    told = job(transfers=[{"group": name, "goodput_s": 1.0} for name in ("none", "some")])
+    files = {
+        "transfers-0": ([(1.0, 0, 0)], (1.5, 0, 0)),
+        "transfers-1": ([(1.0, 0, 0)], (1.5, 7, 0)),
+    }
+    rows = goodput(tmp_path, told, files)
+    assert rows == [(1.0, "some", "forward", 0), (1.5, "some", "forward", 7)]
+
+
+def test_without_samples_there_is_no_table(tmp_path: Path) -> None:
+    assert goodput(tmp_path, job(bulk=[bulk("a", [False], goodput_s=None)]), {}) == []
