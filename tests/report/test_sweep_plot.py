@@ -322,7 +322,7 @@ def test_a_single_seed_has_no_interval() -> None:
 @pytest.mark.parametrize(
     ("metric", "against", "options", "message"),
     [
-        ("loss", "limit", {}, r'there is none; hint: did you mean "queues.wan.forward.run.loss_pe'),
+        ("loss", "limit", {}, r'is no metric loss; hint: did you mean "queues.wan.forward.run'),
         ("loss_percent", "limt", {}, r'limt was not varied; hint: did you mean "limit"'),
         (
             "loss_percent",

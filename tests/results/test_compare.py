@@ -200,7 +200,7 @@ def test_a_comparison_can_be_of_some_figures() -> None:
         "dns.first_attempt_percent",
     ]
     assert chosen.leading == list(chosen.rows)
-    with pytest.raises(NarrowsError, match="metric nothing: there is none; hint: one of dns"):
+    with pytest.raises(NarrowsError, match="there is no metric nothing; hint: one of dns"):
         found.only(["nothing"])
 
 

@@ -288,11 +288,15 @@ def test_wrong_metrics_are_all_named_before_a_sweep_starts(
 ) -> None:
     told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--workers", "1", "-q")
     wrong = ("--metric", "completion_meen_s", "--metric", "loss_percent", "--metric", "goodputt")
+    # Figures that other scenarios have: there is neither DNS nor a second group here.
+    wrong += ("--metric", "response_p95_ms", "--metric", "bursts.groups.far.completion_mean_s")
     done = narrows(*told, *wrong, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert 'did you mean "bursts.completion_mean_s"' in done.stderr
-    assert "metric goodputt: there is none" in done.stderr
-    assert "metric loss_percent" not in done.stderr
+    assert "there is no metric goodputt" in done.stderr
+    assert "metric loss_percent;" not in done.stderr
+    assert "there is no metric response_p95_ms" in done.stderr
+    assert "there is no metric bursts.groups.far.completion_mean_s" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [small_file.name]
     done = narrows(*told, "--out", "s", "--metric", "completion_mean_s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

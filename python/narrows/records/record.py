@@ -49,6 +49,8 @@ class Parts:
 
     column: str
     """The column that distinguishes the parts; each value is a key in the summary's section."""
+    names: tuple[str, ...]
+    """The column's values."""
     figures: tuple[str, ...]
     """Keys of the figures that people see for each part."""
     whole: str

@@ -130,6 +130,6 @@ def _named(shown: Sequence[Shown], names: Sequence[str]) -> Figures:
     for name in names:
         if not any(one.name.startswith(name) for one in shown):
             known = [one.name for one in shown]
-            raise NarrowsError(f"figure {name}: there is none; hint: {nearest(name, known)}")
+            raise NarrowsError(f"there is no figure {name}; hint: {nearest(name, known)}")
     wanted = [one for one in shown if not names or one.name.startswith(tuple(names))]
     return Figures(tuple(wanted))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from narrows.results.text import TextTable
 
-__all__ = ["ALL", "PARTS", "metrics_table", "nearest_metrics"]
+__all__ = ["ALL", "PARTS", "metrics_table", "nearest_metrics", "no_such_metric"]
 
 ALL = "?"
 """The name that asks for a list of all figures."""
@@ -24,6 +24,16 @@ def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
     # A figure without words has its path as its name.
     rows = [(key, name if name not in key else "", unit) for key, name, unit in known]
     return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
+
+
+def no_such_metric(name: str, known: Sequence[str]) -> str:
+    """The message that no figure has this name, with a hint.
+
+    Examples:
+        >>> no_such_metric("p95", ["dns.response_p95_ms"])
+        'there is no metric p95; hint: did you mean "dns.response_p95_ms"?'
+    """
+    return f"there is no metric {name[:100]}; hint: {nearest_metrics(name, known)}"
 
 
 def nearest_metrics(name: str, known: Sequence[str]) -> str:

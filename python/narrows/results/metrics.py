@@ -40,10 +40,10 @@ def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Met
     return list(_metrics(summary, fewest_groups=1 if each_group else 2))
 
 
-def declared() -> set[str]:
-    """The names of figures that some run may have, without their paths."""
-    kinds = {figure.key for record in records().values() for figure in record.figures}
-    return {*_DNS, *_QUEUE, *_LINK, *_FLOWS, *kinds}
+def declared() -> dict[str, set[str]]:
+    """The names of figures that some run may have, by the section of the summary."""
+    kinds = {name: {figure.key for figure in record.figures} for name, record in records().items()}
+    return {"dns": {*_DNS}, "flows": {*_FLOWS}, **kinds}
 
 
 def possible(values: Sequence[float], unit: str) -> tuple[float, float]:

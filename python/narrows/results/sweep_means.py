@@ -19,7 +19,7 @@ from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.intervals import within
-from narrows.results.metric_names import ALL, PARTS, metrics_table, nearest_metrics
+from narrows.results.metric_names import ALL, PARTS, metrics_table, no_such_metric
 from narrows.results.metrics import metrics, possible
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
@@ -117,10 +117,7 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
         )
     if not known:
         raise NarrowsError(f"{where}: no run is complete, so there are no figures")
-    raise NarrowsError(
-        f"{where}: metric {name[:100]}: there is none; hint: {nearest_metrics(name, list(known))}; "
-        f'--metric "{ALL}" lists all'
-    )
+    raise NarrowsError(f'{where}: {no_such_metric(name, list(known))}; --metric "{ALL}" lists all')
 
 
 def figures_table(sweep: Sweep) -> TextTable:

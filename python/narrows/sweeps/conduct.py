@@ -186,7 +186,7 @@ def sweep(
         total = len(plan.digests) * len(plan.seeds)
         ended = before = total - len(missing)
         interrupted = False
-        wanted = Wanted(metrics, axes)
+        wanted = Wanted(metrics, axes, plan.base)
         try:
             for row in store.rows:
                 wanted.add(row)

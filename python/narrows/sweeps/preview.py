@@ -46,12 +46,10 @@ def refuse_wrong_metrics(plan: Plan, names: Sequence[str]) -> None:
     Raises:
         NarrowsError: Some do not exist; the message names all of them.
     """
-    wanted = Wanted(names, plan.axes)
+    wanted = Wanted(names, plan.axes, plan.base)
     for run in _runs(plan):
-        # A run that was cut short may lack what comes later.
         wanted.add(
-            {"status": "complete", "values": list(run.settings.values()), "summary": run.summary},
-            is_whole=run.stopped != "event-limit",
+            {"status": "complete", "values": list(run.settings.values()), "summary": run.summary}
         )
         if wanted.are_found:
             return

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.results.metric_names import nearest_metrics
+from narrows.results.extras import records, wanted
+from narrows.results.metric_names import no_such_metric
 from narrows.results.metrics import declared
 from narrows.results.sweep_run import Axis, canonical
 from narrows.results.sweep_table import figures_or_null
@@ -17,11 +18,14 @@ __all__ = ["Wanted", "with_figures"]
 class Wanted:
     """Waits for a run of each variant, table and text, which may bring figures of their own."""
 
-    def __init__(self, names: Sequence[str], axes: Sequence[Axis]) -> None:
+    def __init__(
+        self, names: Sequence[str], axes: Sequence[Axis], scenario: Mapping[str, Any]
+    ) -> None:
+        """Waits for these names; the scenario has what all runs have in common."""
         self._names = list(names)
         self._axes = axes
+        self._scenario = scenario
         self._paths: dict[str, None] = {}
-        self._nothing_happened = False
         self._awaited = {
             (axis.key, text) for axis in axes if _brings_figures(axis) for text in axis.places
         }
@@ -31,7 +35,7 @@ class Wanted:
         """Whether every name has a figure."""
         return all(map(self._is_known, self._names))
 
-    def add(self, row: Mapping[str, Any], *, is_whole: bool = True) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         """Looks at a run's row; one that is not complete may lack figures.
 
         Raises:
@@ -39,9 +43,7 @@ class Wanted:
         """
         if not self._names or row["status"] != "complete":
             return
-        summary = row["summary"] or {}
-        self._nothing_happened |= not is_whole or None in summary.values()
-        self._paths.update(dict.fromkeys(figures_or_null(summary)))
+        self._paths.update(dict.fromkeys(figures_or_null(row["summary"] or {})))
         values = zip(self._axes, row["values"], strict=True)
         self._awaited -= {(axis.key, canonical(value)) for axis, value in values}
         if not self._awaited:
@@ -49,20 +51,49 @@ class Wanted:
             wrong = [name for name in names if not self._may_be(name)]
             if wrong:
                 known = list(self._paths)
-                raise NarrowsError(
-                    "; ".join(
-                        f"metric {name[:100]}: there is none; hint: {nearest_metrics(name, known)}"
-                        for name in wrong
-                    )
-                )
+                raise NarrowsError("; ".join(no_such_metric(name, known) for name in wrong))
 
     def _is_known(self, name: str) -> bool:
         return any(path == name or path.endswith(f".{name}") for path in self._paths)
 
     def _may_be(self, name: str) -> bool:
-        # Another seed or value may have a figure that no run has had so far.
-        is_late = self._nothing_happened and name.rpartition(".")[2] in declared()
-        return is_late or self._is_known(name)
+        if self._is_known(name):
+            return True
+        # Another seed or value may have a figure that no run has had so far, because nothing of the
+        # kind happened, or it did not happen before a short run ended.
+        whole_run = name.replace(".dns_phase.", ".run.")
+        if whole_run != name and self._groups("dns") and self._is_known(whole_run):
+            return True
+        section, _, figure = name.rpartition(".")
+        return any(
+            figure in figures and f".{path}".endswith(f".{section}" if section else "")
+            for of, figures in declared().items()
+            for path in self._possible(of)
+        )
+
+    def _possible(self, section: str) -> list[str]:
+        """The paths of a section's figures that the runs may have."""
+        groups = self._groups(section)
+        # If nothing of a kind happened in a run, its section is null.
+        if not groups and (section in ("dns", "flows") or section not in self._paths):
+            return []
+        parts = records()[section].parts if section in records() else None
+        of_groups = "dns_groups" if section == "dns" else f"{section}.groups"
+        several = groups if len(groups) > 1 else []
+        return [
+            section,
+            *(f"{section}.{part}" for part in (parts.names if parts else ())),
+            *(f"{of_groups}.{group}" for group in several),
+        ]
+
+    def _groups(self, section: str) -> list[str]:
+        """The scenario's groups that have figures in a section."""
+        if section == "dns":
+            return [str(group["name"]) for group in self._scenario.get("dns") or ()]
+        traffic = self._scenario.get("traffic") or ()
+        if section == "flows":
+            return [str(group["name"]) for group in traffic]
+        return [str(g["name"]) for g in traffic if section in wanted({"traffic": [g]})]
 
 
 def with_figures(axes: Sequence[Axis], places: Sequence[int]) -> set[tuple[str, str]]:

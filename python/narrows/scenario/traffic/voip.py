@@ -156,6 +156,7 @@ VOIP = Record(
     headline=Headline("mos_mean", "mean opinion score of calls"),
     parts=Parts(
         "direction",
+        ("there", "back"),
         ("late_percent", "delay_mean_ms", "mouth_to_ear_mean_ms", "mos_mean", "mos_p5"),
         whole="both directions",
     ),
