@@ -371,7 +371,7 @@ def test_bars_start_at_zero_and_show_what_was_published() -> None:
     axes = figure.axes[0]
     assert axes.get_xlim()[0] == 0.0
     assert all(patch.get_x() == 0.0 for patch in axes.patches)  # type: ignore[attr-defined]
-    assert {"97.20", "97.37", "published"} <= set(texts(figure))
+    assert {"97.20 %", "97.37 %", "published"} <= set(texts(figure))
 
 
 def test_a_long_series_keeps_its_peaks() -> None:

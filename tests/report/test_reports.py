@@ -9,12 +9,15 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows import Scenario, run
-from narrows.report import write_comparison, write_run_report
+from narrows.report import figures, style, write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
+from narrows.report.marks import Mark
+from narrows.report.seeds import mean_of
 from narrows.report.toml_text import toml_text
 from narrows.results import (
     Axis,
@@ -260,10 +263,18 @@ def test_a_page_of_sweeps_says_nothing_of_curves_and_folders(tmp_path: Path) -> 
     assert title[1] == "with-bfifo; with-red; with-pfifo"
 
 
-def test_a_page_of_runs_says_what_its_curves_are(tmp_path: Path) -> None:
-    runs = [synthetic_run(kind=kind, duration_s=60.0, workers=5) for kind in ("bfifo", "red")]
-    words = _words(write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8"))
-    assert "Curves are of each group's first run." in words
+def test_a_page_of_several_seeds_says_what_its_curves_are(tmp_path: Path) -> None:
+    both = [
+        [synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5) for seed in (1, 2)]
+        for kind in ("bfifo", "red")
+    ]
+    single = [runs[0] for runs in both]
+    words = _words(write_comparison(compare(single), tmp_path / "a").read_text(encoding="utf-8"))
+    assert "seeds of a group" not in words
+    words = _words(
+        write_comparison(compare([*both[0], *both[1]]), tmp_path / "b").read_text("utf-8")
+    )
+    assert "Thick curves are of all seeds of a group together" in words
 
 
 @pytest.mark.parametrize("only", [(), ("dns.first_attempt_percent",)])
@@ -291,17 +302,108 @@ def test_a_comparison_begins_with_the_picture_and_the_lines_that_matter(tmp_path
     assert order == sorted(order)
 
 
-def test_a_comparison_draws_every_seed(tmp_path: Path) -> None:
+def test_a_comparison_draws_every_seed_and_all_together() -> None:
     runs = [
         synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5)
         for kind in ("bfifo", "red")
         for seed in (1, 2, 3)
     ]
-    for shown in comparison_figures(compare(runs)):
-        if shown.name.startswith(("backlog", "sojourn", "drops", "throughput", "response")):
-            lines = shown.figure.axes[0].get_lines()
-            faint = [line for line in lines if line.get_label() == "_seed"]
-            assert len(faint) == 4, shown.name
+    curves = {shown.name: shown.figure for shown in comparison_figures(compare(runs))}
+    drawn = ("backlog", "sojourn", "drops", "throughput", "response", "burst")
+    assert len([name for name in curves if name.startswith(drawn)]) == len(drawn)
+    for name, figure in curves.items():
+        if name.startswith(drawn):
+            lines = figure.axes[0].get_lines()
+            seeds = [line for line in lines if line.get_label() == style.SEED]
+            assert len(seeds) == 6, name
+    # The named curve is the mean of the seeds.
+    lines = curves[f"backlog-{LINK}"].axes[0].get_lines()
+    mean = np.asarray(lines[0].get_ydata())
+    samples = [run.queues.get_column("backlog_bytes").to_numpy() * 1e-3 for run in runs[:3]]
+    shortest = min(map(len, samples))
+    assert mean == pytest.approx(np.mean([each[:shortest] for each in samples], axis=0))
+
+
+def test_the_mean_of_curves_leaves_out_what_has_no_value() -> None:
+    times = np.array([0.0, 1.0, 2.0])
+    grid, mean = mean_of(
+        [
+            (times, np.array([1.0, np.nan, 3.0])),
+            (times, np.array([3.0, 4.0, np.nan])),
+            (np.array([0.0, 2.0, 4.0]), np.array([2.0, 4.0, 8.0])),
+        ]
+    )
+    assert list(grid) == [0.0, 1.0, 2.0]
+    assert mean == pytest.approx([2.0, 3.5, 3.5])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unit", "limits"),
+    [
+        (("pfifo", "pfifo-2"), "packets", ["limit 180 packets", "limit 90 packets"]),
+        (("pfifo", "pfifo"), "packets", ["limit 180 packets"]),
+        (("bfifo", "pfifo"), "kB", ["limit 262 kB"]),
+        (("bfifo", "red"), "kB", ["limit 262 kB", "limit 375 kB"]),
+    ],
+)
+def test_backlogs_have_the_unit_of_the_limits(
+    kinds: tuple[str, str], unit: str, limits: list[str]
+) -> None:
+    runs = {}
+    for number, kind in enumerate(kinds):
+        name = kind.removesuffix("-2")
+        made = synthetic_run(kind=name, duration_s=60.0, workers=5)
+        if kind != name:
+            links = json.loads(json.dumps(made.scenario["links"]).replace("180", "90"))
+            made = replace(made, scenario={**made.scenario, "links": links})
+        runs[f"{kind} {number}"] = made
+    axes = figures.backlogs(runs, LINK).axes[0]
+    assert axes.get_ylabel() == f"backlog ({unit})"
+    assert [text.get_text() for text in axes.texts if "limit" in text.get_text()] == limits
+
+
+def test_groups_are_apart_in_a_comparison() -> None:
+    text = """
+name = "NAME"
+duration = "20 s"
+links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "DELAY" }]
+"""
+    for name in ("stub", "browser"):
+        text += f'[[dns]]\nname = "{name}"\nclient = "a"\nserver = "b"\nqueries = 3\n'
+    for name, size in (("small", "10 kB"), ("large", "1 MB")):
+        text += f'[[traffic]]\nkind = "once"\nname = "{name}"\nsender = "b"\n'
+        text += f'receiver = "a"\nsize = "{size}"\n'
+    near, far = (
+        run(Scenario.parse(text.replace("NAME", name).replace("DELAY", delay)))
+        for name, delay in (("near", "5 ms"), ("far", "50 ms"))
+    )
+    shown = {each.name: each for each in comparison_figures(compare([near, far]))}
+    for name in ("response-cdf-stub", "response-cdf-browser", "burst-cdf-small", "burst-cdf-large"):
+        lines = shown[name].figure.axes[0].get_lines()
+        assert [line.get_label() for line in lines if not isinstance(line, Mark)] == ["near", "far"]
+    # A file of 10 kB takes three round trips at most, one of 1 MB at least 0.8 s at 10 Mbit/s.
+    ends = {
+        size: np.asarray(shown[f"burst-cdf-{size}"].figure.axes[0].get_lines()[0].get_xdata())[-1]
+        for size in ("small", "large")
+    }
+    assert ends["small"] < 0.1 < 0.8 < ends["large"]
+    names = [label.get_text() for label in shown["first-attempt"].figure.axes[0].get_yticklabels()]
+    assert names == ["stub, near", "stub, far", "browser, near", "browser, far"]
+
+
+def test_a_comparison_of_downloads_begins_with_their_times(tmp_path: Path) -> None:
+    text = """
+name = "NAME"
+duration = "20 s"
+links = [{ name = "wan", between = ["a", "b"], rate = "RATE", delay = "5 ms" }]
+traffic = [{ kind = "once", name = "file", sender = "b", receiver = "a", size = "1 MB" }]
+"""
+    runs = [
+        run(Scenario.parse(text.replace("NAME", name).replace("RATE", rate)))
+        for name, rate in (("slow", "1 Mbit/s"), ("fast", "10 Mbit/s"))
+    ]
+    page = write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8")
+    assert page.index("Burst completion time") < page.index("<h3>")
 
 
 def test_text_in_figures_is_text(folder: Path) -> None:

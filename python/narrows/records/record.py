@@ -107,6 +107,8 @@ class Picture:
     who do not see it. None: there is nothing to draw."""
     draw: Callable[[Pen, Mapping[str, pl.DataFrame]], None]
     """Draws the rows of one run or several, by their labels."""
+    single: bool = False
+    """Whether it shows a single thing of a run, so that other seeds would only hide it."""
 
 
 @dataclass(frozen=True)

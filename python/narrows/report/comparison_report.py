@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Any
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
-from narrows.report.extras import extra_figures
+from narrows.report.extras import MOST_GROUPS, extra_figures, file_name
 from narrows.report.figures import Bar, Change
 from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
 from narrows.results import Run
-from narrows.results.compare import Comparison, Group
+from narrows.results.compare import Comparison, Group, Sample
 from narrows.results.compare_text import FIRST, arranged, chosen
+from narrows.results.extras import records
 from narrows.results.intervals import wilson, within
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
@@ -75,7 +77,7 @@ def write_comparison(
 
 
 def comparison_figures(comparison: Comparison) -> list[Shown]:
-    """The figures that the groups allow, each with a group's first run and, faintly, other seeds.
+    """The figures that the groups allow, with every seed of each.
 
     A sweep's runs have no tables, so only the differences are drawn for them.
     """
@@ -98,30 +100,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
         group.label: [run for run in group.runs[1:] if isinstance(run, Run)]
         for group in comparison.groups
     }
-    share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
-    name, words = _SHARES[share]
-    bars = [bar for group in comparison.groups if (bar := _bar(group, share))]
-    if len(bars) == len(comparison.groups):
-        values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
-        shown.append(
-            Shown(
-                name,
-                figures.first_attempt(
-                    bars, "share, with 95 % interval", f"DNS queries answered {words}"
-                ),
-                f"Bars: queries answered {words}: {values}.",
-                "Intervals: Student's t over the seeds where there are two or more, else Wilson's "
-                "over the queries.",
-            )
-        )
-        shown.append(
-            Shown(
-                "response-cdf",
-                figures.response_cdf(runs, others),
-                "Curves: response time of DNS queries in each case.",
-                "Steps far to the right are lost packets: each costs a timer.",
-            )
-        )
+    shown += _dns_figures(comparison, runs, others)
     for link in _common([monitored_queues(run) for run in runs.values()]):
         shown += _queue_figures(runs, link, others)
     for link in _common([monitored_links(run) for run in runs.values()]):
@@ -133,7 +112,60 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
                 "What the link carried, framing included.",
             )
         )
-    return shown + extra_figures(runs)
+    return shown + extra_figures(runs, others)
+
+
+def _dns_figures(
+    comparison: Comparison, runs: dict[str, Run], others: Mapping[str, Sequence[Run]]
+) -> list[Shown]:
+    """Bars of the share that leads, and the response times; of several DNS groups, each apart."""
+    share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
+    name, words = _SHARES[share]
+    asking: list[str | None] = [*_dns_groups(comparison)] or [None]
+    bars = [
+        bar for asked in asking for group in comparison.groups if (bar := _bar(group, share, asked))
+    ]
+    if len(bars) < len(comparison.groups):
+        return []
+    values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
+    shown = [
+        Shown(
+            name,
+            figures.first_attempt(
+                bars, "share, with 95 % interval", f"DNS queries answered {words}"
+            ),
+            f"Bars: queries answered {words}: {values}.",
+            "Intervals: Student's t over the seeds where there are two or more, else Wilson's "
+            "over the queries.",
+        )
+    ]
+    for asked in asking:
+        cases = {
+            label: run
+            for label, run in runs.items()
+            if asked is None or asked in run.queries.get_column("group")
+        }
+        shown.append(
+            Shown(
+                "response-cdf" if asked is None else f"response-cdf-{file_name(asked)}",
+                figures.response_cdf(cases, others, asked),
+                f"Curves: response time of {asked or 'DNS queries'} in each case.",
+                "Steps far to the right are lost packets: each costs a timer.",
+            )
+        )
+    return shown
+
+
+def _dns_groups(comparison: Comparison) -> list[str]:
+    """The DNS groups to show apart; empty if there is one, or more than a page should show."""
+    found = [
+        str(name)
+        for group in comparison.groups
+        for run in group.runs[:1]
+        for name in (run.summary.get("dns_groups") or {})
+    ]
+    names = list(dict.fromkeys(found))
+    return names if 1 < len(names) <= MOST_GROUPS else []
 
 
 def _queue_figures(
@@ -200,9 +232,7 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     count = 1 if sections and sections[0][0] == FIRST else len(sections)
     header, leading = arranged(comparison, sections[:count])
     _, others = arranged(comparison, sections[count:])
-    # The figure at the top: the share of queries that leads, if there are queries.
-    names = tuple(name for name, _ in _SHARES.values())
-    head = next((n for n, each in enumerate(shown) if each.name.endswith(names)), 0)
+    head = _head(comparison, shown)
     on_page = shown_on_page(shown)
     return {
         "comparison": comparison,
@@ -214,6 +244,19 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
         "has_curves": any(each.alt.startswith("Curves") for each in shown),
         "has_seeds": any(len(group.runs) > 1 for group in comparison.groups),
     }
+
+
+def _head(comparison: Comparison, shown: Sequence[Shown]) -> int:
+    """The place of the figure at the top, which shows what matters most."""
+    table = next((row.key.partition(".")[0] for row in comparison.leading), "")
+    wanted = [name for name, _ in _SHARES.values()]
+    if table in records():
+        wanted += [picture.name for picture in records()[table].pictures]
+    for name in wanted:
+        for place, each in enumerate(shown):
+            if re.match(rf"(\d+-)?{re.escape(name)}(-|$)", each.name):
+                return place
+    return 0
 
 
 def _of_sweeps(comparison: Comparison) -> list[tuple[str, str]]:
@@ -230,19 +273,34 @@ def _seeds(seeds: list[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _bar(group: Group, share: str) -> Bar | None:
-    """A bar for a share of the queries with its interval; None without measured queries."""
-    summaries = [run.summary for run in group.runs]
+def _asked_by(run: Sample, name: str) -> Any:
+    """The figures of a DNS group; None if the run does not have it."""
+    groups = run.summary.get("dns_groups")
+    if groups:
+        return groups.get(name)
+    only = isinstance(run, Run) and name in run.queries.get_column("group")
+    return run.summary.get("dns") if only else None
+
+
+def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
+    """A bar for a share of the queries, of all or of one DNS group, with its interval.
+
+    None without measured queries.
+    """
+    summaries: list[Mapping[str, Any]] = [
+        run.summary if asked is None else {"dns": _asked_by(run, asked)} for run in group.runs
+    ]
+    label = group.label if asked is None else f"{asked}, {group.label}"
     shares = [(summary.get("dns") or {}).get(share.removeprefix("dns.")) for summary in summaries]
     known = [value for value in shares if value is not None]
     if not known or len(known) < len(shares):
         return None
     mean = sum(known) / len(known)
     if len(known) > 1:
-        return Bar(group.label, mean, *within(known, 0.0, 100.0))
+        return Bar(label, mean, *within(known, 0.0, 100.0))
     of_queries = counted(summaries, share)
     low, high = wilson(*of_queries) if of_queries else (mean / 100.0, mean / 100.0)
-    return Bar(group.label, mean, 100.0 * low, 100.0 * high)
+    return Bar(label, mean, 100.0 * low, 100.0 * high)
 
 
 def _common(names: list[list[str]]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -10,35 +11,103 @@ from matplotlib.figure import Figure
 from narrows.records import Picture, Record
 from narrows.report import style
 from narrows.report.page import Shown
-from narrows.report.pen import FigurePen
+from narrows.report.pen import FigurePen, SeedsPen
+from narrows.report.source import NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
 
-__all__ = ["extra_figures", "headlines", "picture"]
+__all__ = ["MOST_GROUPS", "extra_figures", "file_name", "headlines", "picture"]
 
 
-def extra_figures(runs: Mapping[str, Run]) -> list[Shown]:
-    """The figures for which every one of the runs has something to draw."""
+MOST_GROUPS = 6
+"""The most groups that each get a figure of their own in a comparison; of more, all together."""
+
+
+def extra_figures(
+    runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE
+) -> list[Shown]:
+    """The figures for which every one of the runs has something to draw.
+
+    A single run has a curve for each group. Of several runs, each group has a figure of its own,
+    with a curve for each run, its other seeds included.
+    """
     shown = []
     for record in _common(runs):
         for each in record.pictures:
             said = [each.says(run.summary[record.table.name]) for run in runs.values()]
             if None in said:
                 continue
-            alt = said[0] if len(runs) == 1 else f"Curves, in each case: {each.title}."
-            assert alt is not None, "what has nothing to say was left out"
-            shown.append(Shown(each.name, picture(each, record, runs), alt, each.caption))
+            if len(runs) == 1:
+                assert said[0] is not None, "what has nothing to say was left out"
+                shown.append(Shown(each.name, picture(each, record, runs), said[0], each.caption))
+            else:
+                shown += _compared(each, record, runs, others)
     return shown
+
+
+def _compared(
+    drawn: Picture, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
+) -> list[Shown]:
+    """A picture of several runs; of several groups, one for each."""
+    name = record.table.name
+    cases = {label: [run, *others.get(label, ())] for label, run in runs.items()}
+    if drawn.single:
+        cases = {label: each[:1] for label, each in cases.items()}
+    parts = {
+        label: [by_group(run.table(name), run.flows) for run in each]
+        for label, each in cases.items()
+    }
+    groups = list(dict.fromkeys(group for each in parts.values() for group in each[0]))
+    if not 1 < len(groups) <= MOST_GROUPS:
+        rows = {label: [run.table(name) for run in each] for label, each in cases.items()}
+        figure = _seeds_picture(drawn, drawn.title, rows)
+        alt = f"Curves, in each case: {drawn.title}."
+        return [Shown(drawn.name, figure, alt, drawn.caption)]
+    shown = []
+    for group in groups:
+        title = f"{drawn.title}: {group}"
+        of_group = {
+            label: [part[group] for part in each]
+            for label, each in parts.items()
+            if all(group in part for part in each)
+        }
+        if of_group:
+            figure = _seeds_picture(drawn, title, of_group)
+            name = f"{drawn.name}-{file_name(group)}"
+            shown.append(Shown(name, figure, f"Curves, in each case: {title}.", drawn.caption))
+    return shown
+
+
+def file_name(group: str) -> str:
+    """A group's name as part of a figure's."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", group)
 
 
 @style.styled
 def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
-    """A figure of one run or of several, by their labels."""
+    """A figure of one run, or of the first seeds of several, by their labels."""
     figure, axes = style.new_figure(height=3.2)
     pen = FigurePen(axes)
     drawn.draw(pen, _rows(record, runs))
-    style.name_axes(axes, drawn.title, drawn.x, drawn.y)
+    return _named(figure, pen, drawn, drawn.title)
+
+
+@style.styled
+def _seeds_picture(
+    drawn: Picture, title: str, rows: Mapping[str, Sequence[pl.DataFrame]]
+) -> Figure:
+    """A figure of several cases, with the rows of each seed."""
+    figure, axes = style.new_figure(height=3.2)
+    pen = SeedsPen(axes)
+    for number in range(max(map(len, rows.values()))):
+        drawn.draw(pen, {label: each[number] for label, each in rows.items() if number < len(each)})
+    pen.finish()
+    return _named(figure, pen, drawn, title)
+
+
+def _named(figure: Figure, pen: FigurePen, drawn: Picture, title: str) -> Figure:
+    style.name_axes(figure.axes[0], title, drawn.x, drawn.y)
     if pen.labels > 1:
         style.below(figure, 3)
     return figure

@@ -5,7 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from narrows.report import style
-from narrows.report.style import BLUE, INK, VERMILION
+from narrows.report.figures import share_bars
+from narrows.report.style import BLUE, VERMILION
 from narrows.results import Run
 
 __all__ = ["attempts"]
@@ -28,32 +29,13 @@ def attempts(run: Run) -> Figure:
     counts = [*dns["answered_at_attempt"], dns["unanswered"]]
     figure, axes = style.new_figure(height=1.6 + 0.36 * len(shares))
     colors = [BLUE] * len(names) + [VERMILION]
-    axes.barh(range(len(shares)), shares, 0.62, color=colors)
+    axes.barh(range(len(shares)), shares, share_bars.THICK, color=colors)
     low, high = dns["first_attempt_interval_percent"]
-    axes.errorbar(
-        shares[0],
-        0,
-        xerr=[[shares[0] - low], [high - shares[0]]],
-        color=INK,
-        capsize=4,
-        linewidth=1.4,
-        label="95 % interval of the first attempt's share",
-    )
+    label = "95 % interval of the first attempt's share"
+    share_bars.interval(axes, 0, shares[0], (low, high), label)
     for at, (share, count) in enumerate(zip(shares, counts, strict=True)):
-        axes.annotate(
-            f"{share:.2f} %  ({count})",
-            (high if at == 0 else share, at),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9.5,
-        )
-    axes.set_yticks(range(len(shares)), [*names, "unanswered"])
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_xlim(0.0, 125.0)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_title("DNS queries by the attempt that was answered")
-    axes.set_xlabel("share of the measured queries (%)")
+        share_bars.say(axes, at, high if at == 0 else share, f"{share:.2f} %  ({count})")
+    title = "DNS queries by the attempt that was answered"
+    share_bars.complete(axes, [*names, "unanswered"], title)
     style.below(figure)
     return figure

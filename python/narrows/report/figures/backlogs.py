@@ -1,15 +1,16 @@
-"""Backlogs of one queue in several runs, drawn over each other."""
+"""Backlogs of one queue in several cases, drawn over each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from narrows.report import style
+from narrows.report import marks, seeds, style
 from narrows.report.figures.over_time import over_time
-from narrows.report.source import NONE, column
-from narrows.report.style import CYCLE
+from narrows.report.source import NONE, column, queue_facts
+from narrows.report.style import CYCLE, INK
 from narrows.results import Run
 
 __all__ = ["backlogs"]
@@ -19,25 +20,55 @@ __all__ = ["backlogs"]
 def backlogs(
     runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
 ) -> Figure:
-    """Backlog in kB of each run, without the ring.
+    """Backlog of each case, without the ring, and the limits of the queues.
+
+    In packets where all queues count packets, and else in kB.
 
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: Other seeds of the runs, which are drawn faintly.
+        others: Other seeds of the runs.
     """
     figure, axes = style.new_figure()
+    facts = {label: queue_facts(run, link) for label, run in runs.items()}
+    packets = all(each is not None and each.unit == "packets" for each in facts.values())
+    name, scale, unit = (
+        ("backlog_packets", 1.0, "packets") if packets else ("backlog_bytes", 1e-3, "kB")
+    )
     top = 0.0
     for index, (label, run) in enumerate(runs.items()):
-        times, values = column(run.queues, link, "backlog_bytes")
-        color = CYCLE[index % len(CYCLE)]
-        axes.plot(*style.thin(times, values * 1e-3), color=color, linewidth=0.9, label=label)
-        top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
-        for other in others.get(label, ()):
-            times, values = column(other.queues, link, "backlog_bytes")
-            style.faint(axes, *style.thin(times, values * 1e-3), color)
-            top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
-    title = f"Backlog of the queue at {link}"
-    over_time(axes, list(runs.values()), top, title, "backlog (kB)")
+        samples = [column(each.queues, link, name) for each in (run, *others.get(label, ()))]
+        curves = [(times, values * scale) for times, values in samples]
+        top = max(top, seeds.draw(axes, curves, label, CYCLE[index % len(CYCLE)]))
+    limits = {
+        label: threshold.level * scale
+        for label, each in facts.items()
+        if each is not None and (each.unit == "packets") is packets
+        for threshold in each.thresholds
+        if threshold.name == "limit"
+    }
+    top = max(top, _limits(axes, limits, list(runs), unit, _HIGHEST * top))
+    over_time(
+        axes, list(runs.values()), top, f"Backlog of the queue at {link}", f"backlog ({unit})"
+    )
     style.below(figure, 3)
     return figure
+
+
+def _limits(
+    axes: Axes, limits: Mapping[str, float], labels: Sequence[str], unit: str, highest: float
+) -> float:
+    """Marks each limit up to `highest`, in its case's colour or once for all; returns the top."""
+    shown = {label: limit for label, limit in limits.items() if limit <= highest}
+    if len(shown) == len(labels) and len(set(shown.values())) == 1:
+        limit = next(iter(shown.values()))
+        marks.level(axes, limit, f"limit {limit:.0f} {unit}", INK)
+    else:
+        for label, limit in shown.items():
+            color = CYCLE[labels.index(label) % len(CYCLE)]
+            marks.level(axes, limit, f"limit {limit:.0f} {unit}", color)
+    return max(shown.values(), default=0.0)
+
+
+_HIGHEST = 4.0
+"""A limit that is so many times as high as all backlogs is not drawn: it would flatten them."""

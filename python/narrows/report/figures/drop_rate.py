@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from narrows.report import style
+from narrows.report import seeds, style
 from narrows.report.figures.over_time import over_time
 from narrows.report.source import NONE, counter
 from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
@@ -61,7 +61,7 @@ def drop_rate(
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: Other seeds of the runs, which are drawn faintly.
+        others: Other seeds of the runs.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
@@ -70,18 +70,14 @@ def drop_rate(
         if len(runs) == 1:
             curves.append(("marks", MARKS, BLUE))
         for what, columns, color in curves:
-            times, total = counter(run.queues, link, *columns.values())
-            if what == "marks" and total[-1] == 0.0:
+            counters = [
+                counter(each.queues, link, *columns.values())
+                for each in (run, *others.get(label, ()))
+            ]
+            if what == "marks" and all(total[-1] == 0.0 for _, total in counters):
                 continue
-            times, values = ewma(times, total)
-            axes.plot(
-                *style.thin(times, values), color=color, label=what if len(runs) == 1 else label
-            )
-            top = max(top, float(values.max()) if len(values) else 0.0)
-            for other in others.get(label, ()):
-                times, values = ewma(*counter(other.queues, link, *columns.values()))
-                style.faint(axes, *style.thin(times, values), color)
-                top = max(top, float(values.max()) if len(values) else 0.0)
+            name = what if len(runs) == 1 else label
+            top = max(top, seeds.draw(axes, [ewma(*each) for each in counters], name, color))
     title = f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}"
     over_time(axes, list(runs.values()), top, title, "EWMA over\nabout 1 s (packets/s)")
     style.below(figure)

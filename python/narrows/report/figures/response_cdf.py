@@ -22,32 +22,44 @@ __all__ = ["response_cdf"]
 
 
 @style.styled
-def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE) -> Figure:
+def response_cdf(
+    runs: Mapping[str, Run],
+    others: Mapping[str, Sequence[Run]] = NONE,
+    group: str | None = None,
+) -> Figure:
     """Share of the measured queries that were answered within a time.
 
     Unanswered queries count as never answered, so that a curve ends below 100 % where there are
     any. A single run has a curve for each DNS group. Thin lines stand where the runs' retry
-    schedule sends attempts 2, 3, ... More seeds of the runs (`others`) are drawn faintly.
+    schedule sends attempts 2, 3, ...
+
+    Args:
+        runs: Runs by label.
+        others: Other seeds of the runs: a curve is of the queries of all seeds, and each seed has a
+            thin one behind it.
+        group: Only this DNS group's queries.
     """
     figure, axes = style.new_figure(height=3.6)
     lowest, highest = np.inf, 1.0
-    curves = _by_run(runs)
-    for index, (label, measured) in enumerate(curves):
-        x, y = _shares(measured)
+    curves = _by_run(runs, others, group)
+    for index, (label, seeds) in enumerate(curves):
+        x, y = _shares(pl.concat(seeds))
         if len(x) == 0:
             continue
         again, color = divmod(index, len(CYCLE))
         dashes = "--" if again else "-"
         axes.step(*_few(x, y), where="post", color=CYCLE[color], linestyle=dashes, label=label)
-        for other in others.get(label, ()):
-            style.faint(axes, *_few(*_shares(_done(other))), CYCLE[color], "steps-post")
+        if len(seeds) > 1:
+            for one in seeds:
+                style.faint(axes, *_few(*_shares(one)), CYCLE[color], "steps-post")
         lowest, highest = min(lowest, float(x[0])), max(highest, float(x[-1]))
     is_log = _range(axes, lowest, highest)
     axes.set_ylim(0.0, 104.0)
     for moment, words in retry_marks(list(runs.values())):
         if lowest < 1e3 * moment < highest:
             marks.moment(axes, 1e3 * moment, words, upright=True)
-    axes.set_title("DNS response time, from the first attempt to the answer")
+    whose = "" if group is None else f" of {group}"
+    axes.set_title(f"DNS response time{whose}, from the first attempt to the answer")
     axes.set_xlabel("response time, logarithmic" if is_log else "response time")
     axes.set_ylabel("queries answered\nwithin this time (%)")
     if len(curves) > 1:
@@ -116,20 +128,26 @@ _ROUND = (
 """Digits of labels, the most first."""
 
 
-def _by_run(runs: Mapping[str, Run]) -> list[tuple[str, pl.DataFrame]]:
-    """The queries that each curve shows, and its name."""
-    named = [(label, _done(run)) for label, run in runs.items()]
-    if len(named) > 1:
+def _by_run(
+    runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]], group: str | None
+) -> list[tuple[str, list[pl.DataFrame]]]:
+    """The name of each curve, and the queries that it shows, of each seed."""
+    named = [
+        (label, [_done(each, group) for each in (run, *others.get(label, ()))])
+        for label, run in runs.items()
+    ]
+    if len(named) > 1 or len(named[0][1]) > 1:
         return named
-    groups = named[0][1].partition_by("group", as_dict=True, maintain_order=True)
+    groups = named[0][1][0].partition_by("group", as_dict=True, maintain_order=True)
     if not 1 < len(groups) <= 2 * len(CYCLE):
         return named
-    return [(str(group), measured) for (group,), measured in groups.items()]
+    return [(str(name), [measured]) for (name,), measured in groups.items()]
 
 
-def _done(run: Run) -> pl.DataFrame:
-    """The measured queries that came to an end."""
-    return run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
+def _done(run: Run, group: str | None) -> pl.DataFrame:
+    """The measured queries, of all groups or of one, that came to an end."""
+    done = run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
+    return done if group is None else done.filter(group=group)
 
 
 def _shares(measured: pl.DataFrame) -> tuple[style.Floats, style.Floats]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from narrows.report import marks, style
+from narrows.report import marks, seeds, style
 from narrows.report.figures.over_time import over_time
 from narrows.report.source import NONE, column, queue_facts
 from narrows.results import Run
@@ -24,7 +24,7 @@ def sojourn(
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: Other seeds of the runs, which are drawn faintly.
+        others: Other seeds of the runs.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
@@ -39,15 +39,11 @@ def sojourn(
                 label="longest",
             )
             top = max(top, _largest(longest))
-        times, mean = column(run.queues, link, "sojourn_mean_ms")
+        each = [
+            column(one.queues, link, "sojourn_mean_ms") for one in (run, *others.get(label, ()))
+        ]
         name = "mean of the packets that left" if len(runs) == 1 else label
-        shown = style.thin(times, mean)
-        axes.plot(*shown, color=color, linewidth=1.1, label=name, drawstyle="steps-pre")
-        top = max(top, _largest(mean))
-        for other in others.get(label, ()):
-            times, mean = column(other.queues, link, "sojourn_mean_ms")
-            style.faint(axes, *style.thin(times, mean), color, "steps-pre")
-            top = max(top, _largest(mean))
+        top = max(top, seeds.draw(axes, each, name, color, "steps-pre"))
     first = next(iter(runs.values()))
     facts = queue_facts(first, link) if len(runs) == 1 else None
     if facts is not None and facts.target_ms is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from narrows.report import marks, style
+from narrows.report import marks, seeds, style
 from narrows.report.figures.over_time import averages, over_time
 from narrows.report.source import NONE, counter, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
@@ -27,27 +27,25 @@ def utilisation(
     Args:
         runs: Runs by label.
         link: A link that each of them sampled.
-        others: Other seeds of the runs, which are drawn faintly.
+        others: Other seeds of the runs.
     """
     figure, axes = style.new_figure(height=3.0)
     first = next(iter(runs.values()))
     facts = queue_facts(first, link)
     top = 0.0 if facts is None else max(rate for _, rate in facts.rates) * 1e-6
     for index, (label, run) in enumerate(runs.items()):
-        times, total = counter(run.links, link, "bytes")
-        share = run.summary["links"][link]["run"]["utilisation_percent"]
-        busy = "carried" if share is None else f"{share:.1f} % busy"
+        each = [_rates(one, link) for one in (run, *others.get(label, ()))]
+        shares = [
+            one.summary["links"][link]["run"]["utilisation_percent"]
+            for one in (run, *others.get(label, ()))
+        ]
+        known = [share for share in shares if share is not None]
+        busy = f"{sum(known) / len(known):.1f} % busy" if known else "carried"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
-        color = CYCLE[index % len(CYCLE)]
-        rates = _rates(total, times)
-        top = max(top, averages(axes, times, rates, color=color, label=name, linewidth=1.1))
-        for other in others.get(label, ()):
-            times, total = counter(other.links, link, "bytes")
-            rates = _rates(total, times)
-            style.faint(axes, *style.thin(times[1:], rates), color, "steps-pre")
+        top = max(top, seeds.draw(axes, each, name, CYCLE[index % len(CYCLE)], "steps-pre"))
     if facts is not None and facts.opportunities_ms is not None:
         times, _ = counter(first.links, link, "bytes")
-        offered = _rates(facts.offered(times), times)
+        offered = _growth(times, facts.offered(times))
         looks = {"color": INK, "linestyle": DASHES, "linewidth": 1.1}
         top = max(top, averages(axes, times, offered, label="offered by the trace", **looks))
     elif facts is not None:
@@ -58,6 +56,13 @@ def utilisation(
     return figure
 
 
-def _rates(total: Floats, times: Floats) -> Floats:
+def _rates(run: Run, link: str) -> seeds.Curve:
+    """Mbit/s that the link carried until each sample, from time zero on."""
+    times, total = counter(run.links, link, "bytes")
+    rates = _growth(times, total)
+    return times[: len(rates) + (len(rates) > 0)], np.concatenate([rates[:1], rates])
+
+
+def _growth(times: Floats, total: Floats) -> Floats:
     """Mbit/s at which a total in bytes grew between samples."""
     return np.asarray(np.diff(total) * 8e-6 / np.diff(times), dtype=np.float64)

@@ -245,6 +245,7 @@ WATERFALL = Record(
             ),
             says=_objects_say,
             draw=_draw_objects,
+            single=True,
         ),
     ),
 )
