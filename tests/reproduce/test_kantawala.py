@@ -124,6 +124,16 @@ def test_the_versions_of_ns_2_stand_side_by_side() -> None:
     assert versions(Measurements(seeds=(1,)), [gain]) is None
 
 
+def test_tahoe_is_run_with_every_buffer_or_says_so() -> None:
+    for one in (one for one in PAPER.claims if one.id == "K8"):
+        reno = {cell for cell in one.cells if not cell.endswith("-tahoe")}
+        assert {f"{cell}-tahoe" for cell in reno} == set(one.cells) - reno
+        network, which, _ = min(reno).split("-")
+        every = {f"{network}-{which}-{limit}" for limit in TOPOLOGIES[network].limits}
+        assert (reno == every) == (not one.note)
+        assert one.note or network != "hops"
+
+
 def test_the_summary_has_the_numbers_of_the_tables() -> None:
     found = json.loads((PAPER.folder / "result.json").read_text(encoding="utf-8"))
     tables = {table["title"]: table for table in found["tables"]}

@@ -85,7 +85,12 @@ def tcp(topology: Topology, **keys: str) -> dict[str, str]:
     }
 
 
-TAHOE_LIMITS = {"single": (200, 1000, 5000), "rtt": (1000, 5000), "hops": (1000, 5000)}
+TAHOE_LIMITS = {
+    "single": SINGLE.limits,
+    "rtt": ROUND_TRIPS.limits,
+    # The other buffers would cost as much as those of the other two networks together.
+    "hops": HOPS.row_limits,
+}
 """Buffers that are run with Tahoe as well, by network."""
 
 WEIGHTS = (0.5, 0.001, 1e-6)

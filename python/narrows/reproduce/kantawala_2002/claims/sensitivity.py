@@ -10,6 +10,7 @@ from narrows.reproduce.kantawala_2002.cells import (
     ROUND_TRIPS,
     SINGLE,
     TAHOE_LIMITS,
+    TOPOLOGIES,
     WEIGHT_LIMITS,
     WEIGHTS,
     name,
@@ -56,7 +57,9 @@ def tahoe() -> list[Claim]:
                         tuple(cell for pair in pairs for cell in pair),
                         _largest_change(pairs, figure),
                         worded=Worded(f"similar: at most {ALIKE:g} %", "at most", ALIKE),
-                        note=f"Run with {_listed(limits)} packets; the paper means every buffer.",
+                        note=""
+                        if limits == TOPOLOGIES[network].limits
+                        else f"Run with {_listed(limits)} packets; the paper means every buffer.",
                         reason=_TAHOE,
                         bounds=NOT_NEGATIVE,
                     )
