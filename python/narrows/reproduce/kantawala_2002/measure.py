@@ -32,10 +32,10 @@ def measure(run: Run) -> Measured:
     mean over flows), `deviation.G` (Mb/s, standard deviation over flows), `jain.G`, `completion.G`
     (s, mean over bursts), `goodput_on.G` (Mb/s, a burst's bits by its completion, mean over
     bursts), `bursts.G`. Of the first monitored bottleneck: `utilisation` and `loss` (percent),
-    `backlog` and `backlog_deviation` (packets; the deviation of samples from `SETTLED_S` on),
-    `hit_per_drop` (times that a flow answered losses, by recovery or time-out, for each packet
-    dropped: with drops that meet few flows it is small). `fair_share` is the mean goodput in
-    percent of the fair share: the first bottleneck's rate by the number of sources.
+    `backlog` and `backlog_deviation` (packets; the deviation of samples from `SETTLED_S` on), and
+    `bursts_hit` (percent of the bursts in which a segment was sent again; unfinished bursts count).
+    `fair_share` is the mean goodput in percent of the fair share: the first bottleneck's rate by
+    the number of sources.
 
     `ratio`, `ratio_completion`, `ratio_on`: the far group's figure over the near one's, or that of
     the end-to-end flows over the cross traffic's. `far_share`: the far (or end-to-end) flows'
@@ -60,7 +60,7 @@ def measure(run: Run) -> Measured:
         "loss": float(queue["loss_percent"]),
         "backlog": float(queue["backlog_mean_packets"]),
         "backlog_deviation": _deviation(run, link),
-        "hit_per_drop": _hit_per_drop(run),
+        "bursts_hit": _bursts_hit(run),
         "fair_share": 100.0 * values["goodput.all"] / fair,
         "simulated_s": seconds,
     }
@@ -82,11 +82,9 @@ def _deviation(run: Run, link: str) -> float:
     return float(np.std(backlog, ddof=1)) if len(backlog) > 1 else math.nan
 
 
-def _hit_per_drop(run: Run) -> float:
-    counted = run.flows.select(pl.col("fast_recoveries", "timeouts").cast(pl.Int64).sum())
-    last = run.queues.group_by("link").agg(pl.col("^dropped_(overflow|early|forced)$").max())
-    drops = int(last.select(pl.exclude("link").cast(pl.Int64)).sum().sum_horizontal().item())
-    return sum(counted.row(0)) / drops if drops else math.nan
+def _bursts_hit(run: Run) -> float:
+    hit = (run.bursts.get_column("segments_retransmitted") > 0).mean()
+    return 100.0 * hit if isinstance(hit, float) else math.nan
 
 
 def _merged(column: str) -> pl.Expr:

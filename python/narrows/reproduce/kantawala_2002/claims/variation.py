@@ -108,21 +108,21 @@ def variance() -> list[Claim]:
 
 
 def hysteresis() -> list[Claim]:
-    """K13: answers to losses for each drop, and how far the queue varies."""
+    """K13: bursts that drops hit, and how far the queue varies."""
     return [
         compared(
             "K13",
-            "recoveries and time-outs for each packet dropped: QSDRR over DRR, mean over buffers",
+            "bursts in which a packet was sent again, share of all: QSDRR over DRR, mean over "
+            "buffers",
             "",
             SINGLE,
             SINGLE.limits,
             ("qsdrr", "drr"),
-            "hit_per_drop",
+            "bursts_hit",
             lambda figures: figures["qsdrr"] / figures["drr"],
             worded=Worded("affects fewer flows than DRR", "at most", 1.0),
-            note="This is not the number of flows that a congestion hits: runs do not record whose "
-            "packets are dropped. We count instead how often senders answered losses. For as many "
-            "drops, that is less often if they hit fewer flows.",
+            note="A burst stands for a short-lived flow, and a drop makes it send a packet again. "
+            "Over the whole run: which flows a single congestion hits is not recorded.",
         ),
         compared(
             "K13",
