@@ -93,7 +93,7 @@ def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
     result = run(Scenario.load(path, set={**cell.set, **PAPER.on_kernel(cell), **short}))
     hidden = result.queues.with_columns(
         pl.lit(None, pl.Float64).alias(name)
-        for name in ("sojourn_mean_ms", "sojourn_max_ms", "average_bytes")
+        for name in ("sojourn_mean_ms", "sojourn_max_ms", "average_packets", "average_bytes")
     )
     of_a_kernel = replace(result, backend="kernel", tables={**result.tables, "queues": hidden})
     told = measure(of_a_kernel)

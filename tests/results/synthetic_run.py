@@ -137,6 +137,7 @@ def _queue(kind: str, rng: Any, duration_s: float, loss: float) -> tuple[Any, An
         "backlog_bytes": backlog.astype(np.uint64),
         "ring_packets": (ring / 1_450.0).astype(np.uint32),
         "ring_bytes": ring.astype(np.uint64),
+        "average_packets": np.full(count, np.nan),
         "average_bytes": average if kind == "red" else np.full(count, np.nan),
         "sojourn_mean_ms": (backlog + ring) * 8e3 / RATE,
         "sojourn_max_ms": (backlog + ring) * 8e3 / RATE * 1.05,

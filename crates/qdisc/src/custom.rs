@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use narrows_units::Time;
 
-use crate::{AnyConfig, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc, Verdict};
+use crate::{
+    AnyConfig, AverageQueue, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc,
+    Verdict,
+};
 
 /// How to create a discipline from outside.
 #[derive(Clone)]
@@ -177,7 +180,7 @@ impl<P: Packet> Qdisc<P> for Outside<P> {
         self.packets.get(item.place as usize)?.as_ref()
     }
 
-    fn average_queue(&self) -> Option<f64> {
+    fn average_queue(&self) -> Option<AverageQueue> {
         self.inner.average_queue()
     }
 

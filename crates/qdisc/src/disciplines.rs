@@ -12,8 +12,8 @@ use narrows_units::{Rate, Time};
 use crate::custom::{Custom, Outside};
 use crate::settings::Table;
 use crate::{
-    Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet, Qdisc, Verdict,
-    blue, classes, codel, drr, fifo, fq_codel, mix, pie, prio, red, sfq,
+    AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
+    Qdisc, Verdict, blue, classes, codel, drr, fifo, fq_codel, mix, pie, prio, red, sfq,
 };
 
 /// The entry of a discipline in the list.
@@ -310,7 +310,7 @@ macro_rules! dispatch {
                 match self { $(Self::$variant(queue) => queue.head(),)+ }
             }
 
-            fn average_queue(&self) -> Option<f64> {
+            fn average_queue(&self) -> Option<AverageQueue> {
                 match self { $(Self::$variant(queue) => queue.average_queue(),)+ }
             }
 

@@ -83,8 +83,8 @@ pub trait Qdisc<P: Packet> {
         None
     }
 
-    /// Returns the average queue in its unit, or `None` for disciplines that keep none.
-    fn average_queue(&self) -> Option<f64> {
+    /// Returns the average queue, or `None` for disciplines that keep none.
+    fn average_queue(&self) -> Option<AverageQueue> {
         None
     }
 
@@ -107,6 +107,15 @@ pub enum Coming<'a, P> {
     Enqueue(&'a [u64]),
     /// [`dequeue`](Qdisc::dequeue). The discipline shows the packets that it will probably return.
     Dequeue(&'a mut dyn FnMut(&P)),
+}
+
+/// The average of what waits, in the unit in which a discipline counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AverageQueue {
+    /// In packets.
+    Packets(f64),
+    /// In bytes, as [`Packet::bytes`] counts them.
+    Bytes(f64),
 }
 
 /// What waits in a queue.

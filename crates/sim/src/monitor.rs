@@ -1,5 +1,6 @@
 //! Monitors: samples of queues and links at a fixed rate.
 
+use narrows_qdisc::AverageQueue;
 use narrows_units::Time;
 
 use crate::agenda::Event;
@@ -24,7 +25,7 @@ pub(crate) struct QueueRow {
     pub(crate) backlog_bytes: u64,
     pub(crate) ring_packets: u32,
     pub(crate) ring_bytes: u64,
-    pub(crate) average: f64,
+    pub(crate) average: Option<AverageQueue>,
     pub(crate) sojourn_mean_ms: f64,
     pub(crate) sojourn_max_ms: f64,
     pub(crate) arrived_packets: u64,

@@ -1,5 +1,6 @@
 //! The tables of a run, built from its records.
 
+use narrows_qdisc::AverageQueue;
 use narrows_units::{Span, Time};
 
 use crate::flow::{Flows, Row};
@@ -132,7 +133,14 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
         "backlog_bytes": U64 = |row| row.backlog_bytes,
         "ring_packets": U32 = |row| row.ring_packets,
         "ring_bytes": U64 = |row| row.ring_bytes,
-        "average_bytes": F64 = |row| row.average,
+        "average_packets": F64 = |row| match row.average {
+            Some(AverageQueue::Packets(packets)) => packets,
+            _ => f64::NAN,
+        },
+        "average_bytes": F64 = |row| match row.average {
+            Some(AverageQueue::Bytes(bytes)) => bytes,
+            _ => f64::NAN,
+        },
         "sojourn_mean_ms": F64 = |row| row.sojourn_mean_ms,
         "sojourn_max_ms": F64 = |row| row.sojourn_max_ms,
         "arrived_packets": U64 = |row| row.arrived_packets,

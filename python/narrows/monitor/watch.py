@@ -245,6 +245,7 @@ def _queue_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
         "backlog_bytes": column("backlog_bytes"),
         "ring_packets": none,
         "ring_bytes": none,
+        "average_packets": none,
         "average_bytes": none,
         "sojourn_mean_ms": none,
         "sojourn_max_ms": none,

@@ -94,7 +94,7 @@ def router_cpu(
     marked = counted(samples, *MARKS.values())
     sent = counted(samples, "sent_packets")
     acknowledged = counted(back, "packets")
-    averages = samples.get_column("average_bytes").null_count() < samples.height
+    averages = any(samples.get_column(f"average_{unit}").count() for unit in ("packets", "bytes"))
     spent_us = (
         costs.receive_us * (arrived + acknowledged)
         + costs.enqueue_us * (arrived - dropped + acknowledged)

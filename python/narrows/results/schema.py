@@ -330,9 +330,14 @@ _TABLES: Sequence[Table] = (
             _in_ring("ring_packets", _U32, "packets"),
             _in_ring("ring_bytes", _U64, "bytes"),
             _null(
+                "average_packets",
+                "packets",
+                "RED's average of the backlog; null: no RED, or one that counts bytes.",
+            ),
+            _null(
                 "average_bytes",
                 "bytes",
-                "RED's average of the backlog, in packets where it counts them; null: no RED.",
+                "RED's average of the backlog; null: no RED, or one that counts packets.",
             ),
             _null(
                 "sojourn_mean_ms",

@@ -48,7 +48,8 @@ use crate::settings::{
 };
 use crate::storage::Storage;
 use crate::{
-    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    AverageQueue, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet,
+    Qdisc, Verdict,
 };
 
 settings! {
@@ -409,8 +410,12 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.storage.head()
     }
 
-    fn average_queue(&self) -> Option<f64> {
-        Some(Self::average(self))
+    fn average_queue(&self) -> Option<AverageQueue> {
+        let average = match self.config.unit {
+            Unit::Packets => AverageQueue::Packets,
+            Unit::Bytes => AverageQueue::Bytes,
+        };
+        Some(average(Self::average(self)))
     }
 
     #[inline]

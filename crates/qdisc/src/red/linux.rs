@@ -43,7 +43,8 @@ use self::tc::Derived;
 use crate::settings::{MOST_BYTES, Settings, any, probability, settings, size, whole};
 use crate::storage::Storage;
 use crate::{
-    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    AverageQueue, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet,
+    Qdisc, Verdict,
 };
 
 settings! {
@@ -356,8 +357,8 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.storage.head()
     }
 
-    fn average_queue(&self) -> Option<f64> {
-        Some(Self::average(self))
+    fn average_queue(&self) -> Option<AverageQueue> {
+        Some(AverageQueue::Bytes(Self::average(self)))
     }
 
     #[inline]

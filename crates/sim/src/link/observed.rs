@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_qdisc::{DropReason, Packet, Qdisc};
+use narrows_qdisc::{AverageQueue, DropReason, Packet, Qdisc};
 use narrows_units::{Span, Time};
 
 /// The counters and the occupancy of an observed link.
@@ -66,7 +66,7 @@ impl SojournSum {
 pub(crate) struct QueueState {
     pub(crate) packets: u32,
     pub(crate) bytes: u64,
-    pub(crate) average: f64,
+    pub(crate) average: Option<AverageQueue>,
     pub(crate) marked_early: u64,
     pub(crate) marked_forced: u64,
 }
@@ -77,7 +77,7 @@ impl QueueState {
         Self {
             packets: backlog.packets,
             bytes: backlog.bytes.get(),
-            average: queue.average_queue().unwrap_or(f64::NAN),
+            average: queue.average_queue(),
             marked_early: counters.marked_early,
             marked_forced: counters.marked_forced,
         }

@@ -225,6 +225,7 @@ def _queues(rows: Columns) -> Columns:
         "backlog_bytes": rows["backlog_bytes"],
         "ring_packets": rows["ring_packets"],
         "ring_bytes": rows["ring_bytes"],
+        "average_packets": none,
         "average_bytes": none,
         "sojourn_mean_ms": none,
         "sojourn_max_ms": none,

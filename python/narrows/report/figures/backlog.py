@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -36,9 +37,8 @@ def backlog(run: Run, link: str) -> Figure:
     times, values = column(run.queues, link, f"backlog_{kind}")
     axes.plot(*style.thin(times, values * scale), color=BLUE, linewidth=1.0, label="in the queue")
     top = max(top, float(values.max()) * scale if len(values) else 0.0)
-    average = run.queues.get_column("average_bytes")
-    if not packets and average.null_count() < len(average):
-        times, mean = column(run.queues, link, "average_bytes")
+    times, mean = column(run.queues, link, f"average_{kind}")
+    if not np.isnan(mean).all():
         axes.plot(
             *style.thin(times, mean * scale), color=ORANGE, linewidth=2.0, label="RED's average"
         )

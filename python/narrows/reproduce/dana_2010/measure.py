@@ -155,18 +155,17 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
     queue = _link(run)[WAY]["queue"]
     if not queue["kind"].startswith("red"):
         return math.nan
-    minimum, packet_bytes = queue["min"], 1
+    minimum, told = queue["min"], row_floats(samples, "average_packets")
     if queue["kind"] == "red":
         # Linux's RED counts bytes; that of the paper counts packets.
         packet_bytes = DataSize(queue["avpkt"])
         minimum = DataSize(minimum) / packet_bytes
-    averages = _averages_of_red(samples, packet_bytes)
-    return _first(row_floats(samples, "t_s"), averages > minimum)
+        told = row_floats(samples, "average_bytes") / packet_bytes
+    return _first(row_floats(samples, "t_s"), _averages_of_red(samples, told) > minimum)
 
 
-def _averages_of_red(samples: pl.DataFrame, packet_bytes: int) -> Floats:
-    """RED's average in packets."""
-    told = row_floats(samples, "average_bytes") / packet_bytes
+def _averages_of_red(samples: pl.DataFrame, told: Floats) -> Floats:
+    """RED's average in packets: as told, or from the samples where nobody tells it."""
     if not np.isnan(told).all():
         return told
     arrived = np.diff(row_floats(samples, "arrived_packets"), prepend=0.0)
