@@ -101,3 +101,16 @@ def test_two_combinations_that_are_the_same_are_refused(small: dict[str, Any]) -
 def test_seeds_have_an_option_of_their_own(small: dict[str, Any]) -> None:
     with pytest.raises(SweepError, match="use --seeds"):
         sweep(small, set={"seed": 3})
+
+
+def test_a_whole_table_does_not_replace_a_key_that_is_varied_inside_it(
+    small: dict[str, Any],
+) -> None:
+    """The order of the keys does not matter."""
+    vary = {"queue.limit": [50, 60], "queue": [{"kind": "pfifo"}, {"kind": "codel"}]}
+    axes = axes_of(vary)
+    plan = make_plan(small, "small", axes, (1,))
+    assert len(plan.digests) == 4
+    assert set(make_plan(small, "small", axes[::-1], (1,)).digests.values()) == set(
+        plan.digests.values()
+    )

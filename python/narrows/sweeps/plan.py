@@ -202,7 +202,13 @@ def combined(
     """
     values = copy.deepcopy(dict(base))
     keys = dict(written or {})
-    for axis, place in zip(axes, places, strict=True):
+
+    def comes_later(chosen: tuple[Axis, int]) -> bool:
+        """Whether a value is not a whole table, which would replace the key of an axis before."""
+        axis, place = chosen
+        return axis.sets is None and not isinstance(axis.values[place], Mapping)
+
+    for axis, place in sorted(zip(axes, places, strict=True), key=comes_later):
         for key, value in axis.settings(place).items():
             keys[set_value(values, key, value, file)] = key
     return Scenario.from_dict(values, file=file, written=keys)
