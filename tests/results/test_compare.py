@@ -372,3 +372,23 @@ def test_nothing_falls_by_more_than_all_of_it(
         if each.section.startswith("queue") and each.percent == 100.0 * change.relative
     ]
     assert drawn.low == 100.0 * change.relative_low
+
+
+def test_differences_that_labels_hide_are_told_of_each_group() -> None:
+    def of(kind: str, seed: int, **more: object) -> Run:
+        run = synthetic_run(kind=kind, seed=seed, duration_s=5.0, workers=1)
+        tables = {"queue": {"kind": kind}, "traffic": [{"name": "bulk-near", "tcp": more}]}
+        return replace(run, scenario={"name": "same", "queue": {"kind": kind}, **tables})
+
+    groups = [
+        of("red", 1),
+        of("bfifo", 1),
+        of("pfifo", 1, ecn=True, congestion="a name that is long"),
+    ]
+    found = compare(groups)
+    assert [group.label for group in found.groups][1] == "same, kind bfifo"
+    hidden = [note for note in found.notes if "differ in" in note]
+    assert hidden == [
+        "same, kind red and same, kind pfifo differ in traffic.bulk-near.tcp.ecn, "
+        "traffic.bulk-near.tcp.congestion, too"
+    ]

@@ -36,7 +36,7 @@ from narrows.results.compare_rows import Difference, Group, Row, Sample
 from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
 from narrows.results.emphasis import MOST, are_both_ways, leading, telling
-from narrows.results.group_names import Named, differing, distinct_labels
+from narrows.results.group_names import Named, differing, distinct_labels, unsaid
 from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
@@ -378,12 +378,11 @@ def _unsaid(groups: Sequence[Group]) -> list[str]:
     for group in others:
         other = group.runs[0]
         assert isinstance(one, Run) and isinstance(other, Run), "`compare` takes runs"
-        keys = differing(one.scenario, other.scenario)
-        unnamed = [key for key in keys if key.rpartition(".")[2] not in group.label]
-        if one.name == other.name and unnamed and len(groups) == 2:
-            more = f" and {len(unnamed) - 4} more keys" if len(unnamed) > 4 else ""
+        keys = unsaid(one.scenario, other.scenario, group.label)
+        if one.name == other.name and keys:
+            more = f" and {len(keys) - 4} more keys" if len(keys) > 4 else ""
             found.append(
-                f"{first.label} and {group.label} differ in {', '.join(unnamed[:4])}{more}"
+                f"{first.label} and {group.label} differ in {', '.join(keys[:4])}{more}, too"
             )
         # Random numbers of a kernel have no seed.
         if one.backend == other.backend and sorted(first.seeds) != sorted(group.seeds):

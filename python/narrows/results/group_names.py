@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Named", "differing", "distinct_labels", "short_keys"]
+__all__ = ["Named", "differing", "distinct_labels", "short_keys", "unsaid"]
 
 LONGEST_WORDS = 48
 """The most characters of settings in a group's name, which heads a column."""
@@ -60,6 +61,28 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """
     mine, others = _settings(one), _settings(other)
     return [key for key in {**mine, **others} if mine.get(key) != others.get(key)]
+
+
+def unsaid(one: Mapping[str, Any], other: Mapping[str, Any], label: str) -> list[str]:
+    """The dotted keys in which two scenarios differ, though the label does not name them.
+
+    If tables differ in their kind, so that one has keys which the other cannot have, these go
+    without saying.
+
+    Examples:
+        >>> pie = {"queue": {"kind": "pie", "target": "15 ms"}, "ecn": True}
+        >>> unsaid(pie, {"queue": {"kind": "fq-codel", "flows": 9}, "ecn": False}, "kind fq-codel")
+        ['ecn']
+    """
+    mine, others = _settings(one), _settings(other)
+    keys = differing(one, other)
+    tables = tuple(key.removesuffix("kind") for key in keys if key.endswith(".kind"))
+    return [
+        key
+        for key in keys
+        if not re.search(rf"(^|[ .]){re.escape(key.rpartition('.')[2])} ", label)
+        and not (key.startswith(tables) and (key not in mine or key not in others))
+    ]
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
