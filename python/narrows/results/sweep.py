@@ -24,6 +24,7 @@ import polars as pl
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import LARGEST_JSON
+from narrows.results.plotted_sweep import PlottedSweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 from narrows.results.sweep_table import sweep_table
 
@@ -186,7 +187,7 @@ class Sweep:
         *,
         by: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
-    ) -> Any:
+    ) -> PlottedSweep:
         """A figure's means over the seeds, with 95 % intervals, against a varied key.
 
         Args:
@@ -202,7 +203,8 @@ class Sweep:
         Raises:
             NarrowsError: There is no such figure or key, or nothing to draw.
         """
-        return drawn("of_sweep", self, metric, against, by, where or {})
+        plot: PlottedSweep = drawn("of_sweep", self, metric, against, by, where or {})
+        return plot
 
     def _repr_html_(self) -> str:
         """A figure and the table of means, for notebooks."""

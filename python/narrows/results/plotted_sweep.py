@@ -1,0 +1,42 @@
+"""What `Sweep.plot` returns, for those who type their code.
+
+`narrows.report.SweepPlot` is the class. `results` cannot name it, because `report` builds on
+`results`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.results.text import TextTable
+
+__all__ = ["PlottedSweep"]
+
+
+class PlottedSweep(Protocol):
+    """A figure of a sweep, and the numbers in it; a notebook shows both."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes that a reader has to know."""
+
+    def write(
+        self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
+    ) -> list[Path]:
+        """Writes the figure into a folder, as these kinds of files; returns the files.
+
+        Raises:
+            RunFolderError: They cannot be written.
+        """
+
+    def table(self) -> TextTable:
+        """The numbers, for people."""
+
+    def document(self) -> dict[str, Any]:
+        """The numbers, as JSON values."""
+
+    def _repr_html_(self) -> str:
+        """The figure and the numbers, for notebooks."""
