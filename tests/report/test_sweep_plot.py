@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from narrows.report import SweepPlot, plot_sweep
 from narrows.report.figures import Mean, Series, Ticks, against
 from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
 from narrows.results.intervals import within
+from narrows.results.setting_names import value_names
 from narrows.results.student import t_half_width
 from narrows.results.sweep_means import figure_named, figures_of, figures_table, points
 from narrows.results.sweep_text import sweep_text
@@ -449,3 +451,49 @@ def test_what_is_possible_is_the_same_for_all_points() -> None:
     # 4.303 is the quantile for two degrees of freedom, 0.8 / 3 the mean's standard error.
     for point in others:
         assert point.low == pytest.approx(1.1 / 3 - 4.303 * 0.8 / 3, abs=1e-3)
+
+
+def test_tables_are_named_by_what_differs_and_leave_room_to_draw() -> None:
+    pie = {"kind": "pie", "limit": 1000, "target": "15 ms", "tupdate": "15 ms", "ecn": True}
+    fq = {"kind": "fq-codel", "limit": 10240, "flows": 1024, "target": "5 ms"}
+    red = {"kind": "red", "limit": "400 kB", "min": "30 kB", "max": "90 kB", "avpkt": "1400 B"}
+    tables = (pie, fq, red, {**red, "ecn": True}, {**red, "min": "9 kB", "max": "27 kB"})
+    names = value_names(Axis("queue", tables))
+    assert list(names.values())[:2] == ["pie", "fq-codel"]
+    plot = plot_sweep(made((Axis("queue", tables),)), "loss_percent", "queue")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure(plot).canvas.draw()
+    assert figure(plot).axes[0].get_position().height > 0.4
+    labels = [label.get_text() for label in figure(plot).axes[0].get_xticklabels()]
+    assert max(len(line) for label in labels for line in label.split("\n")) <= 24
+    text = str(plot.table())
+    assert "{" not in text and "\nfq-codel " in text
+
+
+def test_names_of_any_length_leave_room_to_draw() -> None:
+    variants = Axis("variant", tuple(f"{letter} {'long name ' * 20}" for letter in "abcd"), {})
+    plot = plot_sweep(made((LIMITS, variants)), "loss_percent", "variant", ["limit"])
+    other = plot_sweep(made((LIMITS, variants)), "loss_percent", "limit", ["variant"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (plot, other):
+            figure(each).canvas.draw()
+            position = figure(each).axes[0].get_position()
+            assert position.height > 0.2 and position.width > 0.5
+
+
+def test_a_plot_says_what_its_means_leave_out() -> None:
+    sweep = made((LIMITS,))
+    pages = {"loads": 100, "completed": 90, "load_mean_s": 2.0}
+    groups = {"near": {**pages, "completed": 100}, "far": {**pages, "completed": 80}}
+    runs = tuple(
+        replace(run, summary={**run.summary, "pages": {**pages, "loads": 200, "groups": groups}})
+        for run in sweep.runs
+    )
+    sweep = replace(sweep, runs=runs)
+    notes = plot_sweep(sweep, "pages.groups.far.load_mean_s", "limit").notes
+    assert any("pages, group far: only 240 of 300 loads ended" in note for note in notes)
+    # All near pages ended, and goodput leaves out none.
+    for metric in ("pages.groups.near.load_mean_s", "loss_percent"):
+        assert not any("ended" in note for note in plot_sweep(sweep, metric, "limit").notes)

@@ -21,11 +21,12 @@ from narrows.results.setting_names import (
     axis_named,
     is_same_quantity,
     key_words,
+    settings_cells,
     value_names,
 )
 from narrows.results.sweep_means import NO_INTERVAL, Figure, Point, figure_named, points
-from narrows.results.sweep_run import SweepRun, canonical, plain_value, setting_text
-from narrows.results.sweep_text import jump_notes, range_text
+from narrows.results.sweep_run import SweepRun, canonical, setting_text
+from narrows.results.sweep_text import jump_notes, left_out_notes, range_text
 from narrows.results.text import TextTable
 from narrows.scenario.quantities import base_value
 
@@ -43,6 +44,8 @@ class SweepPlot:
     metric: Figure
     against: str
     points: tuple[Point, ...]
+    axes: tuple[Axis, ...]
+    """What the sweep varies."""
     notes: tuple[str, ...] = ()
     """Notes that a reader has to know."""
 
@@ -67,7 +70,7 @@ class SweepPlot:
         head = (*keys, "runs", f"mean{unit}", "95 % interval", "least to most")
         rows = [
             (
-                *(plain_value(value) for value in point.settings.values()),
+                *settings_cells(self.axes, point.settings),
                 str(point.runs),
                 value_text(point.mean),
                 "-"
@@ -179,8 +182,10 @@ def plot_sweep(
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
     shown = Shown(name, drawn, alt, "")
     notes = [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []
-    notes += jump_notes(sweep, _drawn_runs(sweep, chosen), [figure.key])
-    return SweepPlot(shown, figure, axis.key, tuple(chosen), tuple(notes))
+    drawn_runs = _drawn_runs(sweep, chosen)
+    notes += left_out_notes(sweep, drawn_runs, [figure.key])
+    notes += jump_notes(sweep, drawn_runs, [figure.key])
+    return SweepPlot(shown, figure, axis.key, tuple(chosen), sweep.axes, tuple(notes))
 
 
 def _drawn_runs(sweep: Sweep, chosen: Sequence[Point]) -> list[list[SweepRun]]:

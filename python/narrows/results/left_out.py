@@ -7,7 +7,7 @@ and comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from narrows.results.extras import records
@@ -16,18 +16,41 @@ from narrows.results.metrics import completed_text
 __all__ = ["left_out"]
 
 
-def left_out(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on what the runs' means leave out, one for each kind of traffic; mostly none."""
+def left_out(
+    summaries: Sequence[Mapping[str, Any]], shown: Collection[str] | None = None
+) -> list[str]:
+    """Sentences on what the runs' means leave out, one for each group of traffic; mostly none.
+
+    Args:
+        summaries: The summaries of the runs.
+        shown: The paths of the figures that are shown; None: all are.
+    """
     found = []
     for name, record in records().items():
-        of_runs = [figures for summary in summaries if (figures := summary.get(name))]
-        if record.completed is None or not of_runs:
+        if record.completed is None:
             continue
-        keys = (record.completed.begun, "completed")
-        sums = {key: sum(figures.get(key) or 0 for figures in of_runs) for key in keys}
-        if text := completed_text(sums, record):
-            found.append(
-                f"{record.title}: only {text} came to their end; times leave out the others, which "
-                "took longer; hint: a longer duration"
-            )
+        for path, title, of_runs in _parts(summaries, name, record.title):
+            keys = (record.completed.begun, "completed")
+            sums = {key: sum(figures.get(key) or 0 for figures in of_runs) for key in keys}
+            means = {f"{at}.{key}" for at in (name, path) for key in record.completed.figures}
+            if shown is not None and not means.intersection(shown):
+                continue
+            if text := completed_text(sums, record):
+                found.append(
+                    f"{title}: only {text} ended; times leave out the others, which took longer; "
+                    "hint: a longer duration"
+                )
     return found
+
+
+def _parts(
+    summaries: Sequence[Mapping[str, Any]], name: str, title: str
+) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
+    """The path and title of each group, or of the only one, and its figures in each run."""
+    of_runs = [figures for summary in summaries if (figures := summary.get(name))]
+    alone = [figures for figures in of_runs if not figures.get("groups")]
+    if alone:
+        yield name, title, alone
+    for group in dict.fromkeys(group for figures in of_runs for group in figures.get("groups", ())):
+        own = [of for figures in of_runs if (of := figures.get("groups", {}).get(group))]
+        yield f"{name}.groups.{group}", f"{title}, group {group}", own

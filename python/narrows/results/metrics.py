@@ -148,7 +148,7 @@ def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
 
 
 LEFT_OUT = 0.05
-"""The share of begun items that may be missing from a mean without a note."""
+"""With this share of begun items missing from a mean, or more, a note says so (docs/sweeps.md)."""
 
 
 def _partial(record: Record) -> tuple[str, ...]:

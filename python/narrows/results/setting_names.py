@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.group_names import short_keys
@@ -16,6 +17,7 @@ __all__ = [
     "combination_names",
     "is_same_quantity",
     "key_words",
+    "settings_cells",
     "value_names",
 ]
 
@@ -88,24 +90,56 @@ def are_kinds(axis: Axis) -> bool:
 
 
 def value_names(axis: Axis) -> dict[str, str]:
-    """A name for each value, by its JSON; a table is named by its kind or by what differs in it."""
+    """A name for each value, by its JSON; a table is named by its kind and by what differs.
+
+    Examples:
+        >>> tables = {"kind": "pie"}, {"kind": "red", "ecn": True}, {"kind": "red", "ecn": False}
+        >>> list(value_names(Axis("queue", tables)).values())
+        ['pie', 'red, ecn true', 'red, ecn false']
+    """
     tables = [value for value in axis.values if isinstance(value, Mapping)]
     names = {}
     for text, value in zip(axis.places, axis.values, strict=True):
         if isinstance(value, str):
             names[text] = value
-        elif isinstance(value, Mapping) and are_kinds(axis):
-            names[text] = str(value["kind"])
         elif isinstance(value, Mapping):
-            keys = [k for k in value if any(other.get(k) != value[k] for other in tables)]
-            names[text] = ", ".join(
-                str(value[k]) if k == "kind" else f"{k} {plain_value(value[k])}" for k in keys
-            )
+            names[text] = _table_name(value, tables)
         elif isinstance(value, bool) or len(axis.values) == len(tables):
             names[text] = text
         else:
             names[text] = f"{axis.key.rpartition('.')[2]} {text}"
-    return names
+    # Tables may have the same name if a key is absent from one of them.
+    unique = len(set(names.values())) == len(names)
+    return names if unique else {text: text for text in names}
+
+
+def settings_cells(axes: Sequence[Axis], settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of a combination, as cells of a table: tables by their names."""
+    return tuple(
+        value_names(axis)[canonical(value)] if isinstance(value, Mapping) else plain_value(value)
+        for axis, value in ((axis, settings[axis.key]) for axis in axes)
+    )
+
+
+def _table_name(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> str:
+    """A table's kind, if tables have several, and what differs from others of its kind."""
+    kind = table.get("kind")
+    mine, *others = map(_flat, [table, *(one for one in tables if one.get("kind") == kind)])
+    keys = [key for key in mine if any(other.get(key) != mine[key] for other in others)]
+    has_kind = kind is not None and any(one.get("kind") != kind for one in tables)
+    words = [str(kind)] if has_kind or not keys else []
+    return ", ".join([*words, *(f"{key} {plain_value(mine[key])}" for key in keys)])
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a table and of those inside it, by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found.update({f"{key}.{inner}": v for inner, v in _flat(value).items()})
+        else:
+            found[key] = value
+    return found
 
 
 def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
-from narrows.results.setting_names import combination_names
+from narrows.results.setting_names import combination_names, settings_cells
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_means import (
     NO_INTERVAL,
@@ -19,10 +19,10 @@ from narrows.results.sweep_means import (
     is_seedless,
     points,
 )
-from narrows.results.sweep_run import SweepRun, canonical, plain_value
+from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.text import TextTable
 
-__all__ = ["jump_notes", "point_text", "range_text", "sweep_text"]
+__all__ = ["jump_notes", "left_out_notes", "point_text", "range_text", "sweep_text"]
 
 MOST_NOTES = 3
 """The most combinations that are named if their means leave something out."""
@@ -78,7 +78,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     for run in sweep.runs:
         at = canonical(list(run.settings.values()))
         complete.setdefault(at, []).extend([run] if run.complete else [])
-        rows.setdefault(at, tuple(plain_value(value) for value in run.settings.values()))
+        rows.setdefault(at, settings_cells(sweep.axes, run.settings))
     counts = {at: len(runs) for at, runs in complete.items()}
     shown = [
         (*settings, str(counts[at]), *cells.get(at, blank))
@@ -95,7 +95,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             "nothing in them is random; no interval; hint: such as spread with stagger, jitter"
         )
     having_runs = [runs for runs in complete.values() if runs]
-    notes += _left_out(sweep, having_runs)
+    notes += left_out_notes(sweep, having_runs)
     notes += jump_notes(sweep, having_runs, [figure.key for figure in chosen])
     missing = sweep.total - sum(counts.values())
     if missing:
@@ -106,13 +106,18 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     return TextTable(title, head, [("", shown)], notes)
 
 
-def _left_out(sweep: Sweep, combinations: Sequence[Sequence[SweepRun]]) -> list[str]:
-    """What the means of combinations leave out; for many combinations, only the first few."""
+def left_out_notes(
+    sweep: Sweep, combinations: Sequence[Sequence[SweepRun]], shown: Collection[str] | None = None
+) -> list[str]:
+    """What the means of combinations leave out; for many combinations, only the first few.
+
+    `shown` has the paths of the figures that are shown; None: all are.
+    """
     names = combination_names(sweep.axes, [runs[0] for runs in combinations])
     notes = [
         f"{name}: {words}" if name else words
         for name, runs in zip(names, combinations, strict=True)
-        for words in left_out([run.summary for run in runs])
+        for words in left_out([run.summary for run in runs], shown)
     ]
     more = len(notes) - MOST_NOTES
     tail = [f"so do {more} more combinations"] if more > 0 else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,6 +38,13 @@ _NOT_AXES = 130.0
 """Points of the figure's height that the axes do not have, at most."""
 _NARROWEST = 400.0
 """Points that the axes are wide, at least."""
+
+_ROOM = 80
+"""Characters of names below the axis; more are written at an angle."""
+_LEGEND_LINE = 72
+"""The most characters of a line in the legend."""
+_LINE, _LINES = 24, 3
+"""The most characters of a line of a name, and the most lines."""
 
 Scale = str
 """`auto`, `linear` or `log`."""
@@ -159,7 +167,7 @@ def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> N
         linewidth=0.0 if named else 1.4,
         elinewidth=1.3,
         capsize=3.5,
-        label=one.label or None,
+        label=textwrap.fill(one.label, _LEGEND_LINE, break_on_hyphens=False) or None,
     )
 
 
@@ -216,9 +224,10 @@ def _seeds(figure: Figure, axes: Axes, series: Sequence[Series], *, named: bool)
 
 def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
     if ticks.names is not None:
-        axes.set_xticks(list(ticks.places), list(ticks.names))
-        longest = max(map(len, ticks.names))
-        if longest * len(ticks.names) > 80:
+        names = [_in_lines(name) for name in ticks.names]
+        axes.set_xticks(list(ticks.places), names)
+        longest = max(len(line) for name in names for line in name.split("\n"))
+        if longest * len(names) > _ROOM:
             axes.tick_params(axis="x", labelrotation=20)
             for label in axes.get_xticklabels():
                 label.set_horizontalalignment("right")
@@ -238,6 +247,13 @@ def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     elif log:
         _plain(axes.xaxis, places[0], places[-1])
+
+
+def _in_lines(name: str) -> str:
+    """A name in lines; what is too long for them ends in dots, or no room would be left to draw."""
+    return "\n".join(
+        textwrap.wrap(name, _LINE, max_lines=_LINES, placeholder=" ...", break_on_hyphens=False)
+    )
 
 
 def _around(low: float, high: float, *, log: bool = False) -> tuple[float, float]:
