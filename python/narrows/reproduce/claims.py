@@ -207,6 +207,11 @@ class Judged:
         return self.claim.test(self.bases.get(row, self.interval))
 
 
+def figure_of(cell: str, name: str) -> Callable[[Mapping[str, Measured]], float]:
+    """One figure of one cell, as what a claim measures."""
+    return lambda runs: runs[cell][name]
+
+
 def judge(
     claim: Claim,
     interval: Interval | None,

@@ -12,7 +12,13 @@ from typing import Self
 
 from narrows import _core
 
-__all__ = ["DataRate", "DataSize", "Duration", "Quantity"]
+__all__ = ["MILLISECOND", "SECOND", "DataRate", "DataSize", "Duration", "Quantity"]
+
+SECOND = 10**12
+"""A second in picoseconds, as plans and `Duration` count."""
+
+MILLISECOND = 10**9
+"""A millisecond in picoseconds."""
 
 
 _MOST = 2**64 - 1

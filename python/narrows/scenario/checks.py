@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic_core import PydanticCustomError
 
+from narrows.scenario.amounts import SECOND
 from narrows.scenario.near import nearest
 from narrows.scenario.quantities import refuse, span_text
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
@@ -39,7 +40,6 @@ MOST_CHANGES = 100_000
 # The most buckets of FQ-CoDel and SFQ, which make all of them at the start: half a gigabyte.
 MOST_BUCKETS = 5_000_000
 
-_PS = 10**12
 WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
@@ -288,7 +288,7 @@ def _monitors_are_known(scenario: Tables) -> Faults:
     samples = 0.0
     for name, sampler, count in selected:
         rate = 0.0 if sampler is None else sampler.rate
-        samples += count * rate * scenario.duration / _PS
+        samples += count * rate * scenario.duration / SECOND
         if samples > MOST_SAMPLES:
             yield refuse(
                 f"brings the samples to {samples:.0f}; at most {MOST_SAMPLES} can be recorded",

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from narrows import _core, dns_profiles
-from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.amounts import SECOND, DataSize, Duration
 from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
 from narrows.scenario.dns_connections import ClientName, ConnectionUse, captured
 from narrows.scenario.dns_messages import (
+    BELOW_DNS,
     OPT_BYTES,
     Asking,
     Messages,
@@ -53,9 +54,6 @@ WORKERS = Countable("resolver worker", "resolver workers", 100_000)
 PLACES = Countable("outstanding query", "outstanding queries", 100_000)
 """The queries that can be under way at once, in groups with `arrivals`."""
 QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
-
-_S = 10**12
-_BELOW_DNS = 20 + 8
 
 
 class Dns(Group):
@@ -341,10 +339,11 @@ class Dns(Group):
         known = self._known()
         if self.retry is None and known is not None:
             # A forwarder that never asks again waits as long as its client does.
-            return [round(seconds * _S) for seconds in known.timeouts_s if seconds] or [5 * _S]
+            waits = [round(seconds * SECOND) for seconds in known.timeouts_s if seconds]
+            return waits or [5 * SECOND]
         if self.retry is None or isinstance(self.retry, str):
             schedule = SCHEDULES[self.retry or "windows"]
-            return [round(seconds * _S) for seconds in schedule.timeouts_s]
+            return [round(seconds * SECOND) for seconds in schedule.timeouts_s]
         return list(self.retry)
 
     @property
@@ -365,10 +364,10 @@ class Dns(Group):
             return self.query_size + self._edns_bytes, self.reply_size
         query, reply = shortest(self.messages, self._asking)
         # A reply that does not fit the client is truncated.
-        longest = 65_535 - _BELOW_DNS
+        longest = 65_535 - BELOW_DNS
         return (
-            min(query, longest) + _BELOW_DNS,
-            min(reply, self._payload, longest) + _BELOW_DNS,
+            min(query, longest) + BELOW_DNS,
+            min(reply, self._payload, longest) + BELOW_DNS,
         )
 
     @property
@@ -423,7 +422,7 @@ class Dns(Group):
             sizes = messages_plan(self.messages, self._asking)
         gives_up: int | None = self.gives_up
         if gives_up is None and known is not None and known.overall_limit_s is not None:
-            gives_up = round(known.overall_limit_s * _S)
+            gives_up = round(known.overall_limit_s * SECOND)
         tcp = None
         if self.uses_tcp:
             fast_open = self.connections.uses_fast_open(known, self.transport)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from narrows import dns_profiles
-from narrows.scenario.amounts import Duration
+from narrows.scenario.amounts import SECOND, Duration
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers
@@ -17,7 +17,6 @@ from narrows.scenario.tcp import Switch
 
 __all__ = ["Answers"]
 
-_PS = 10**12
 # The option in each segment (RFC 7323, section 3.2), with its padding.
 _TIMESTAMPS = 12
 
@@ -208,7 +207,7 @@ class Answers(Table):
                     value = span_of(value)
             return default if value is None else value
 
-        idle = chosen("idle_timeout", "idle_timeout_s", 10 * _PS)
+        idle = chosen("idle_timeout", "idle_timeout_s", 10 * SECOND)
         writes = self.writes
         if writes is None and known is not None:
             writes = "together" if known.one_segment else "apart"

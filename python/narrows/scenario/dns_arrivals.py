@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from narrows.scenario.amounts import SECOND
 from narrows.scenario.base import Table
 
 __all__ = ["Arrivals"]
-
-_PS = 10**12
 
 
 class Arrivals(Table):
@@ -27,7 +26,7 @@ class Arrivals(Table):
     @property
     def interval(self) -> int:
         """The mean time between two arrivals, in picoseconds."""
-        return max(1, round(_PS / self.per_second))
+        return max(1, round(SECOND / self.per_second))
 
     def plan(self) -> dict[str, Any]:
         """The part of the plan."""

@@ -14,6 +14,7 @@ from narrows.scenario.quantities import Size, refuse
 from narrows.scenario.rules import Faults, rule
 
 __all__ = [
+    "BELOW_DNS",
     "OPT_BYTES",
     "Asking",
     "Exchange",
@@ -24,7 +25,8 @@ __all__ = [
     "shortest",
 ]
 
-_BELOW_DNS = 20 + 8
+BELOW_DNS = 20 + 8
+"""Bytes of the headers of IPv4 and UDP."""
 OPT_BYTES = 11
 """An OPT record without options (RFC 6891, 6.1.2)."""
 # A header alone (RFC 1035, section 4.1.1).
@@ -126,7 +128,7 @@ def _measured(choice: dns_profiles.SizeChoice, asking: Asking) -> dict[str, Any]
 
 def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
     """The plan's form of messages from fixed lengths of IP packets over UDP."""
-    query, reply = ({"constant": size - _BELOW_DNS} for size in (query_size, reply_size))
+    query, reply = ({"constant": size - BELOW_DNS} for size in (query_size, reply_size))
     return {"drawn": {"query": query, "reply": reply}}
 
 

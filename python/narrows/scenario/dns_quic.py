@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
-from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.amounts import MILLISECOND, DataSize, Duration
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
 from narrows.scenario.rules import Faults, rule
@@ -18,8 +18,7 @@ from narrows.scenario.tcp import Switch
 
 __all__ = ["Quic", "client_handshake", "server_handshake"]
 
-_MS = 10**9
-_LONGEST_DELAY = 2**14 * _MS - 1
+_LONGEST_DELAY = 2**14 * MILLISECOND - 1
 _ID_BYTES = 8
 """The length of connection IDs in most programs; RFC 9000, 17.2, allows up to 20."""
 _PARAMETERS_BYTES = 60
@@ -69,7 +68,7 @@ class Quic(Table):
         if isinstance(profile, ClientQuic):
             return plan | {"waits": profile.waits}
         if "idle_timeout" not in self.model_fields_set:
-            plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * _MS
+            plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * MILLISECOND
         return plan | {"extras": profile.extras_bytes}
 
 

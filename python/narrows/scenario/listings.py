@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from narrows.scenario.amounts import SECOND
 from narrows.scenario.quantities import refuse
 
 __all__ = ["FileName", "Packets", "anchored", "opportunities", "packets"]
@@ -28,7 +29,6 @@ MOST_OPPORTUNITIES = 5_000_000
 MOST_IN_A_MS = 300_000
 """The most opportunities in a millisecond (3.6 Tbit/s); the simulator cannot separate more."""
 
-_PS = 10**12
 _MOST_S = 240 * 3600
 
 FileName = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
@@ -104,11 +104,11 @@ def _packets(name: str, text: str, key: str) -> Packets:
         if len(words) != 2:
             raise _wrong(name, number, "does not hold a time and a length", key)
         try:
-            at = round(float(words[0]) * _PS)
+            at = round(float(words[0]) * SECOND)
             length = int(words[1])
         except (ValueError, OverflowError):
             raise _wrong(name, number, "does not hold two numbers", key) from None
-        if not 0 <= at <= _MOST_S * _PS:
+        if not 0 <= at <= _MOST_S * SECOND:
             raise _wrong(name, number, "has a time that is not from 0 s to 240 h", key)
         if at < before:
             raise _wrong(name, number, "goes back in time", key)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import captures, checks
+from narrows.scenario.amounts import SECOND
 from narrows.scenario.planner import Planner
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from narrows.scenario.tables import Tables
 
 __all__ = ["lower"]
-
-_PS = 10**12
 
 
 def lower(
@@ -72,7 +71,7 @@ def lower(
         "applications": planner.applications,
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
-        "goodput_interval": round(_PS / scenario.monitor.goodput.rate),
+        "goodput_interval": round(SECOND / scenario.monitor.goodput.rate),
         "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
         "collapse": True,
@@ -166,6 +165,6 @@ def _ring(ring: Ring | None) -> dict[str, int] | None:
 def _monitors(scenario: Tables, sampler: Sampler | None, name: str) -> list[dict[str, int]]:
     if sampler is None:
         return []
-    interval = round(_PS / sampler.rate)
+    interval = round(SECOND / sampler.rate)
     links = checks.select_links(scenario, sampler.links)
     return [{"link": link, "interval": interval} for link in links]

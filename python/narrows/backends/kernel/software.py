@@ -16,6 +16,7 @@ from narrows.backends.kernel.certificates import pem
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query
 from narrows.lab.needs import LabError
 from narrows.lab.software import SOFTWARE, Setup
+from narrows.scenario.amounts import SECOND
 
 __all__ = ["Chosen", "complete", "logs", "longest_name", "named", "settings", "zone"]
 
@@ -25,7 +26,6 @@ FOLDER = "@FOLDER@"
 MOST_LINES = 1000
 """Lines of a log that are kept, from its beginning."""
 
-_PS = 10**12
 _QUESTION_AND_RECORD = 12 + 4 + 2 + 10
 """Bytes of a reply without name, data and EDNS record: RFC 1035, section 4; 2 are a pointer."""
 _OPT = 11
@@ -65,7 +65,7 @@ def _whole(unit: float) -> Callable[[int], str | None]:
     """Writes a span in a unit of seconds, if it is a whole number of them."""
 
     def write(span: int) -> str | None:
-        count = span / (unit * _PS)
+        count = span / (unit * SECOND)
         return str(round(count)) if count >= 1 and abs(count - round(count)) < 1e-9 else None
 
     return write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, figure_of
 from narrows.reproduce.harhalakis_2011 import published
 from narrows.reproduce.harhalakis_2011.cells import CELLS
 
@@ -33,10 +33,6 @@ FAR_WORSE = 5.0
 _TITLES = {cell.name: cell.title for cell in CELLS}
 
 
-def _figure(cell: str, name: str) -> Callable[[Mapping[str, Measured]], float]:
-    return lambda runs: runs[cell][name]
-
-
 def _less(
     cell: str, other: str, name: str = "first_attempt"
 ) -> Callable[[Mapping[str, Measured]], float]:
@@ -50,7 +46,7 @@ def _attempts(id: str, cell: str) -> list[Claim]:
             f"{_TITLES[cell]}: replied on attempt {number}",
             PERCENT,
             (cell,),
-            _figure(cell, f"attempt_{number}"),
+            figure_of(cell, f"attempt_{number}"),
             # From the counts, which are exact where the printed percentages are rounded.
             published=100.0 * count / published.QUERIES,
             tolerance=tolerance,
@@ -71,7 +67,7 @@ def _confidence() -> list[Claim]:
                 f"{_TITLES[cell]}: mean first-attempt success",
                 PERCENT,
                 (cell,),
-                _figure(cell, "first_attempt"),
+                figure_of(cell, "first_attempt"),
                 published=row.mean,
                 tolerance=FIRST_TOLERANCE,
                 bounds=SHARE,
@@ -83,7 +79,7 @@ def _confidence() -> list[Claim]:
                 f"{_TITLES[cell]}: standard deviation between runs",
                 POINTS,
                 (cell,),
-                _figure(cell, "first_attempt"),
+                figure_of(cell, "first_attempt"),
                 published=row.deviation,
                 tolerance=0.5,
                 statistic="deviation",
@@ -99,7 +95,7 @@ def _table_4(id: str, delay: str) -> list[Claim]:
             f"{_TITLES[cell]}: replied on attempt 1",
             PERCENT,
             (cell,),
-            _figure(cell, "first_attempt"),
+            figure_of(cell, "first_attempt"),
             published=100.0 * published.FIRST_ATTEMPT[cell] / published.QUERIES,
             tolerance=DERIVED_TOLERANCE,
             bounds=SHARE,
@@ -116,7 +112,7 @@ def _figure_2() -> list[Claim]:
             "RED: rise of the drop rate when DNS starts",
             PERCENT,
             (red,),
-            _figure(red, "drops_rise"),
+            figure_of(red, "drops_rise"),
             published=published.RED_RISE_PERCENT,
             tolerance=10.0,
         ),
@@ -144,7 +140,7 @@ def _figure_2() -> list[Claim]:
                 f"{name}: utilisation",
                 PERCENT,
                 (cell,),
-                _figure(cell, "utilisation"),
+                figure_of(cell, "utilisation"),
                 published=100.0,
                 tolerance=0.5,
             )
@@ -231,7 +227,7 @@ def _differences() -> list[Claim]:
             "FIFO, 300 ms: share of the time in which the queue is not full",
             PERCENT,
             ("fifo-300",),
-            _figure("fifo-300", "room"),
+            figure_of("fifo-300", "room"),
             published=published.NOT_FULL_PERCENT,
             tolerance=2.0,
             bounds=SHARE,
@@ -243,7 +239,7 @@ def _differences() -> list[Claim]:
             f"{_TITLES[cell]}: unanswered after attempt 5",
             PERCENT,
             (cell,),
-            _figure(cell, "unanswered"),
+            figure_of(cell, "unanswered"),
             published=0.0,
             tolerance=UNANSWERED_TOLERANCE,
             bounds=SHARE,
@@ -334,7 +330,7 @@ def _statements() -> list[Claim]:
             "RED: share of 100 ms with a drop",
             PERCENT,
             (none,),
-            _figure(none, "slots_with_drops"),
+            figure_of(none, "slots_with_drops"),
             worded=Worded("RED drops continuously: at least 90 %", "at least", 90.0),
             bounds=SHARE,
         ),
@@ -365,7 +361,7 @@ def _statements() -> list[Claim]:
             "FIFO: mean length of a burst of drops",
             "s",
             ("fifo-300",),
-            _figure("fifo-300", "drop_burst_s"),
+            figure_of("fifo-300", "drop_burst_s"),
             worded=Worded(
                 "a burst lasts a small amount of time: at most a second", "at most", SHORT_BURST_S
             ),

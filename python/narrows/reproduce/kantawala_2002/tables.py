@@ -17,6 +17,7 @@ from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS, SMALL, WINDOWS
 from narrows.reproduce.kantawala_2002.versions import long_paths, versions
 from narrows.reproduce.measurements import Measurements, Table
+from narrows.reproduce.statistics import plus_minus
 
 if TYPE_CHECKING:
     from narrows.reproduce.statistics import Interval
@@ -50,7 +51,7 @@ def _against_buffer(
     for limit in topology.limits:
         found = [outcome.interval(name(topology.name, which, limit), figure) for which in QUEUES]
         if any(found):
-            rows.append([f"{limit}", *(_text(interval) for interval in found)])
+            rows.append([f"{limit}", *(plus_minus(interval, 3) for interval in found)])
     if not rows:
         return None
     return Table(title, ["buffer, packets", *(TITLES[which] for which in QUEUES)], rows)
@@ -100,7 +101,7 @@ def _large(outcome: Measurements) -> Table | None:
                         TITLES[which],
                         f"{big.buffer}",
                         *(
-                            _text(outcome.interval(cell, figure))
+                            plus_minus(outcome.interval(cell, figure), 3)
                             for figure in ("goodput.all", "completion.all", "utilisation")
                         ),
                         *(
@@ -144,14 +145,6 @@ def _answer(outcome: Measurements) -> str:
     if not words:
         return ""
     return f"Mean goodput of {LARGE} sources against {SMALL}: {'; '.join(words)}."
-
-
-def _text(interval: Interval | None) -> str:
-    if interval is None:
-        return "-"
-    if interval.count < 2:
-        return f"{interval.mean:.3f}"
-    return f"{interval.mean:.3f} ± {interval.half_width:.3f}"
 
 
 def _plain(interval: Interval | None) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from narrows.reproduce.claims import SHARE, Claim, Measured, Worded
+from narrows.reproduce.claims import SHARE, Claim, Measured, Worded, figure_of
 from narrows.reproduce.wijnen_2012.cells import (
     BIND_2012,
     FARTHER,
@@ -28,10 +28,6 @@ LOADED = 0.1
 """The same of a server with other clients."""
 
 Runs = Mapping[str, Measured]
-
-
-def _figure(cell: str, name: str) -> Callable[[Runs], float]:
-    return lambda runs: runs[cell][name]
 
 
 def _worded(
@@ -81,7 +77,7 @@ CLAIMS: list[Claim] = [
             f"ratio that is most frequent: {name} of today",
             "",
             (program,),
-            _figure(program, "peak"),
+            figure_of(program, "peak"),
             published=2.0,
             tolerance=NEAR,
         )
@@ -93,7 +89,7 @@ CLAIMS: list[Claim] = [
             f"pairs within 0.2 of 2: {name} of today",
             "%",
             (program,),
-            _figure(program, "at_2"),
+            figure_of(program, "at_2"),
             ("the majority of the measurements is around 2", "at least", 50.0),
             bounds=SHARE,
         )
@@ -104,7 +100,7 @@ CLAIMS: list[Claim] = [
         "ratio that is most frequent: length and message written apart",
         "",
         (OLD,),
-        _figure(OLD, "peak"),
+        figure_of(OLD, "peak"),
         published=3.0,
         tolerance=NEAR,
     ),
@@ -140,7 +136,7 @@ CLAIMS: list[Claim] = [
         "pairs above 4: ten connections at most",
         "%",
         (OLD_10,),
-        _figure(OLD_10, "above_4"),
+        figure_of(OLD_10, "above_4"),
         ("several much bigger values: 5 % at least", "at least", 5.0),
         note="5 % is our reading of the paper's words",
         bounds=SHARE,
@@ -150,7 +146,7 @@ CLAIMS: list[Claim] = [
         "pairs above 10: ten connections at most",
         "%",
         (OLD_10,),
-        _figure(OLD_10, "above_10"),
+        figure_of(OLD_10, "above_10"),
         ("many results above 10: 1 % at least", "at least", 1.0),
         note="1 % is our reading of the paper's words",
         bounds=SHARE,
@@ -160,7 +156,7 @@ CLAIMS: list[Claim] = [
         "ratio that is most frequent: a hundred connections",
         "",
         (OLD_100,),
-        _figure(OLD_100, "peak"),
+        figure_of(OLD_100, "peak"),
         published=3.0,
         tolerance=LOADED,
     ),
@@ -169,7 +165,7 @@ CLAIMS: list[Claim] = [
         "pairs within 0.3 of 3: a hundred connections",
         "%",
         (OLD_100,),
-        _figure(OLD_100, "at_3"),
+        figure_of(OLD_100, "at_3"),
         ("the density is around 3: most pairs", "at least", 50.0),
         note="50 % is our reading of the paper's words",
         bounds=SHARE,
@@ -187,7 +183,7 @@ CLAIMS: list[Claim] = [
         "pairs above 4: NSD of today with ten connections",
         "%",
         (NSD_10,),
-        _figure(NSD_10, "above_4"),
+        figure_of(NSD_10, "above_4"),
         ("several much bigger values: 5 % at least", "at least", 5.0),
         reason="since 2016 NSD gives a connection 200 ms, not 120 s, once half of its slots are "
         "taken, and its backlog holds 256 connections, not 5",
@@ -199,7 +195,7 @@ CLAIMS: list[Claim] = [
             f"queries that arrived and were never answered: {name}",
             "%",
             (cell,),
-            _figure(cell, "lost"),
+            figure_of(cell, "lost"),
             published=0.0,
             tolerance=0.0,
             note="seen on the server's side of the path, of all clients; an answer counts even if "
@@ -251,7 +247,7 @@ CLAIMS: list[Claim] = [
         "data segments of a reply: BIND",
         "",
         ("named",),
-        _figure("named", "segments"),
+        figure_of("named", "segments"),
         published=1.0,
         tolerance=0.0,
     ),
@@ -260,7 +256,7 @@ CLAIMS: list[Claim] = [
         "payload of BIND's segment",
         "bytes",
         (BIND_2012,),
-        _figure(BIND_2012, "first_bytes"),
+        figure_of(BIND_2012, "first_bytes"),
         published=747.0,
         tolerance=0.0,
         note="BIND of today with the root zone of 2012, asked without EDNS as in the paper",
@@ -272,7 +268,7 @@ CLAIMS: list[Claim] = [
         "payload of a segment with length and message: NSD",
         "bytes",
         (NSD_2012,),
-        _figure(NSD_2012, "first_bytes"),
+        figure_of(NSD_2012, "first_bytes"),
         published=747.0,
         tolerance=0.0,
         note="NSD of today with the same zone, asked in the same way; the paper prints the number "
@@ -283,7 +279,7 @@ CLAIMS: list[Claim] = [
         "data segments of a reply: old NSD",
         "",
         (OLD,),
-        _figure(OLD, "segments"),
+        figure_of(OLD, "segments"),
         published=2.0,
         tolerance=0.0,
     ),
@@ -292,7 +288,7 @@ CLAIMS: list[Claim] = [
         "payload of old NSD's first segment",
         "bytes",
         (OLD,),
-        _figure(OLD, "first_bytes"),
+        figure_of(OLD, "first_bytes"),
         published=2.0,
         tolerance=0.0,
     ),
@@ -301,7 +297,7 @@ CLAIMS: list[Claim] = [
         "payload of old NSD's second segment",
         "bytes",
         (OLD,),
-        _figure(OLD, "second_bytes"),
+        figure_of(OLD, "second_bytes"),
         published=745.0,
         tolerance=0.0,
         note="the emulated server's reply is as long as the root zone of 2012 makes it",
@@ -319,7 +315,7 @@ CLAIMS: list[Claim] = [
         "ratio that is most frequent: length and message in one writev",
         "",
         (NEW,),
-        _figure(NEW, "peak"),
+        figure_of(NEW, "peak"),
         published=2.0,
         tolerance=NEAR,
         note="the paper expects it of NSD 3.2.14, and does not measure it",

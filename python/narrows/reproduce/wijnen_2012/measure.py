@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from narrows.backends.interrupts import Stopped, until
 from narrows.lab import (
     SERVER,
     Bed,
@@ -29,7 +30,7 @@ from narrows.lab import (
     missing,
     real,
 )
-from narrows.probe import Plan, Progress, Target, probe
+from narrows.probe import Plan, Target, probe
 from narrows.reproduce.claims import Measured
 from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
 from narrows.reproduce.wijnen_2012.settings import (
@@ -52,10 +53,6 @@ SETTLE_S = 2.5
 
 BIN = 0.01
 """The width of a bin in the paper's histogram."""
-
-
-class Stopped(RuntimeError):  # noqa: N818 - a signal, not an error
-    """The reproduction is being interrupted."""
 
 
 def lacks(cell: Cell) -> str | None:
@@ -89,10 +86,6 @@ def execute(
         late_acknowledgements=settings.late_acknowledgements,
     )
 
-    def watch(_: Progress) -> None:
-        if stop.is_set():
-            raise Stopped("interrupted")
-
     links = [
         Link(address(rtt), float(rtt), tcp_rtt_ms=settings.tcp_rtt_factor * rtt) for rtt in RTTS_MS
     ]
@@ -105,7 +98,7 @@ def execute(
         if settings.clients:
             requests = stack.enter_context(counted(made))
         with _others(made, settings, seed), made.client.inside():
-            found = probe(plan, watch)
+            found = probe(plan, until(stop))
     if not found.complete:
         raise Stopped("interrupted")
     return figures_of(found.exchanges.to_dicts(), requests)

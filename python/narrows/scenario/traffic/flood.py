@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
-from narrows.scenario.amounts import Duration
+from narrows.scenario.amounts import SECOND, Duration
 from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse, span_text
 from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -23,8 +23,6 @@ __all__ = ["Flood"]
 ADDRESSES = Countable("forged address", "forged addresses", 1_000_000)
 PACKETS = Countable("forged packet", "forged packets", 100_000_000, can_be="sent")
 ROWS = Countable("row of the table floods", "rows of the table floods", 10_000_000, "recorded")
-
-_PS = 10**12
 
 
 def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
@@ -232,7 +230,7 @@ class Flood(Group):
     def recorded(self, duration: int) -> Iterator[Amount]:
         """Packets and rows in a run of this duration."""
         end = duration if self.stop is None else min(self.stop, duration)
-        packets = self.per_second * max(end - self.start, 0) // _PS
+        packets = self.per_second * max(end - self.start, 0) // SECOND
         yield Amount(packets, PACKETS, "per_second", "stop earlier")
         yield Amount(max(duration - self.start, 0) // self.period, ROWS, "period")
 
@@ -246,7 +244,7 @@ class Flood(Group):
             "there": planner.path(self.source, self.server),
             "back": planner.path(self.server, self.source),
             "of": of,
-            "interval": _PS // self.per_second,
+            "interval": SECOND // self.per_second,
             "spacing": self.spacing,
             "addresses": self.addresses,
             "start": self.start,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from narrows.scenario.amounts import DataSize
+from narrows.scenario.amounts import SECOND, DataSize
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import DatagramSize, Rate, refuse
 from narrows.scenario.rules import Faults, rule
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
 __all__ = ["Udp"]
-
-_PS = 10**12
 
 
 class Udp(Streams):
@@ -50,7 +48,7 @@ class Udp(Streams):
     @rule
     def _is_on_long_enough(self) -> Faults:
         # The simulator goes through all on times between two packets.
-        gap = 8 * self.packet * _PS // self.rate
+        gap = 8 * self.packet * SECOND // self.rate
         if self.on is not None and 1000 * _least(self.on) < max(gap, 1):
             yield refuse(
                 "is below a thousandth of the time between packets",

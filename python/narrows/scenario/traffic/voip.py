@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Parts, Pen, Picture, Record, Table
-from narrows.scenario.amounts import Duration
+from narrows.scenario.amounts import MILLISECOND, Duration
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import PositiveSpan, Span, refuse
 from narrows.scenario.rules import Faults, known, rule
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["VOIP", "Voip"]
 
 CALLS = Countable("call", "calls", 100_000)
-
-_MS = 10**9
 
 
 def _p_59(mean: str) -> SpanDistribution:
@@ -203,7 +201,7 @@ class Voip(Datagrams):
 
     @rule
     def _packets_hold_whole_frames(self) -> Faults:
-        if self.packet_time % (10 * _MS) or self.packet_time > 100 * _MS:
+        if self.packet_time % (10 * MILLISECOND) or self.packet_time > 100 * MILLISECOND:
             yield refuse("is no multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time")
 
     @rule

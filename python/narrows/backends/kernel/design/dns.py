@@ -11,6 +11,7 @@ from narrows.backends.kernel.design.tls import TLS_PORT, TlsDesign
 from narrows.backends.kernel.inside.agent.dns_messages import transfer_query
 from narrows.backends.kernel.software import Chosen, settings
 from narrows.backends.kernel.tcp_settings import TcpUse
+from narrows.scenario.dns_messages import BELOW_DNS
 
 __all__ = ["PORT", "DnsDesign", "options"]
 
@@ -35,7 +36,6 @@ _SERVICE_KEYS = {
 }
 _COOKIES = {"never": "0", "when-full": "1", "always": "2"}
 _TAKES_ALL = 65_507
-_BELOW_DNS = 28
 _STATELESS = (
     "narrows-gateway needs eBPF or an address of its own, which a run has not; hint: leave it out"
 )
@@ -196,7 +196,7 @@ class DnsDesign:
                 )
             )
             if fixed:
-                packet = length + _BELOW_DNS
+                packet = length + BELOW_DNS
                 refuse(f"{key}{what}_size", f"{why}, as an IP packet of {packet} B has")
             else:
                 refuse(f"{key}messages", why)

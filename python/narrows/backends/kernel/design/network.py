@@ -9,12 +9,13 @@ from typing import Any
 from narrows.backends.backend import Refusal
 from narrows.backends.kernel import disciplines, middleboxes, shapers, tcp_settings
 from narrows.backends.kernel.tcp_settings import TcpUse
+from narrows.scenario.amounts import SECOND
 
 __all__ = ["MOST_CONNECTIONS", "PS", "Network", "Plan"]
 
 Plan = Mapping[str, Any]
 
-PS = 10**12
+PS = SECOND
 
 MOST_NODES = 400
 MOST_CONNECTIONS = 5000
