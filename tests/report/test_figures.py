@@ -14,11 +14,12 @@ from synthetic_run import DNS_START_S, LINK, synthetic_run
 
 import narrows
 from narrows.report import figures, style
+from narrows.report.comparison_report import comparison_figures
 from narrows.report.figures import Bar, ewma
 from narrows.report.pen import FigurePen
-from narrows.report.run_report import run_figures, write_run_report
+from narrows.report.run_report import run_figures
 from narrows.report.source import queue_facts, retry_marks, retry_moments_s
-from narrows.results import Run
+from narrows.results import Run, compare
 from narrows.results.text import shown_metrics
 
 
@@ -449,28 +450,53 @@ start = "10 s"
 """
 
 
-def test_goodput_of_groups_adds_up_to_what_they_carried() -> None:
+def steps(figure: Figure, label: str) -> tuple[Any, Any]:
+    """The ends of the steps of a curve, from its start on, and their heights."""
+    (line,) = (line for line in figure.axes[0].get_lines() if line.get_label() == label)
+    assert line.get_drawstyle() == "steps-pre"
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())[1:]
+
+
+def test_goodput_of_groups_adds_up_to_what_they_received() -> None:
     run = narrows.run(narrows.Scenario.parse(TWO_GROUPS))
-    series = figures.goodput_series(run)
-    (edges, rates) = series["web"]
-    carried = float(np.sum(rates * np.diff(edges)) / 8e-6)
-    completed = run.bursts.filter(pl.col("end_s").is_not_null())
-    assert carried == pytest.approx(125_000 * completed.height)
     shown = {each.name: each for each in run_figures(run)}
-    assert "unfinished" in shown["goodput"].caption
+    for group in ("web", "download"):
+        ends, rates = steps(shown["goodput"].figure, group)
+        received = run.flows.filter(group=group)["bytes_received"].sum()
+        assert 1e6 / 8 * np.sum(rates * np.diff(ends)) == pytest.approx(received)
+        assert len(rates) <= 200
+    # The download starts after 10 s, and takes what the link has left.
+    ends, rates = steps(shown["goodput"].figure, "download")
+    assert not rates[ends[1:] <= 10.0].any()
+    assert rates[ends[1:] > 12.0].mean() > 1.0
+    assert "download carried most" in shown["goodput"].alt
 
 
-def test_endless_connections_have_no_goodput_over_time(tmp_path: Path) -> None:
-    # Only their total is known, which would be a flat line, perhaps above the link's rate.
-    run = narrows.run(narrows.Scenario.parse(TWO_GROUPS))
-    assert list(figures.goodput_series(run)) == ["web"]
-    assert figures.endless_groups(run) == ["download"]
-    html = write_run_report(run, tmp_path).read_text(encoding="utf-8")
-    assert "download: of endless connections only the sum over the run is known" in html
-    assert "monitor a link" in html
-    head, _, download = TWO_GROUPS.split("[[traffic]]")
-    only = narrows.run(narrows.Scenario.parse(f"{head}[[traffic]]{download}"))
-    assert "goodput" not in {each.name for each in run_figures(only)}
+def test_a_comparison_draws_the_goodput_of_each_group() -> None:
+    here = narrows.Scenario.parse(TWO_GROUPS)
+    there = narrows.Scenario.parse(TWO_GROUPS.replace("125 kB", "60 kB"))
+    runs = [narrows.run(each, seed=seed) for each in (here, there) for seed in (1, 2)]
+    compared = comparison_figures(compare(runs[:3]))
+    shown = {each.name: each for each in compared if each.name.startswith("goodput")}
+    assert set(shown) == {"goodput-web", "goodput-download"}
+    lines = shown["goodput-download"].figure.axes[0].get_lines()
+    # The first case has the mean of two seeds and each of them.
+    assert len(lines) == 2 + 2
+    assert {line.get_drawstyle() for line in lines} == {"steps-pre"}
+
+
+def test_directions_of_a_group_have_curves_of_their_own() -> None:
+    both = TWO_GROUPS.replace(
+        'kind = "bulk"\nname = "download"\nsender = "a"\nreceiver = "b"',
+        'kind = "bulk"\nname = "both"\npairs = [["a", "b"], ["b", "a"]]',
+    )
+    (shown,) = (
+        each
+        for each in run_figures(narrows.run(narrows.Scenario.parse(both)))
+        if each.name == "goodput"
+    )
+    labels = {line.get_label() for line in shown.figure.axes[0].get_lines()}
+    assert labels == {"web", "both, forward", "both, backward"}
 
 
 def test_completion_times_are_drawn_for_each_group() -> None:

@@ -31,13 +31,15 @@ def synthetic_run(
     rng = np.random.default_rng([seed, len(kind)])
     queues, links, end_s = _queue(kind, rng, duration_s, loss)
     queries, attempts = _dns(rng, loss, workers, end_s, partial)
+    flows = _flows(rng, end_s)
     columns = {
-        "flows": _flows(rng, end_s),
+        "flows": flows,
         "bursts": _bursts(rng),
         "queries": queries,
         "attempts": attempts,
         "queues": queues,
         "links": links,
+        "goodput": _goodput(flows, end_s),
     }
     defaults: dict[str, Any] = {
         "scenario": scenario(kind, seed),
@@ -243,6 +245,16 @@ def _flows(rng: Any, end_s: float) -> dict[str, Any]:
         "min_rtt_ms": np.full(count, 210.0),
         "cwnd_segments": np.full(count, 3.0),
         "cwnd_mean_segments": np.full(count, 3.1),
+    }
+
+
+def _goodput(flows: dict[str, Any], end_s: float) -> dict[str, Any]:
+    times = np.linspace(0.0, end_s, 101)[1:]
+    return {
+        "t_s": times,
+        "group": ["background"] * len(times),
+        "direction": ["forward"] * len(times),
+        "bytes_received": (flows["bytes_received"].sum() * times / end_s).astype(np.uint64),
     }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
@@ -24,6 +24,8 @@ from narrows.results.intervals import wilson, within
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
 __all__ = ["comparison_figures", "write_comparison"]
+
+T = TypeVar("T")
 
 RESULT_FILE = "comparison.json"
 
@@ -110,6 +112,17 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
                 figures.utilisation(runs, link, others),
                 f"Curves: throughput of {link} in each case.",
                 "What the link carried, framing included.",
+            )
+        )
+    common = _common([figures.goodput_groups(run) for run in runs.values()])
+    for series in common:
+        name = figures.series_name(series, common)
+        shown.append(
+            Shown(
+                f"goodput-{file_name(name)}",
+                figures.goodputs(runs, series, name, others),
+                f"Curves: goodput of {name} in each case.",
+                "Payload that reached the receiving applications in order.",
             )
         )
     return shown + extra_figures(runs, others)
@@ -303,6 +316,6 @@ def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
     return Bar(label, mean, 100.0 * low, 100.0 * high)
 
 
-def _common(names: list[list[str]]) -> list[str]:
-    """The names that are in every list, in the order of the first."""
-    return [name for name in names[0] if all(name in others for others in names)]
+def _common(found: list[list[T]]) -> list[T]:
+    """What is in every list, in the order of the first."""
+    return [each for each in found[0] if all(each in others for others in found)]

@@ -101,9 +101,9 @@ def run_figures(run: Run) -> list[Shown]:
     for link in monitored_queues(run):
         shown += _queue_figures(run, link)
     shown += [_throughput(run, link) for link in monitored_links(run)]
-    groups = figures.goodput_series(run)
-    if groups:
-        shown.append(_goodput(run, list(groups)))
+    series = figures.goodput_groups(run)
+    if series:
+        shown.append(_goodput(run, series))
     return shown + extra_figures({run.name: run})
 
 
@@ -203,35 +203,20 @@ def _busy_text(percent: float | None) -> str:
     return "" if percent is None else f" and was busy {value_text(percent)} % of the time"
 
 
-def _goodput(run: Run, groups: Sequence[str]) -> Shown:
-    figures_of = run.summary["flows"]["groups"]
-    most = max(groups, key=lambda group: figures_of[group]["goodput_mbit_per_s"] or 0.0)
-    goodput = value_text(figures_of[most]["goodput_mbit_per_s"])
+def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
+    last = run.goodput.group_by("group", "direction").agg(pl.col("bytes_received").last())
+    group, direction, carried = last.sort("bytes_received").row(-1)
+    name = figures.series_name((group, direction), series)
+    most = " most," if len(series) > 1 else ""
+    mean = value_text(8e-6 * carried / run.end_s)
     return Shown(
         "goodput",
         figures.goodput(run),
-        f"Lines over time: {most} carried {goodput} Mbit/s on average.",
-        "Bytes that reached the receiving applications in each hundredth of the run. Those of a "
-        "burst spread evenly over the time that it took, so short peaks may be above what the link "
-        "carries. Bursts that were unfinished at the end are left out.",
+        f"Lines over time: {name} carried{most} {mean} Mbit/s on average over the run.",
+        "Payload that reached the receiving applications in order, averaged between samples. After "
+        "a loss, what came meanwhile waits for the missing segment and then arrives at once, so "
+        "short peaks may be above what the link carries.",
     )
-
-
-def _endless(run: Run) -> list[str]:
-    """Hints at what replaces goodput over time for connections without end."""
-    groups = figures.endless_groups(run)
-    if not groups:
-        return []
-    links = monitored_links(run)
-    instead = (
-        f"the throughput of {links[0]} shows what the link carried"
-        if links
-        else "monitor a link ([monitor] links) to see what it carries"
-    )
-    return [
-        f"{', '.join(groups)}: of endless connections only the sum over the run is known, so "
-        f"figures of goodput over time leave them out; {instead}"
-    ]
 
 
 def _queue_figures(run: Run, link: str) -> list[Shown]:
@@ -287,7 +272,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
         cards=_cards(run),
         figures=on_page,
         sections=sections,
-        notes=[*summary_table(run).notes, *_endless(run)],
+        notes=summary_table(run).notes,
         uncounted=_uncounted(run),
         scenario=toml_text(run.scenario),
     )

@@ -9,7 +9,7 @@ from narrows.report.figures.backlogs import backlogs
 from narrows.report.figures.differences import Change, differences
 from narrows.report.figures.drop_rate import drop_rate, ewma
 from narrows.report.figures.first_attempt import Bar, first_attempt
-from narrows.report.figures.goodput import endless_groups, goodput, goodput_series
+from narrows.report.figures.goodput import goodput, goodput_groups, goodputs, series_name
 from narrows.report.figures.response_cdf import response_cdf
 from narrows.report.figures.sojourn import sojourn
 from narrows.report.figures.utilisation import utilisation
@@ -26,12 +26,13 @@ __all__ = [
     "backlogs",
     "differences",
     "drop_rate",
-    "endless_groups",
     "ewma",
     "first_attempt",
     "goodput",
-    "goodput_series",
+    "goodput_groups",
+    "goodputs",
     "response_cdf",
+    "series_name",
     "sojourn",
     "utilisation",
 ]

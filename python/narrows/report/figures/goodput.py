@@ -1,76 +1,86 @@
-"""What groups of TCP connections carry over time, as far as bursts tell when."""
+"""What groups of TCP connections deliver over time."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from narrows.report import style
+from narrows.report import seeds, style
 from narrows.report.figures.over_time import averages, over_time
-from narrows.report.style import CYCLE, Floats
+from narrows.report.source import NONE
+from narrows.report.style import CYCLE
 from narrows.results import Run
+from narrows.results.goodput import goodput_of, goodput_series
 
-__all__ = ["endless_groups", "goodput", "goodput_series"]
+__all__ = ["goodput", "goodput_groups", "goodputs", "series_name"]
 
-_BINS = 100
+_MOST = 200
+"""Intervals of a curve: with more, the segments of slow connections would show as noise."""
+
+_LABEL = "goodput (Mbit/s)"
 
 
 @style.styled
 def goodput(run: Run) -> Figure:
-    """Goodput of each group of TCP connections with bursts; of many groups, only the largest."""
+    """Goodput of each group of TCP connections; of many groups, only the largest."""
     figure, axes = style.new_figure(height=3.4)
-    series = goodput_series(run)
-    most = sorted(series, key=lambda group: -float(series[group][1].sum()))[: len(CYCLE)]
-    shown = [group for group in series if group in most]
+    shown = goodput_groups(run)
     top = 0.0
-    for color, group in zip(CYCLE, shown, strict=False):
-        top = max(top, averages(axes, *series[group], color=color, label=group))
-    over_time(axes, [run], top, "Goodput of TCP, by group", "goodput (Mbit/s)")
+    for color, series in zip(CYCLE, shown, strict=False):
+        curve = goodput_of(run.goodput, *series, most=_MOST)
+        name = series_name(series, shown)
+        top = max(top, averages(axes, *curve, color=color, label=name, linewidth=1.1))
+    over_time(axes, [run], top, "Goodput of TCP, by group", _LABEL)
     if len(shown) > 1:
         style.below(figure, 3)
     return figure
 
 
-def goodput_series(run: Run) -> dict[str, tuple[Floats, Floats]]:
-    """For each group with bursts: the ends of a hundred parts of the run, and Mbit/s in each.
+@style.styled
+def goodputs(
+    runs: Mapping[str, Run],
+    series: tuple[str, str],
+    name: str,
+    others: Mapping[str, Sequence[Run]] = NONE,
+) -> Figure:
+    """Goodput of one group of TCP connections in several runs, drawn over each other.
 
-    A burst's bytes are spread evenly from its start to its end. For a connection without bursts,
-    which sends as long as it lives, only the total is known, and nothing about its course.
+    Args:
+        runs: Runs by label.
+        series: A group and a direction, of which each of them has samples.
+        name: Their name.
+        others: Other seeds of the runs.
     """
-    if run.bursts.is_empty() or run.end_s <= 0.0:
-        return {}
-    edges = np.linspace(0.0, run.end_s, _BINS + 1)
-    flows = run.flows.select("flow", "group")
-    columns = ("group", "start_s", "end_s", "bytes")
-    pieces = run.bursts.join(flows, on="flow").select(columns).drop_nulls("end_s")
-    found = {}
-    for group in pieces.get_column("group").unique(maintain_order=True):
-        part = pieces.filter(pl.col("group") == group)
-        carried = _carried(part, edges)
-        found[str(group)] = (edges, 8e-6 * np.diff(carried) / np.diff(edges))
-    return found
+    figure, axes = style.new_figure(height=3.0)
+    top = 0.0
+    for index, (label, run) in enumerate(runs.items()):
+        each = [_steps(one, series) for one in (run, *others.get(label, ()))]
+        top = max(top, seeds.draw(axes, each, label, CYCLE[index % len(CYCLE)], "steps-pre"))
+    over_time(axes, list(runs.values()), top, f"Goodput of {name}", _LABEL)
+    style.below(figure, 3)
+    return figure
 
 
-def endless_groups(run: Run) -> list[str]:
-    """The groups of connections whose goodput has no course over time: they have no bursts."""
-    endless = run.flows.join(run.bursts, on="flow", how="anti")
-    groups = endless.get_column("group").unique(maintain_order=True)
-    bursting = run.flows.join(run.bursts, on="flow", how="semi").get_column("group")
-    return [str(group) for group in groups.filter(~groups.is_in(bursting.unique().to_list()))]
+def _steps(run: Run, series: tuple[str, str]) -> seeds.Curve:
+    """The ends of the intervals from zero on, and the goodput until each."""
+    ends, rates = goodput_of(run.goodput, *series, most=_MOST)
+    return ends[: len(rates) + (len(rates) > 0)], np.concatenate([rates[:1], rates])
 
 
-def _carried(pieces: pl.DataFrame, times: Floats) -> Floats:
-    """The bytes that all bursts together have carried by each time."""
-    if pieces.is_empty():
-        return np.zeros_like(times)
-    starts, ends = (pieces.get_column(name).to_numpy() for name in ("start_s", "end_s"))
-    # A burst that takes no time gets the shortest time that shows.
-    ends = np.maximum(ends, starts + 1e-9)
-    rates = pieces.get_column("bytes").to_numpy() / (ends - starts)
-    moments = np.concatenate([starts, ends])
-    order = np.argsort(moments, kind="stable")
-    moments = moments[order]
-    slopes = np.cumsum(np.concatenate([rates, -rates])[order])
-    sums = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(moments))])
-    return np.asarray(np.interp(times, moments, sums), dtype=np.float64)
+def goodput_groups(run: Run) -> list[tuple[str, str]]:
+    """Groups with their directions, in the order of the scenario; of many, only the largest."""
+    series = goodput_series(run.goodput)
+    last = run.goodput.group_by("group", "direction").agg(pl.col("bytes_received").last())
+    carried = {(group, direction): count for group, direction, count in last.iter_rows()}
+    most = sorted(series, key=lambda each: -carried[each])[: len(CYCLE)]
+    return [each for each in series if each in most]
+
+
+def series_name(series: tuple[str, str], among: Sequence[tuple[str, str]]) -> str:
+    """The group's name, and the direction if others of the group go the other way."""
+    group, direction = series
+    ways = [other for other, _ in among].count(group)
+    return f"{group}, {direction}" if ways > 1 else group
