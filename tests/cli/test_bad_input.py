@@ -127,9 +127,9 @@ def test_an_empty_file_lacks_several_keys(narrows: Narrows, tmp_path: Path) -> N
 
 WRONG = ("duration=5", "queue.limt=9 kB", "dns.dns.client=nobody", "traffic.background.spread=4 s")
 LINES = [
-    'queue.limt: is no known key; hint: did you mean "limit"?',
+    'queue.limt: is not a known key; hint: did you mean "limit"?',
     'duration: is a number without a unit; hint: write it as text with a unit, such as "50 ms"',
-    'dns.dns.client: "nobody" is no node; hint: one of server, client',
+    'dns.dns.client: "nobody" is not a node; hint: one of server, client',
 ]
 
 

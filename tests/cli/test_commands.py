@@ -91,12 +91,12 @@ def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
     told = done.stderr.splitlines()
     assert all(line.startswith("error: small.toml: ") for line in told)
     for words in (
-        'links[0].dealy: is no known key; hint: did you mean "delay"?',
-        'dns[0].wrkers: is no known key; hint: did you mean "workers"?',
+        'links[0].dealy: is not a known key; hint: did you mean "delay"?',
+        'dns[0].wrkers: is not a known key; hint: did you mean "workers"?',
         'traffic[0].kind: "blk" is not known here; hint: did you mean "bulk"?',
         # The key is named as it was written on the command line.
-        'queue.limt: is no known key; hint: did you mean "limit"?',
-        "monitor.rte: is no known key",
+        'queue.limt: is not a known key; hint: did you mean "limit"?',
+        "monitor.rte: is not a known key",
     ):
         assert any(words in line for line in told), words
     # A key that is missing because it was mistyped is not a separate error.

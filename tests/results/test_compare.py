@@ -392,3 +392,14 @@ def test_differences_that_labels_hide_are_told_of_each_group() -> None:
         "same, kind red and same, kind pfifo differ in traffic.bulk-near.tcp.ecn, "
         "traffic.bulk-near.tcp.congestion, too"
     ]
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [(19.0, "b is 19 times as high (worse) as a"), (2.0, "b is 100 % higher (worse) than a")],
+)
+def test_a_large_change_is_told_in_times(last: float, words: str) -> None:
+    change = Difference(last - 1.0, last - 1.1, last - 0.9, "t", relative=last - 1.0)
+    row = Row("bursts.completion_mean_s", "bursts", "mean", "s", (1.0, last), (None, change))
+    run = synthetic_run(duration_s=5.0, workers=1)
+    assert words in row.sentence(1, [Group("a", (run, run)), Group("b", (run, run))])

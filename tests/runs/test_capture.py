@@ -307,7 +307,7 @@ def test_long_writes_are_pushed_at_half_of_the_largest_window(place: Path) -> No
 @pytest.mark.parametrize(
     ("capture", "said"),
     [
-        ('[{ link = "wna", at = "client" }]', 'monitor.capture[0].link: "wna" is no link'),
+        ('[{ link = "wna", at = "client" }]', 'monitor.capture[0].link: "wna" is not a link'),
         ('[{ link = "wan", at = "nobody" }]', 'monitor.capture[0].at: "nobody" is no end of wan'),
         ('[{ link = "wan.forward", at = "client" }]', "monitor.capture[0].link"),
         ('[{ link = "wan", snaplen = "1 B" }]', "monitor.capture[0].snaplen"),

@@ -50,9 +50,9 @@ def test_four_kinds_of_mistakes_give_four_lines() -> None:
         ("dns/0/client", "bb"),  # tables that do not fit each other
     )
     assert sorted(lines(values)) == [
-        'dns[0].client: "bb" is no node',
+        'dns[0].client: "bb" is not a node',
         "links[0].queue.min: \"300 kB\" is not below max (\"262374 B\")",
-        "links[1].delya: is no known key",
+        "links[1].delya: is not a known key",
         'traffic[0].stop: "20" has no unit; use one of ps, ns, us, ms, s, min, h',
     ]  # fmt: skip
 
@@ -110,7 +110,7 @@ def test_rules_of_a_table_hold_beside_its_wrong_values() -> None:
     assert sorted(lines(values)) == [
         "links[0].between: joins a node with itself",
         'links[0].delay: "5O ms" has the unknown unit "O ms"; use one of ps, ns, us, ms, s, min, h',
-        'monitor.links.links[0]: "no" is no link',
+        'monitor.links.links[0]: "no" is not a link',
         "monitor.links.rate: must be at least 1e-06",
         "traffic[0].off: is missing",
         'traffic[0].packet: must be "28 B" to "65535 B"',
@@ -217,9 +217,9 @@ def test_errors_of_copies_name_the_place_in_the_file() -> None:
     )  # fmt: skip
     assert sorted(lines(values)) == [
         "links[0].loss: must be at most 1.0",
-        "links[1].raet: is no known key",
+        "links[1].raet: is not a known key",
         'links[2].name: "left" is taken by links[1]',
-        'traffic[0].pairs[1][0]: "q0" is no node',
+        'traffic[0].pairs[1][0]: "q0" is not a node',
     ]
 
 
@@ -253,21 +253,29 @@ count = 3
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("queue.limt", "1", 'queue.limt: is no known key; hint: did you mean "limit"?'),
+        ("queue.limt", "1", 'queue.limt: is not a known key; hint: did you mean "limit"?'),
         ("queue.limit", "0", "queue.limit: must be at least 1"),
         ("links.wan.rate", "1", "links.wan.rate: is a number without a unit"),
-        ("links.wan.queue", '{ kind = "pfifo", limt = 1 }', "links.wan.queue.limt: is no known"),
-        ("links.wan.forwrd.delay", "1 ms", "links.wan.forwrd: is no known key; hint: did you mean"),
+        ("links.wan.queue", '{ kind = "pfifo", limt = 1 }', "links.wan.queue.limt: is not a known"),
+        (
+            "links.wan.forwrd.delay",
+            "1 ms",
+            "links.wan.forwrd: is not a known key; hint: did you mean",
+        ),
         ("links[0].rate", "1", "links[0].rate: is a number without a unit"),
-        ("links[0].cuont", "1", 'links[0].cuont: is no known key; hint: did you mean "count"?'),
+        ("links[0].cuont", "1", 'links[0].cuont: is not a known key; hint: did you mean "count"?'),
         ("links[0].count", "0", "links[0].count: must be at least 1"),
         ("traffic.count", "0", "traffic.count: must be at least 1"),
-        ("traffic.data.conections", "1", "traffic.data.conections: is no known key; hint: did you"),
+        (
+            "traffic.data.conections",
+            "1",
+            "traffic.data.conections: is not a known key; hint: did you",
+        ),
         ("traffic.data.pairs", '[["src{i}", "sinc"]]', 'traffic.data.pairs[0][1]: "sinc" is no'),
         (
             "traffic.tcp.initial",
             "1",
-            "traffic.tcp.initial: is no known key; "
+            "traffic.tcp.initial: is not a known key; "
             'hint: did you mean "initial_rto" or "initial_window"?',
         ),
     ],

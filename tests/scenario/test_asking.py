@@ -162,7 +162,7 @@ HTML = {"name": "html", "size": "1 kB"}
     ("table", "words"),
     [
         (changed(INCAST, servers=["b"]), "servers[0]: is the client too; hint: name another node"),
-        (changed(INCAST, servers=["x"]), 'servers[0]: "x" is no node'),
+        (changed(INCAST, servers=["x"]), 'servers[0]: "x" is not a node'),
         (changed(INCAST, servers=[]), "servers: has fewer than 1 entries"),
         (changed(INCAST, block="2 GB"), 'block: is too long for an answer; hint: at most "1 GB"'),
         (changed(INCAST, block=["1 kB", "2 GB"]), "block[1]: is too long for an answer"),
@@ -190,7 +190,7 @@ HTML = {"name": "html", "size": "1 kB"}
             changed(PAGE, objects=[{**HTML, "after": ["html"]}]),
             'objects[0].after[0]: "html" is no object before; hint: objects come after those',
         ),
-        (changed(PAGE, objects=[{**HTML, "server": "x"}]), 'objects[0].server: "x" is no node'),
+        (changed(PAGE, objects=[{**HTML, "server": "x"}]), 'objects[0].server: "x" is not a node'),
         (changed(PAGE, objects=[{**HTML, "server": "b"}]), "objects[0].server: is the client too"),
         (changed(PAGE, objects=[{**HTML, "size": "2 GB"}]), "objects[0].size: is too long"),
         (

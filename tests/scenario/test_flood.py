@@ -62,7 +62,7 @@ def test_the_server_has_the_limits_of_linux_unless_told_otherwise() -> None:
     ("keys", "words"),
     [
         ({"server": "r2"}, 'server: "r2" has no DNS server; hint: add [[dns]] with this server'),
-        ({"server": "x"}, 'server: "x" is no node'),
+        ({"server": "x"}, 'server: "x" is not a node'),
         ({"source": "a"}, "server: is the source too"),
         ({"stop": "1 s", "start": "2 s"}, 'stop: "1 s" is not after the start ("2 s")'),
         ({"query": "50 B"}, 'query: is for queries; hint: leave it out, or of = "queries"'),

@@ -117,8 +117,8 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
         ),
         ("links[1].queue", "does not reach forward"),
         ("name.first", "leads into a value that is no table"),
-        ("links.far.raet", "is no known key"),
-        ("monitor.queues.hz", "is no known key"),
+        ("links.far.raet", "is not a known key"),
+        ("monitor.queues.hz", "is not a known key"),
     ],
 )
 def test_keys_that_lead_nowhere(key: str, message: str) -> None:

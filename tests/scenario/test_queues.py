@@ -144,7 +144,7 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "sfq", "quantum": "1 MB"}, 'queue.quantum: must be at most "262136 B"'),
         ({"kind": "drr", "quantum": "0 B"}, "queue.quantum: must be above zero"),
         ({"kind": "drr", "longest_by": "bits"}, 'queue.longest_by: "bits" is not known here'),
-        ({"kind": "drr", "weight": 0.5}, "queue.weight: is no known key"),
+        ({"kind": "drr", "weight": 0.5}, "queue.weight: is not a known key"),
         ({"kind": "tdrr", "weight": 1.0}, "queue.weight: must be below 1"),
         ({"kind": "tdrr", "sample": "0 s"}, "queue.sample: must be above zero"),
         ({"kind": "tdrr", "sample": 3}, "queue.sample: is a number without a unit"),
@@ -163,10 +163,10 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "prio", "bands": [REST] * 65}, "queue.bands: is longer than 64"),
         ({"kind": "prio", "bands": [DNS, DNS]}, 'queue.bands[1].name: "dns" is taken'),
         ({"kind": "prio", "bands": [REST, DNS]}, "queue.bands[0].match: is missing, so that"),
-        ({"kind": "prio", "bands": [{**REST, "rate": "1 Mbit/s"}]}, "rate: is no known key"),
+        ({"kind": "prio", "bands": [{**REST, "rate": "1 Mbit/s"}]}, "rate: is not a known key"),
         (
             {"kind": "prio", "bands": [{**DNS, "match": [{"prot": 53}]}, REST]},
-            'queue.bands[0].match[0].prot: is no known key; hint: did you mean "port" or',
+            'queue.bands[0].match[0].prot: is not a known key; hint: did you mean "port" or',
         ),
         (
             {"kind": "prio", "bands": [{**DNS, "match": [{"port": 0}]}, REST]},
@@ -189,7 +189,7 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ),
         (
             {"kind": "prio", "bands": [{**REST, "queue": {"kind": "codel", "limt": 1}}]},
-            'queue.bands[0].queue.limt: is no known key; hint: did you mean "limit"?',
+            'queue.bands[0].queue.limt: is not a known key; hint: did you mean "limit"?',
         ),
         (
             {"kind": "classes", "classes": [{**REST, "rate": "1 Mbit/s"}]},

@@ -161,7 +161,7 @@ def test_routes_can_be_given_for_each_direction() -> None:
     ("keys", "message"),
     [
         ('route = ["a", "d"]', 'traffic[0].route[1]: "d" is not joined to "a" by a link'),
-        ('route = ["f"]', 'traffic[0].route[0]: "f" is no node; hint: one of'),
+        ('route = ["f"]', 'traffic[0].route[0]: "f" is not a node; hint: one of'),
         ('route = ["c", "b"]', 'traffic[0].route: visits "b" twice from "x" to "y"'),
         ('route = ["y", "c"]', 'traffic[0].route: visits "c" twice'),
         ("route = []", "traffic[0].route: has fewer than 1 entries"),

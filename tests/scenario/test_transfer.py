@@ -59,7 +59,7 @@ def test_times_are_after_the_start() -> None:
     [
         ({"server": "r2"}, 'server: "r2" has no DNS server; hint: add [[dns]] with this server'),
         ({"secondaries": ["a"]}, "secondaries[0]: is the server too; hint: name another node"),
-        ({"secondaries": ["x"]}, 'secondaries[0]: "x" is no node'),
+        ({"secondaries": ["x"]}, 'secondaries[0]: "x" is not a node'),
         ({"secondaries": []}, "secondaries: has fewer than 1 entries"),
         ({"at": ["2 s", "1 s"]}, "at[1]: comes before the one before; hint: sort them"),
         ({"at": []}, "at: has fewer than 1 entries"),
@@ -76,7 +76,7 @@ def test_times_are_after_the_start() -> None:
             "zone: takes 4000001 messages; at most 1000000, with 1 GB in all",
         ),
         ({"records_per_message": 0}, "records_per_message: must be at least 1"),
-        ({"format": "many-answers"}, "format: is no known key"),
+        ({"format": "many-answers"}, "format: is not a known key"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(keys: dict[str, Any], words: str) -> None:

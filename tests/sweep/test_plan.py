@@ -28,7 +28,7 @@ def test_runs_are_known_by_scenario_and_seed(small: dict[str, Any]) -> None:
 
 def test_a_key_that_does_not_exist_is_named_with_the_nearest(small: dict[str, Any]) -> None:
     with pytest.raises(
-        ScenarioError, match=r'is no known key.*hint: did you mean "limit"'
+        ScenarioError, match=r'is not a known key.*hint: did you mean "limit"'
     ) as found:
         sweep(small, vary={"queue.limt": [1, 2]})
     assert "\n" not in str(found.value)
@@ -57,7 +57,7 @@ def test_every_error_of_the_values_is_named_once(small: dict[str, Any]) -> None:
     small["links"][0]["lss"] = 0.1
     vary = {"queue.limit": ["100 kB", "0 B"], "traffic.burst": ["1 kB", "2 s"]}
     assert errors_of(small, vary=vary, set={"duration": "5"}, seeds=3) == [
-        "links[0].lss: is no known key",
+        "links[0].lss: is not a known key",
         "duration: is a number without a unit",
         "queue.limit: must be above zero (with queue.limit=0 B, traffic.burst=1 kB)",
         'traffic.burst: "2 s" has the unknown unit "s"; use one of B, kB, MB, GB, KiB, MiB, GiB '

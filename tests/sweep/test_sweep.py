@@ -261,7 +261,7 @@ def test_two_sweeps_do_not_fill_one_folder(small: dict[str, Any], tmp_path: Path
 
 def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> None:
     for arguments, message in (
-        (["--vary", "queue.limt=1"], "is no known key"),
+        (["--vary", "queue.limt=1"], "is not a known key"),
         (["--vary", "queue.limit"], "not KEY=VALUE"),
         (["--vary", "duration=1 s,x"], "(with duration=x)"),
         (["--seeds", "x"], "no seeds"),

@@ -58,7 +58,7 @@ EPILOG = """\
 Data goes to stdout, everything else to stderr.
 
 Exit codes: 0 done; 1 what was asked for failed (a run ended early); 2 bad input, with a line on
-each error that names file, key and mend; 130 interrupted (what was measured until then is written
+each error that names file, key and remedy; 130 interrupted (what was measured until then is written
 and says so).
 """
 

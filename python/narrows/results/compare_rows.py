@@ -14,6 +14,10 @@ from narrows.results.metrics import value_text
 __all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
 
 
+MOST_PERCENT = 3.0
+"""A figure that is larger by more than this factor is told in times, not in percent."""
+
+
 class Sample(Protocol):
     """What a comparison needs of a run: a `Run`, or a sweep's record of one."""
 
@@ -180,11 +184,14 @@ class Row:
             return (
                 f"{what}: no difference seen between {other} and {first} with {runs} ({interval})."
             )
+        word = f" ({better})" if (better := self.word(number)) else ""
+        change = f"{size} {difference.verdict}{word} than"
         if difference.relative is not None and self.unit != "%" and not self.is_score:
             interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
-            size = f"{100.0 * abs(difference.relative):.3g} %"
-        word = f" ({better})" if (better := self.word(number)) else ""
-        text = f"{what}: {other} is {size} {difference.verdict}{word} than {first}"
+            change = f"{100.0 * abs(difference.relative):.3g} % {difference.verdict}{word} than"
+            if 1.0 + difference.relative > MOST_PERCENT and (self.values[0] or 0.0) > 0.0:
+                change = f"{1.0 + difference.relative:.3g} times as high{word} as"
+        text = f"{what}: {other} is {change} {first}"
         if difference.of_queries:
             return f"{text} with {runs} ({interval})."
         small = ""

@@ -105,7 +105,7 @@ def _nothing(scenario: Tables, entry: str | Capture, names: dict[str, int], key:
     ends = [link.between for link in scenario.links if matches(entry.link, link.name)]
     if not ends:
         known = [link.name for link in scenario.links]
-        return refuse(f'"{entry.link}" is no link', nearest(entry.link, known), f"{key}.link")
+        return refuse(f'"{entry.link}" is not a link', nearest(entry.link, known), f"{key}.link")
     said = f'"{entry.at}" is no end of {entry.link}'
     return refuse(said, f'such as "{ends[0][0]}"', f"{key}.at")
 

@@ -102,7 +102,7 @@ def too_many(patterns: Sequence[str], links: int, key: str) -> Faults:
 
 def no_link(pattern: str, names: dict[str, int], key: str) -> Fault:
     """Says that a pattern selects no link."""
-    return refuse(f'"{pattern}" is no link', nearest(pattern, list(names)), key)
+    return refuse(f'"{pattern}" is not a link', nearest(pattern, list(names)), key)
 
 
 def directed_names(scenario: Tables) -> dict[str, int]:
@@ -192,7 +192,7 @@ def _nodes_are_known(scenario: Tables) -> Faults:
     for key, group in _groups(scenario):
         for below, name in until_unknown(group.keyed_nodes()):
             if name not in members:
-                yield refuse(f'"{name}" is no node', nearest(name, names), f"{key}.{below}")
+                yield refuse(f'"{name}" is not a node', nearest(name, names), f"{key}.{below}")
 
 
 def node_names(scenario: Tables) -> list[str]:

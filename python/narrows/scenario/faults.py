@@ -115,9 +115,9 @@ def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioErro
     """The error with the keys that were set as their user wrote them, by their paths.
 
     Examples:
-        >>> error = ScenarioError("a.toml", "links[0].forward.queue.limt", "is no known key")
+        >>> error = ScenarioError("a.toml", "links[0].forward.queue.limt", "is not a known key")
         >>> str(as_written(error, {"links[0].forward.queue.limt": "queue.limt"}))
-        'a.toml: queue.limt: is no known key'
+        'a.toml: queue.limt: is not a known key'
     """
 
     def told(key: str) -> str:
@@ -200,7 +200,7 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         return context["message"], context["hint"], context["key"]
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
-        return "is no known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
+        return "is not a known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
     if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
         kinds = _kinds(model, detail)
         hint = f"write a table: '{{ kind = \"{given}\" }}'"

@@ -54,7 +54,7 @@ assert scenario.plan()["links"][0]["queue"] == {NAME: settings}
 for keys, message in [
     ({"limit": 0}, "links[0].queue.limit: must be at least 1"),
     ({"probability": 0.0}, "links[0].queue.probability: must be above 0"),
-    ({"levle": 3}, 'links[0].queue.levle: is no known key; hint: did you mean "level"?'),
+    ({"levle": 3}, 'links[0].queue.levle: is not a known key; hint: did you mean "level"?'),
     ({"level": 30}, "links[0].queue.level: is above limit; hint: lower it"),
     ({"ecn": 1}, "links[0].queue.ecn: is not true or false"),
     (

@@ -68,11 +68,11 @@ jsonschema.Draft202012Validator(json_schema()).validate(VALUES)
 
 # Errors in it, each with its key.
 for values, words in (
-    (changed(collector="d"), r'traffic\[0\]\.collector: "d" is no node; hint: one of'),
-    (changed(nodes=["n0", "x"], count=1), r'traffic\[0\]\.nodes\[1\]: "x" is no node'),
+    (changed(collector="d"), r'traffic\[0\]\.collector: "d" is not a node; hint: one of'),
+    (changed(nodes=["n0", "x"], count=1), r'traffic\[0\]\.nodes\[1\]: "x" is not a node'),
     (changed(start="10 s"), r'traffic\[0\]\.start: "10 s" is not before the end'),
     (changed(nodes=["n0"] * 501), r"traffic\[0\]\.nodes: brings the beacons to 501; at most 500"),
-    (changed(evry="1 s"), r'traffic\[0\]\.evry: is no known key; hint: did you mean "every"'),
+    (changed(evry="1 s"), r'traffic\[0\]\.evry: is not a known key; hint: did you mean "every"'),
     (changed(kind="beacn"), r'traffic\[0\]\.kind: "beacn" is not known here; hint: did you mean'),
     (changed(nodes="n"), r"traffic\[0\]\.count: needs nodes; hint: such as nodes = "),
 ):

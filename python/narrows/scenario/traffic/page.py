@@ -223,7 +223,7 @@ WATERFALL = Record(
     title="page objects",
     figures=(
         Figure("objects", "objects"),
-        Figure("came", "came"),
+        Figure("came", "arrived", doc="Those whose last byte arrived."),
         Figure(
             "waited_mean_ms",
             "wait for a connection, mean",
