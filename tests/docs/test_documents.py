@@ -199,7 +199,7 @@ def test_the_run_folder_is_read_as_its_page_says(
 ) -> None:
     scenario = CHECKOUT / "scenarios" / "dns-behind-red.toml"
     shell(f"narrows run {shlex.quote(str(scenario))} --no-report", tmp_path)
-    assert follow("docs/run-folder.md", tmp_path, monkeypatch) == 1
+    assert follow("docs/run-folder.md", tmp_path, monkeypatch) == 2
 
 
 def scenarios(document: str) -> list[Block]:
