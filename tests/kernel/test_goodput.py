@@ -12,7 +12,11 @@ from narrows.backends.kernel.inside.agent.bulk import Bulk
 from narrows.backends.kernel.inside.agent.loop import Loop
 from narrows.backends.kernel.tables import read_tables
 
-EMPTY: dict[str, Any] = {"links": [], "changes": []}
+PLAN: dict[str, Any] = {
+    "links": [],
+    "changes": [],
+    "applications": [{"name": name} for name in ("a", "b", "none", "some")],
+}
 
 
 def job(**groups: list[Any]) -> dict[str, Any]:
@@ -35,7 +39,7 @@ def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[t
         (folder / f"transfers-{number}.json").write_text("{}")
     for name, (samples, last) in files.items():
         (folder / f"goodput-{name}.json").write_text(json.dumps({"samples": samples, "last": last}))
-    columns = read_tables(folder, EMPTY, told, []).get("goodput", {})
+    columns = read_tables(folder, PLAN, told, []).get("goodput", {})
     return list(zip(*columns.values(), strict=True))
 
 
@@ -85,12 +89,12 @@ def test_processes_of_a_group_are_added_up(tmp_path: Path) -> None:
     }
     rows = goodput(tmp_path, told, files)
     assert rows == [
+        (0.11, "a", "forward", 110),
         (0.1, "b", "forward", 1),
         (0.1, "b", "backward", 2),
-        (0.11, "a", "forward", 110),
+        (0.21, "a", "forward", 331),
         (0.2, "b", "forward", 3),
         (0.2, "b", "backward", 4),
-        (0.21, "a", "forward", 331),
     ]
 
 

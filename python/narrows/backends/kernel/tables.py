@@ -45,7 +45,7 @@ def read_tables(
         **_dns(folder, job),
         **_datagrams(folder, job),
         **_calls(folder, job),
-        **_goodput(folder, job),
+        **_goodput(folder, plan, job),
     }
     if job["samples"]["queues"] is not None:
         found = _read(folder, "queues")
@@ -170,8 +170,12 @@ def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
     return {"voip": _columns(rows)} if rows else {}
 
 
-def _goodput(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
-    """What the groups of connections delivered. A group may have several processes."""
+def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Columns]:
+    """What the groups of connections delivered. A group may have several processes.
+
+    Processes take their samples at about the same time. Rows are sample by sample, and the groups
+    of a sample in the plan's order, as in the simulator.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in ("bulk", "asking", "transfers"):
         for number, group in enumerate(job[kind]):
@@ -183,8 +187,9 @@ def _goodput(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
         group["group"] for group in job["bulk"] if any(flow["backward"] for flow in group["flows"])
     }
     bulk = {group["group"] for group in job["bulk"]}
-    rows = []
-    for group, parts in found.items():
+    rows: list[tuple[int, dict[str, Any]]] = []
+    order = [application["name"] for application in plan["applications"]]
+    for group, parts in sorted(found.items(), key=lambda each: order.index(each[0])):
         samples = [
             *zip(*(part["samples"] for part in parts), strict=False),
             tuple(part["last"] for part in parts),
@@ -194,16 +199,19 @@ def _goodput(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
             continue
         for place, direction in enumerate(_DIRECTIONS[: 1 + (group in two_way)], start=1):
             rows += [
-                {
-                    "t_s": max(part[0] for part in sample),
-                    "group": group,
-                    "direction": direction,
-                    "bytes_received": sum(part[place] for part in sample),
-                }
-                for sample in samples
+                (
+                    number,
+                    {
+                        "t_s": max(part[0] for part in sample),
+                        "group": group,
+                        "direction": direction,
+                        "bytes_received": sum(part[place] for part in sample),
+                    },
+                )
+                for number, sample in enumerate(samples)
             ]
-    rows.sort(key=lambda row: row["t_s"])
-    return {"goodput": _columns(rows)}
+    rows.sort(key=lambda row: row[0])
+    return {"goodput": _columns([row for _, row in rows])}
 
 
 _DIRECTIONS = ("forward", "backward")
