@@ -16,7 +16,8 @@
 //! ```no_run
 //! # fn example(plan: &narrows_sim::plan::Plan, packets: &[narrows_sim::captured::Captured], messages: narrows_capture::message::Messages) -> std::io::Result<()> {
 //! // The first capture of the plan.
-//! std::fs::write("bottleneck.pcapng", narrows_capture::pcapng(plan, &plan.captures[0], packets, messages))
+//! let file = narrows_capture::pcapng(plan, &plan.captures[0], packets, messages)?;
+//! std::fs::write("bottleneck.pcapng", file)
 //! # }
 //! ```
 //!
