@@ -23,16 +23,16 @@ def ended(
     failed: str = "",
     quiet: bool,
 ) -> Exit:
-    """Says how many runs ended, and gives the exit code.
+    """Says what failed and where the results are, and gives the exit code.
 
     Args:
-        status: `complete`; `partial` if it was interrupted; `failed` if runs failed.
+        status: `complete`; `partial` after an interrupt; `failed` if runs failed.
         failures: The runs that failed, a line for each.
-        others: Where those stand that are not named.
+        others: Where to find the failures that are not shown, in words.
         wrote: What was written.
-        interrupted: What is said if it was interrupted.
-        failed: What is said if runs failed, if anything.
-        quiet: Whether nothing is said about what was written.
+        interrupted: What follows the word "interrupted" after an interrupt.
+        failed: A line for failed runs; empty for none.
+        quiet: Whether to leave out the line on what was written.
     """
     for line in failures[:SHOWN_FAILURES]:
         say(f"failed: {line}")

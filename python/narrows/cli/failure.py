@@ -69,7 +69,7 @@ def _caused_by_interrupt(error: BaseException) -> bool:
 
 
 def say(text: str) -> None:
-    """Prints a line on stderr. If stderr takes nothing, the exit code has to do."""
+    """Prints a line on stderr. If stderr cannot be written, the exit code must be enough."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
 

@@ -48,7 +48,7 @@ def say_missed(watch: Watch) -> None:
 
 
 def _show(watch: Watch, duration: float | None, *, quiet: bool) -> None:
-    """Watches and shows it: on a terminal as it happens, elsewhere in a line every ten seconds."""
+    """Watches, and shows it: live on a terminal, and elsewhere as a line every ten seconds."""
     samples = watch.readings(duration)
     if not quiet and sys.stderr.isatty():
         _show_live(samples)

@@ -57,7 +57,7 @@ def end_run(
         folder: The run folder.
         kinds: The kinds of files in which the report's figures are written; None: no report.
         json_output: Whether the summary is a JSON document.
-        quiet: Whether nothing is said about the scenario and the folder.
+        quiet: Whether to leave out the lines on the scenario and the folder.
     """
     from narrows.cli.schedules import schedules
 

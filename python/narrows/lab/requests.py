@@ -39,12 +39,12 @@ _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _BUFFER_BYTES = 1 << 23
 
 _QUIET_S = 0.2
-"""After so long without packets, the counter looks whether it may end."""
+"""After this long without packets, the counter checks whether it may end."""
 
 ANSWER_S = 15.0
-"""How long answers may be due at the end. A query that a full server's kernel has dropped comes
-again after 0.2, 0.4, 0.8 s and so on; with clients that give up after 10 s, the last but one comes
-less than 13 s after they closed."""
+"""How long the counter waits at the end for answers that are due. A query that a full server's
+kernel has dropped comes again after 0.2, 0.4, 0.8 s and so on; with clients that give up after
+10 s, the last but one comes less than 13 s after they closed."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Requests:
     answered: int = 0
     """Those of them over which the server sent anything."""
     missed: int = 0
-    """Packets that were not seen for lack of time; with any, the other numbers may be wrong."""
+    """Packets that the counter was too slow to see; with any, the other numbers may be wrong."""
 
     @property
     def lost_percent(self) -> float | None:

@@ -31,7 +31,7 @@ __all__ = ["curves", "script", "style_sheet"]
 DIGITS = 5
 """Significant digits of a value: more than a plot can show."""
 DIGITS_OF_X = 8
-"""The same along the curve, where someone who zooms in needs more."""
+"""The same for horizontal positions, where someone who zooms in needs more."""
 
 
 def curves(figure: Figure) -> Markup | None:

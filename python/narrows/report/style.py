@@ -122,7 +122,7 @@ DASHES = (0, (5, 3))
 """The dashes of lines that show what could be."""
 
 SEED = "_seed"
-"""The label of the curve of a single seed, which stands with the curve before it and not in the
+"""The label of the curve of a single seed. It belongs to the curve before it, and is not in the
 legend."""
 
 P = ParamSpec("P")

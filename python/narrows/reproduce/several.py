@@ -17,12 +17,12 @@ from narrows.reproduce.runner import reproduce
 __all__ = ["Outcomes", "reproduce_several"]
 
 QUICK_SEEDS = 3
-"""Runs of each experiment if it has to be quick."""
+"""The number of seeds with `quick`."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of the papers that were reproduced."""
+    """The outcomes of several papers, in the order in which they were reproduced."""
 
     papers: tuple[Outcome, ...]
 
@@ -57,7 +57,7 @@ def reproduce_several(
         selected: Papers and their claims, as `select` gives them.
         sensitivity: Whether sensitivity rows are run too.
         against: As `reproduce` takes it.
-        seeds: The same; with `quick` `QUICK_SEEDS` by default.
+        seeds: The same; by default `QUICK_SEEDS` with `quick`.
         quick: The same; it leaves out sensitivity rows too.
         backend: As `reproduce` takes it.
         jobs: The same.

@@ -14,8 +14,8 @@ from narrows.results.metrics import value_text
 __all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
 
 
-MOST_PERCENT = 3.0
-"""A figure that is larger by more than this factor is told in times, not in percent."""
+IN_TIMES = 3.0
+"""An increase beyond this factor is given as a factor, such as "19 times", not in percent."""
 
 
 class Sample(Protocol):
@@ -189,7 +189,7 @@ class Row:
         if difference.relative is not None and self.unit != "%" and not self.is_score:
             interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
             change = f"{100.0 * abs(difference.relative):.3g} % {difference.verdict}{word} than"
-            if 1.0 + difference.relative > MOST_PERCENT and (self.values[0] or 0.0) > 0.0:
+            if 1.0 + difference.relative > IN_TIMES and (self.values[0] or 0.0) > 0.0:
                 change = f"{1.0 + difference.relative:.3g} times as high{word} as"
         text = f"{what}: {other} is {change} {first}"
         if difference.of_queries:

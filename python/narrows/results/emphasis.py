@@ -40,7 +40,7 @@ _ADDED_UP = "flows"
 """The section whose figures of all groups together are sums, which say something."""
 
 _NOT_ADDED_UP = "srtt_median_ms"
-"""The one of them that is no sum."""
+"""The one figure of that section that is no sum."""
 
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 
@@ -64,12 +64,12 @@ def telling(values: Values, summaries: Summaries) -> list[str]:
 def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) -> list[str]:
     """The keys of the figures that matter most: three, or more so that no group is left out.
 
-    Where there are several groups, each one's figure takes the place of that of all together, which
-    can say the opposite. `success` is the share of DNS queries that comes first
-    (`narrows.results.success`).
+    First come DNS's success and response times, then the headlines of kinds of traffic, then the
+    goodput of TCP, and then what the first queue and the first link did. `success` is the share of
+    DNS queries that leads (`narrows.results.success`).
 
-    Those are DNS's success and response times, then what kinds of traffic call their headline, then
-    the goodput of TCP, and what the first queue and the first link did.
+    Where there are several groups, each one's figure takes the place of that of all together, which
+    can say the opposite.
     """
     known = [
         success,
@@ -91,7 +91,7 @@ def likeliest(
         wanted: Keys in the order of their importance; `.END` is the first key with this end.
         keys: The keys of all figures.
         summaries: The summaries of all runs.
-        most: With so many keys the list ends, but never between groups.
+        most: The list ends once it has this many keys, but never between groups.
     """
     groups = _groups(summaries)
     found: list[str] = []

@@ -1,8 +1,8 @@
 """What means leave out: items that were not complete when the run ended, which are the slowest.
 
 The mean load time of two out of four pages says little about a slow queue: the slower the queue,
-the more of its slow loads are left out. So tables mention it, in the same words for runs, sweeps
-and comparisons.
+the more of its slow loads are left out. Tables say so, in the same words for runs,
+sweeps and comparisons.
 """
 
 from __future__ import annotations

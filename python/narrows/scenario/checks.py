@@ -180,7 +180,7 @@ def _nodes_are_declared(scenario: Tables) -> Faults:
                     nearest(name, declared_names),
                     f"links[{index}].between[{end}]",
                 )
-            # Its other links need no line of their own.
+            # A node that several links name gets one line.
             seen.add(name)
 
 
@@ -216,7 +216,7 @@ def _counts_are_bounded(scenario: Tables) -> Faults:
         for number, of, below, or_else in until_unknown(_amounts(group, scenario)):
             before = totals.get(of, 0)
             totals[of] = total = before + number
-            # Every later group brings it higher still.
+            # Every later group raises it further.
             if before <= of.most < total:
                 yield refuse(
                     f"brings the {of.many} to {total}; at most {of.most} can be {of.can_be}",

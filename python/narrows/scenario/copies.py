@@ -54,7 +54,7 @@ class Copies(NamedTuple):
 
     values: dict[str, Any]
     origins: dict[str, list[int]]
-    """Of each entry of an array with copies, by the array's path: its place in the file."""
+    """For each array with copies, by its path: the place in the file of each of its entries."""
     errors: list[ScenarioError]
     """What is wrong with counts."""
 

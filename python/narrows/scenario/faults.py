@@ -37,10 +37,10 @@ _PLAIN = {
     "int_parsing_size": ("is too large", ""),
 }
 _BOUNDS = {
-    "greater_than": ("must be above {gt}"),
-    "greater_than_equal": ("must be at least {ge}"),
-    "less_than": ("must be below {lt}"),
-    "less_than_equal": ("must be at most {le}"),
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 __all__ = ["near", "nearest"]
 
 _AS = 0.15
-"""Words are as near as the nearest one if their likeness is at most this far below."""
+"""Words are named together with the nearest one if their likeness is less than this below its."""
 
 
 def near(word: str, known: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""Rules between the keys of a table: each yields what is wrong, and all of it is raised together.
+"""Rules between the keys of a table: each yields what is wrong, and a table raises it together.
 
 If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the values that are
-wrong. To read such a value raises `Unknown`, and ends the rule: what it would say might only follow
-from another error.
+wrong. A rule that reads such a value ends with `Unknown`: what it would say might only follow from
+another error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Fault = PydanticCustomError
 Faults = Iterator[Fault]
 
 FAULT = "fault"
-"""The type of pydantic's error for what a rule found."""
+"""The `type` of the errors that pydantic reports for what rules found."""
 
 
 class Unknown(Exception):  # noqa: N818 - named after what it is
@@ -43,7 +43,7 @@ class Unknown(Exception):  # noqa: N818 - named after what it is
 
 
 class Unreadable:
-    """A stand-in of which nothing is known."""
+    """A stand-in for a table that cannot be read: it lacks every value."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise Unknown(name)

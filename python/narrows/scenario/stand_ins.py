@@ -2,7 +2,7 @@
 
 Pydantic stops at the first wrong entry of a long array, and checks no rules of a table that has a
 wrong value. This reads each entry, and makes stand-ins: tables that lack their wrong values. The
-rules of a stand-in find what else is wrong, and pass over what they cannot know (`rules`).
+rules of a stand-in find what else is wrong, and skip what they cannot know (`rules`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narrows.scenario.rules import FAULT, Fault, Unreadable
 __all__ = ["LOOKED_AT", "Look", "look_again", "tables_in"]
 
 LOOKED_AT = 1000
-"""A file may have a million errors; this stops after so many wrong entries of an array."""
+"""The most wrong entries of an array that are read: a file may have a million."""
 
 
 class Look(NamedTuple):
@@ -139,9 +139,9 @@ def _look_inside(annotation: Any, value: Any, path: str, look: Look) -> Table | 
 
 
 def _meant(annotation: Any, value: Any) -> type[Table] | None:
-    """The class of the table that a value is, if that can be told.
+    """The class of the table that a value is, if only one fits.
 
-    Queues are left to pydantic: how their values are read depends on each other.
+    Queues are left to pydantic: how a key of theirs is read depends on their other keys.
     """
     if not isinstance(value, Mapping):
         return None
@@ -155,7 +155,7 @@ def _meant(annotation: Any, value: Any) -> type[Table] | None:
 
 
 def _may_be_mistyped(table: type[Table], values: Mapping[str, Any]) -> set[str]:
-    """Keys that are missing, and that an unknown key may stand for."""
+    """The missing keys that a mistyped one may stand for."""
     known = table.model_fields
     missing = known.keys() - values.keys()
     found: set[str] = set()

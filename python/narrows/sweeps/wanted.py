@@ -16,12 +16,12 @@ __all__ = ["Wanted", "with_figures"]
 
 
 class Wanted:
-    """Waits for a run of each variant, table and text, which may bring figures of their own."""
+    """Waits for a run with each variant, table and text: each may bring figures of its own."""
 
     def __init__(
         self, names: Sequence[str], axes: Sequence[Axis], scenario: Mapping[str, Any]
     ) -> None:
-        """Waits for these names; the scenario has what all runs have in common."""
+        """Waits for figures of these names; the scenario has what all runs have in common."""
         self._names = list(names)
         self._axes = axes
         self._scenario = scenario

@@ -1,7 +1,7 @@
 """Boots a guest kernel for a moment, to find out whether it runs on this machine.
 
-A guest needs more than its program. For example, Linux 6.1 as it is does not run on processors with
-AMX: its first process dies (guest.toml says why).
+A guest needs more than its program. For example, unchanged Linux 6.1 does not run on processors
+with AMX: its first process dies (guest.toml says why).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def why_not(kernel: Path, *, virtual: bool) -> str:
 
     Args:
         kernel: The guest's program.
-        virtual: Whether it shall have a clock of its own.
+        virtual: Whether it runs in virtual time.
     """
     try:
         return _boot(kernel, kernel.stat().st_mtime_ns, virtual)

@@ -94,7 +94,7 @@ _PROGRAMS = (Need("tc", "iproute2"),)
 
 
 def look() -> Sequence[Way]:
-    """All ways, the preferred one first, each with what it lacks. Guests are booted to see that.
+    """All ways, the preferred one first, each with what it lacks. Boots each guest to see that.
 
     A guest in virtual time comes before one in real time, and the host's own kernel before both,
     because nothing is as real. Kernels of other times come last: only their names choose them.

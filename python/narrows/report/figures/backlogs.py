@@ -71,4 +71,4 @@ def _limits(
 
 
 _HIGHEST = 4.0
-"""A limit that is so many times as high as all backlogs is not drawn: it would flatten them."""
+"""Limits above this many times the highest backlog are not drawn: they would flatten the curves."""
