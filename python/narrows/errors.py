@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-__all__ = ["HintedError", "NarrowsError", "ScenarioError", "together"]
+__all__ = ["MOST_TOGETHER", "HintedError", "NarrowsError", "ScenarioError", "together"]
 
 E = TypeVar("E", bound="NarrowsError")
+
+MOST_TOGETHER = 20
+"""The most errors that are reported together for one scenario or sweep, or keys for one run."""
 
 _LONGEST_PART = 300
 

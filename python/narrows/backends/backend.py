@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from narrows.errors import NarrowsError, together
+from narrows.errors import MOST_TOGETHER, NarrowsError, together
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -24,9 +24,6 @@ __all__ = [
 
 Progress = Callable[[float], object]
 """Told how far a run is, from 0 to 1."""
-
-_MOST = 20
-"""The most keys that are named."""
 
 
 class BackendError(NarrowsError):
@@ -87,9 +84,10 @@ class Backend:
         refused = self.refusals(scenario)
         if not refused:
             return
-        found = [f"{refusal.key}: {self._cannot(refusal.why)}" for refusal in refused[:_MOST]]
-        if len(refused) > _MOST:
-            found.append(f"the backend {self.name} cannot honour {len(refused) - _MOST} more keys")
+        named, more = refused[:MOST_TOGETHER], len(refused) - MOST_TOGETHER
+        found = [f"{refusal.key}: {self._cannot(refusal.why)}" for refusal in named]
+        if more > 0:
+            found.append(f"the backend {self.name} cannot honour {more} more keys")
         raise together([BackendError(f"{scenario.name}: {text}") for text in found])
 
     def _cannot(self, why: str) -> str:

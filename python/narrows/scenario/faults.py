@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from narrows.errors import ScenarioError, together
+from narrows.errors import MOST_TOGETHER, ScenarioError, together
 from narrows.scenario.base import Table
 from narrows.scenario.copies import COPIED, Copies
 from narrows.scenario.near import near, nearest
@@ -19,8 +19,6 @@ __all__ = ["as_written", "scenario_error"]
 
 # A value that may be of several kinds has several errors in a row.
 _NEAR = 20
-_MOST = 20
-"""The most errors that are reported for one file."""
 _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 
 _PLAIN = {
@@ -47,7 +45,7 @@ _BOUNDS = {
 def scenario_error(
     details: Sequence[ErrorDetails], copies: Copies, model: type[Table], file: str
 ) -> ScenarioError:
-    """The errors of a refused scenario, at most `_MOST`: wrong keys, wrong values, then rules.
+    """The first `MOST_TOGETHER` errors of a refused scenario: wrong keys, wrong values, then rules.
 
     Args:
         details: What pydantic found.
@@ -65,7 +63,7 @@ def scenario_error(
     first = [d for d in details if not _is_looked_at(d, look)]
     for key, *words in _of_values([*first, *look.details], copies.values, model):
         note(key, *words)
-        if len(found) >= _MOST:
+        if len(found) >= MOST_TOGETHER:
             break
     for path, fault in look.faults:
         context = fault.context or {}
@@ -73,7 +71,7 @@ def scenario_error(
         # A rule between tables may follow from what a rule within one of them says.
         if path or not any(_is_part(copies.written(key), other) for other in found):
             note(key, context["message"], context["hint"])
-    return together(list(found.values())[:_MOST])
+    return together(list(found.values())[:MOST_TOGETHER])
 
 
 def _is_looked_at(detail: ErrorDetails, look: Look) -> bool:
@@ -88,7 +86,7 @@ def _of_values(
 ) -> Iterator[tuple[str, str, str]]:
     """Each error that pydantic found: its key, message and hint."""
     # A mistyped key is also a missing key; the typing mistake explains both errors.
-    mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:_MOST]
+    mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:MOST_TOGETHER]
     rest = [i for i, d in enumerate(details[:LOOKED_AT]) if d["type"] != "extra_forbidden"]
     meant: dict[str, list[list[str]]] = {}
     for at in mistyped:

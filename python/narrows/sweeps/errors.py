@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from narrows.backends import BackendError
-from narrows.errors import HintedError, NarrowsError, ScenarioError, together
+from narrows.errors import MOST_TOGETHER, HintedError, NarrowsError, ScenarioError, together
 from narrows.results.sweep_run import Axis, setting_text
 
 __all__ = ["Errors", "SweepError", "setting_words"]
-
-_MOST = 20
-"""The most errors that are reported for one sweep."""
 
 
 class SweepError(HintedError):
@@ -40,7 +37,7 @@ class Errors:
     @property
     def are_many(self) -> bool:
         """Whether there are as many as are reported."""
-        return len(self._found) >= _MOST
+        return len(self._found) >= MOST_TOGETHER
 
     def raise_all(self) -> None:
         """Raises the errors together, if there are any.
@@ -50,7 +47,7 @@ class Errors:
             BackendError: The backend cannot honour combinations.
         """
         if self._found:
-            raise together([self._told(found) for found in self._found.values()][:_MOST])
+            raise together([self._told(found) for found in self._found.values()][:MOST_TOGETHER])
 
     def _told(self, found: _Found) -> NarrowsError:
         """An error with the first combination that has it, unless all have it."""
