@@ -18,10 +18,9 @@ from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
 from narrows.ratio.density import SMOOTHED
 from narrows.ratio.figures import failures_figure, ratio_cdf, ridges_figure
 from narrows.ratio.resampling import Interval, percentile_interval, weights
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.records.numbers import Floats
 from narrows.report.page import (
-    USUAL_FIGURE_FILES,
-    FigureFile,
     Shown,
     render,
     shown_on_page,

@@ -26,9 +26,8 @@ from narrows.ratio.figures import (
 from narrows.ratio.figures.world import placed
 from narrows.ratio.folder import save
 from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report.page import (
-    USUAL_FIGURE_FILES,
-    FigureFile,
     Shown,
     render,
     shown_on_page,

@@ -19,8 +19,6 @@ from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
 
 __all__ = [
-    "USUAL_FIGURE_FILES",
-    "FigureFile",
     "Shown",
     "html_of",
     "live",

@@ -14,10 +14,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from narrows.errors import NarrowsError
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
-    USUAL_FIGURE_FILES,
-    FigureFile,
     shown_on_page,
     write_figures,
     write_page,

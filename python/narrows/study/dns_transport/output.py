@@ -12,10 +12,9 @@ from typing import Any, TextIO
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from narrows import _core
+from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
-    USUAL_FIGURE_FILES,
-    FigureFile,
     shown_on_page,
     write_bytes,
     write_figures,
