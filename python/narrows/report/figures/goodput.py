@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
 from narrows.report import seeds, style
-from narrows.report.figures.over_time import averages, over_time
+from narrows.report.figures.over_time import as_steps, averages, over_time
 from narrows.report.source import NONE
 from narrows.report.style import CYCLE
 from narrows.results import Run
@@ -66,8 +65,7 @@ def goodputs(
 
 def _steps(run: Run, series: tuple[str, str]) -> seeds.Curve:
     """The ends of the intervals from zero on, and the goodput until each."""
-    ends, rates = goodput_of(run.goodput, *series, most=_MOST)
-    return ends[: len(rates) + (len(rates) > 0)], np.concatenate([rates[:1], rates])
+    return as_steps(*goodput_of(run.goodput, *series, most=_MOST))
 
 
 def goodput_groups(run: Run) -> list[tuple[str, str]]:

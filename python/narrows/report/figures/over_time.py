@@ -13,7 +13,7 @@ from narrows.report.source import dns_start
 from narrows.report.style import Floats
 from narrows.results import Run
 
-__all__ = ["averages", "over_time"]
+__all__ = ["as_steps", "averages", "over_time"]
 
 
 def averages(axes: Axes, ends: Floats, values: Floats, **looks: Any) -> float:
@@ -35,6 +35,16 @@ def averages(axes: Axes, ends: Floats, values: Floats, **looks: Any) -> float:
     )
     known = values[~np.isnan(values)]
     return float(known.max()) if len(known) else 0.0
+
+
+def as_steps(ends: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Averages over intervals as a curve that is drawn with `steps-pre`.
+
+    Args:
+        ends: The ends of the intervals: the start of the first, then one a value.
+        values: The averages.
+    """
+    return ends[: len(values) + (len(values) > 0)], np.concatenate([values[:1], values])
 
 
 def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: str) -> None:

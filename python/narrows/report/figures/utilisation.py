@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from narrows.report import marks, seeds, style
-from narrows.report.figures.over_time import averages, over_time
+from narrows.report.figures.over_time import as_steps, averages, over_time
 from narrows.report.source import NONE, counter, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
@@ -59,8 +59,7 @@ def utilisation(
 def _rates(run: Run, link: str) -> seeds.Curve:
     """Mbit/s that the link carried until each sample, from time zero on."""
     times, total = counter(run.links, link, "bytes")
-    rates = _growth(times, total)
-    return times[: len(rates) + (len(rates) > 0)], np.concatenate([rates[:1], rates])
+    return as_steps(times, _growth(times, total))
 
 
 def _growth(times: Floats, total: Floats) -> Floats:
