@@ -98,7 +98,7 @@ function plot(curves, box, width) {
 }
 
 // The picture's ends until somebody zooms, because they were chosen with care: from zero, for example.
-// Whoever hides a curve keeps what is zoomed; uPlot then asks for a range without naming one.
+// Hiding a curve keeps the zoom: uPlot then asks for a range without naming one.
 function scale({ ends, log }) {
   const [min, max] = ends;
   const range = (self, low, high, key) => {
@@ -145,7 +145,7 @@ function nearest(self, number, near, at) {
   return step === -1 || places[after] - at < at - places[before] ? after : before;
 }
 
-// Whoever switches a curve off or on means its seeds too.
+// Switching a curve off or on does the same to its seeds.
 function together(self, index, options) {
   if (index === null || options.show == null) { return; }
   for (let i = index + 1; self.series[i]?.class === "seed"; i += 1) {

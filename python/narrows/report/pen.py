@@ -58,7 +58,7 @@ class FigurePen:
 
 
 class SeedsPen(FigurePen):
-    """Draws several seeds: each thinly, and in the end, of each label, all together.
+    """Draws several seeds: a thin curve for each, and one for all seeds of a label together.
 
     Draw with it once for each seed, and then call `finish`.
     """
@@ -86,7 +86,7 @@ class SeedsPen(FigurePen):
             super().series(label, x, y)
 
     def finish(self) -> None:
-        """Draws what was collected: of all seeds together, and of each of several."""
+        """Draws a curve for all seeds together, and a thin one for each if there are several."""
         ends = self.axes.get_xlim()
         for label, each in self._cdfs.items():
             together = np.sort(np.concatenate([values for values, _ in each]))
@@ -106,7 +106,7 @@ class SeedsPen(FigurePen):
 
 
 def _shares(ordered: Floats, of: int | None) -> seeds.Curve:
-    """Values in order, and which percentage of `of` (or else of them) is at most each."""
+    """The values in order, and for each the percentage of `of` (or of all values) up to it."""
     x = np.concatenate([[0.0], ordered])
     shares = 100.0 * np.arange(len(x)) / (len(ordered) if of is None else max(1, of))
     keep = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))

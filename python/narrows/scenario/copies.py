@@ -9,9 +9,9 @@
     pairs = [["src{i}", "dst{i}"]]
     count = 500
 
-A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
-lists, and so many of its other ends for each with `{i}`. This happens to a file's values, before
-they are validated: `resolved` and the run folder show the copies. Errors name the places in the
+A link is replaced by `count` links. A traffic group gets `count` pairs for each pair that it lists,
+and `count` names for each of its other ends with `{i}`. This happens to a file's values before they
+are validated: `resolved` and the run folder show the copies. Errors name the places in the
 file.
 """
 

@@ -165,7 +165,7 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
 
 
 def _averages_of_red(samples: pl.DataFrame, told: Floats) -> Floats:
-    """RED's average in packets: as told, or from the samples where nobody tells it."""
+    """RED's average in packets: the table's, or else one computed from the samples."""
     if not np.isnan(told).all():
         return told
     arrived = np.diff(row_floats(samples, "arrived_packets"), prepend=0.0)
