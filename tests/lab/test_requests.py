@@ -51,6 +51,8 @@ def test_a_port_that_is_used_again_begins_a_connection() -> None:
 def test_other_protocols_and_broken_packets_do_not_count() -> None:
     assert count(packet(PUSH | ACK, b"query", protocol=17)) == (0, 0)
     assert count(b"", b"\x45", b"\x60" + bytes(60)) == (0, 0)
+    # A header with options, and nothing behind it.
+    assert count(b"\x4f" + packet(PUSH | ACK)[1:]) == (0, 0)
 
 
 @pytest.mark.slow

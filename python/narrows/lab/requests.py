@@ -100,6 +100,8 @@ class Counter:
         if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != _TCP:
             return
         begin = 4 * (packet[0] & 15)
+        if len(packet) < begin + 20:
+            return
         (length,) = struct.unpack_from("!H", packet, 2)
         source, target = packet[begin : begin + 2], packet[begin + 2 : begin + 4]
         payload = length - begin - 4 * (packet[begin + 12] >> 4)
