@@ -362,6 +362,25 @@ def test_unanswered_queries_keep_the_cdf_below_one() -> None:
     assert answered < 95.0
 
 
+def test_open_queries_count_for_as_long_as_they_waited(run: Run) -> None:
+    # Kaplan and Meier by hand: of four queries, one is answered after 1 s, one is still open after
+    # 2 s, one is answered after 3 s, and one is given up: 1/4, then 1 - 3/4 * 1/2.
+    end_s, nothing = run.end_s, None
+    four = run.queries.filter(pl.col("measured")).head(4)
+    asked = four.with_columns(
+        pl.Series("start_s", [1.0, end_s - 2.0, 1.0, 1.0]),
+        pl.Series("end_s", [2.0, nothing, 4.0, 9.0]),
+        pl.Series("response_ms", [1000.0, nothing, 3000.0, nothing]),
+    )
+    (curve, *_) = (
+        figures.response_cdf({"a": replace(run, tables={**run.tables, "queries": asked})})
+        .axes[0]
+        .get_lines()
+    )
+    assert np.asarray(curve.get_xdata()) == pytest.approx([1000.0, 1000.0, 3000.0])
+    assert np.asarray(curve.get_ydata()) == pytest.approx([0.0, 25.0, 62.5])
+
+
 def test_the_first_attempts_interval_is_named(run: Run) -> None:
     labels = [text.get_text() for text in figures.attempts(run).legends[0].get_texts()]
     assert labels == ["95 % interval of the first attempt's share"]

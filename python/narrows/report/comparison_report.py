@@ -163,7 +163,8 @@ def _dns_figures(
                 "response-cdf" if asked is None else f"response-cdf-{file_name(asked)}",
                 figures.response_cdf(cases, others, asked),
                 f"Curves: response time of {asked or 'DNS queries'} in each case.",
-                "Steps far to the right are lost packets: each costs a timer.",
+                "Steps far to the right come from lost packets, each of which costs a timer, or "
+                "from connections that the server refused or closed.",
             )
         )
     return shown

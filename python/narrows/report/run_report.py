@@ -50,8 +50,9 @@ _STEPS = (
     "longer than the queue."
 )
 _STEPS_OVER_TCP = (
-    "Steps at multiples of the round trip are handshakes. Those far to the right are lost packets: "
-    "users wait for a timer, the client's or TCP's."
+    "Steps at multiples of the round trip are handshakes. Those far to the right come from lost "
+    "packets, for which the client or TCP waits until a timer ends, or from connections that the "
+    "server refused or closed (the column fate of the table attempts says which)."
 )
 _RING = "What waits in the card's ring, below the queue, adds delay that no queue discipline sees."
 _IN_TRANSMISSION = "Grey is the packet in transmission, which has left the queue."

@@ -30,8 +30,9 @@ def response_cdf(
     """Share of the measured queries that were answered within a time.
 
     Unanswered queries count as never answered, so that a curve ends below 100 % where there are
-    any. A single run has a curve for each DNS group. Thin lines stand where the runs' retry
-    schedule sends attempts 2, 3, ...
+    any. Queries that were open when the run ended count for as long as they waited. A single run
+    has a curve for each DNS group. Thin lines stand where the runs' retry schedule sends attempts
+    2, 3, ...
 
     Args:
         runs: Runs by label.
@@ -133,7 +134,7 @@ def _by_run(
 ) -> list[tuple[str, list[pl.DataFrame]]]:
     """The name of each curve, and the queries that it shows, of each seed."""
     named = [
-        (label, [_done(each, group) for each in (run, *others.get(label, ()))])
+        (label, [_waits(each, group) for each in (run, *others.get(label, ()))])
         for label, run in runs.items()
     ]
     if len(named) > 1 or len(named[0][1]) > 1:
@@ -144,16 +145,38 @@ def _by_run(
     return [(str(name), [measured]) for (name,), measured in groups.items()]
 
 
-def _done(run: Run, group: str | None) -> pl.DataFrame:
-    """The measured queries, of all groups or of one, that came to an end."""
-    done = run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
-    return done if group is None else done.filter(group=group)
+def _waits(run: Run, group: str | None) -> pl.DataFrame:
+    """How long the measured queries waited, of all groups or of one.
+
+    Columns: `group`, `wait_ms`, and `answered`. A query that was given up waits for ever; one that
+    was open when the run ended has waited until then.
+    """
+    measured = run.queries.filter(pl.col("measured"))
+    if group is not None:
+        measured = measured.filter(group=group)
+    open_ms = 1e3 * (run.end_s - pl.col("start_s"))
+    return measured.select(
+        "group",
+        pl.col("response_ms").is_not_null().alias("answered"),
+        pl.coalesce(
+            "response_ms",
+            pl.when(pl.col("end_s").is_null()).then(open_ms).otherwise(float("inf")),
+        ).alias("wait_ms"),
+    )
 
 
-def _shares(measured: pl.DataFrame) -> tuple[style.Floats, style.Floats]:
-    """Response times in order, and the share of the queries that were answered by then."""
-    times = np.sort(measured.get_column("response_ms").drop_nulls().to_numpy())
-    shares = 100.0 * np.arange(1, len(times) + 1) / max(1, measured.height)
+def _shares(waits: pl.DataFrame) -> tuple[style.Floats, style.Floats]:
+    """Response times in order, and the share in percent of the queries that were answered by then.
+
+    Open queries count for as long as they waited (Kaplan and Meier 1958). Without open ones, this
+    is the plain share.
+    """
+    ordered = waits.sort("wait_ms", pl.col("answered").not_())
+    times = ordered.get_column("wait_ms").to_numpy()
+    answered = ordered.get_column("answered").to_numpy()
+    waiting = np.arange(len(times), 0, -1)
+    left = np.cumprod(np.where(answered, 1.0 - 1.0 / waiting, 1.0))
+    times, shares = times[answered], 100.0 * (1.0 - left[answered])
     return np.concatenate([times[:1], times]), np.concatenate([np.zeros(len(times[:1])), shares])
 
 
