@@ -37,6 +37,8 @@ def test_ports_are_the_transports_own() -> None:
         ([], {}, "no server is given"),
         (["192.0.2.1:0"], {}, "has no port between 1 and 65535"),
         (["192.0.2.1:x"], {}, "has no port"),
+        (["192.0.2.1", "5301"], {}, "5301: is a number, not a server; hint: name the address and"),
+        (["192.0.2.1#5301"], {}, "is not how narrows writes a port; hint: 192.0.2.1:5301"),
         (["[2001:db8::1"], {}, r"is no \[address\]:port"),
         (["nosuch.invalid"], {}, "does not resolve"),
         (["." * 300], {}, "does not resolve"),

@@ -39,7 +39,7 @@ def command(
         typer.Argument(
             metavar="SERVER...",
             help="Names or addresses, with a port if it is not the usual one: ns.example:5353, "
-            r"\[2001:db8::1]:53.",
+            "[2001:db8::1]:53.",
             show_default=False,
         ),
     ],

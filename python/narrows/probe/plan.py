@@ -189,6 +189,10 @@ def _check_manners(made: Plan, *, counted: bool) -> None:
 
 def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
     host, port = _split(server)
+    if host.isascii() and host.isdigit():
+        # The C library takes 5301 for the address 0.0.20.181.
+        near = "name the address and the port together, such as 192.0.2.53:5301"
+        raise ProbeError(server, "is a number, not a server", near)
     with contextlib.suppress(ValueError):
         return Target(server, str(ipaddress.ip_address(host)), port)
     wanted = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -207,6 +211,8 @@ def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
 def _split(server: str) -> tuple[str, int | None]:
     """Host and port of `host`, `host:port`, `[v6]:port` or a bare IPv6 address."""
     host, port = server, ""
+    if "#" in server:
+        raise ProbeError(server, "is not how narrows writes a port", server.replace("#", ":", 1))
     if server.startswith("["):
         host, closed, rest = server[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
