@@ -21,7 +21,7 @@ from narrows.probe.plan import ROUNDS
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = ["PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
+__all__ = ["NEAR_WAIT_MS", "PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
 
 LATE_SYN_MS = 900.0
 """A handshake that takes this much longer than usual, in ms, has lost a SYN: the first is sent
