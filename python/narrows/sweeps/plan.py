@@ -204,9 +204,9 @@ def combined(
     keys = dict(written or {})
 
     def comes_later(chosen: tuple[Axis, int]) -> bool:
-        """Whether a value is not a whole table, which would replace the key of an axis before."""
+        """Whether a value is no table or array, which would replace the key of an axis before."""
         axis, place = chosen
-        return axis.sets is None and not isinstance(axis.values[place], Mapping)
+        return axis.sets is None and not isinstance(axis.values[place], Mapping | list | tuple)
 
     for axis, place in sorted(zip(axes, places, strict=True), key=comes_later):
         for key, value in axis.settings(place).items():
