@@ -229,11 +229,9 @@ def test_variants_on_the_command_line(small_file: Path, tmp_path: Path) -> None:
 def test_bad_variants_are_one_line_and_code_2(small_file: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("[variants]\nred = 3\n", encoding="utf-8")
     for arguments, message in (
-        (
-            ["--variant", "red:queue.limt=1"],
-            "limt: is not a known key (with variant=red); hint: did",
-        ),
-        (["--variant", "red:queue.kind=red"], "limit: is missing (with variant=red)"),
+        # All combinations have these errors, so no combination is named.
+        (["--variant", "red:queue.limt=1"], "queue.limt: is not a known key; hint: did"),
+        (["--variant", "red:queue.kind=red"], "limit: is missing"),
         (["--variant", "queue.limit=1"], "--variant queue.limit=1: not NAME:KEY=VALUE"),
         (["--variant", "red:queue.limit"], 'red: "queue.limit" is not KEY=VALUE; hint: '),
         (["--variant", "red:"], "hint: such as --variant red:"),
