@@ -101,7 +101,7 @@ def _series(line: Line2D) -> dict[str, Any]:
 
 
 def _points(line: Line2D) -> tuple[list[float | None], list[float | None]]:
-    """The points of a curve, of which no two lie above each other: uPlot would keep only the last.
+    """The points of a curve, each at another x. Of several at one x, uPlot would keep the last.
 
     The first point moves to the left instead by the least step that counts, because a curve that
     rises at once begins there.

@@ -22,6 +22,7 @@ from narrows.report.source import (
 )
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
+from narrows.results.goodput import delivered
 from narrows.results.metrics import value_text
 from narrows.results.origin import MONITOR, length
 from narrows.results.success import attempts_mislead
@@ -196,7 +197,7 @@ def _throughput(run: Run, link: str) -> Shown:
         "What was carried between samples, with the framing that the kernel counts."
         if run.backend == MONITOR
         else "What the link carried between samples, framing included, below what it could "
-        "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
+        "carry. If the link is always busy, a longer queue would not make it carry more.",
     )
 
 
@@ -205,9 +206,8 @@ def _busy_text(percent: float | None) -> str:
 
 
 def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
-    last = run.goodput.group_by("group", "direction").agg(pl.col("bytes_received").last())
-    group, direction, carried = last.sort("bytes_received").row(-1)
-    name = figures.series_name((group, direction), series)
+    largest, carried = max(delivered(run.goodput).items(), key=lambda each: each[1])
+    name = figures.series_name(largest, series)
     most = " most," if len(series) > 1 else ""
     mean = value_text(8e-6 * carried / run.end_s)
     return Shown(

@@ -23,7 +23,7 @@ class Milliseconds(Formatter):
 
 
 def unit_of(label: str) -> str:
-    """The unit with which a label ends, in parentheses; empty without one.
+    """The unit in parentheses at the end of a label; empty without one.
 
     Examples:
         >>> unit_of("backlog (kB)"), unit_of("score (1 bad, 4.4 good)"), unit_of("attempt")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import polars as pl
 
-__all__ = ["GOODPUT", "goodput_of", "goodput_series"]
+__all__ = ["GOODPUT", "delivered", "goodput_of", "goodput_series"]
 
 GOODPUT = Table(
     "goodput",
@@ -48,6 +48,18 @@ def goodput_series(rows: pl.DataFrame) -> list[tuple[str, str]]:
     found = rows.select("group", "direction").unique(maintain_order=True)
     order = found.get_column("group").unique(maintain_order=True).to_list()
     return sorted(found.iter_rows(), key=lambda each: order.index(each[0]))
+
+
+def delivered(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
+    """The bytes that each group has delivered at the end, by group and direction.
+
+    Args:
+        rows: The table.
+    """
+    import polars as pl
+
+    last = rows.group_by("group", "direction").agg(pl.col("bytes_received").last())
+    return {(group, direction): count for group, direction, count in last.iter_rows()}
 
 
 def goodput_of(

@@ -206,7 +206,7 @@ def node_names(scenario: Tables) -> list[str]:
 
 
 def _groups(scenario: Tables) -> Iterator[tuple[str, Group]]:
-    """The groups of which something is known, each after its key."""
+    """The groups whose tables can be read, each after its key."""
     return (keyed for keyed in scenario.groups() if not isinstance(keyed[1], Unreadable))
 
 

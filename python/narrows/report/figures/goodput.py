@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import polars as pl
 from matplotlib.figure import Figure
 
 from narrows.report import seeds, style
@@ -12,7 +11,7 @@ from narrows.report.figures.over_time import as_steps, averages, over_time
 from narrows.report.source import NONE
 from narrows.report.style import CYCLE
 from narrows.results import Run
-from narrows.results.goodput import goodput_of, goodput_series
+from narrows.results.goodput import delivered, goodput_of, goodput_series
 
 __all__ = ["goodput", "goodput_groups", "goodputs", "series_name"]
 
@@ -49,7 +48,7 @@ def goodputs(
 
     Args:
         runs: Runs by label.
-        series: A group and a direction, of which each of them has samples.
+        series: A group and a direction; each run has samples of them.
         name: Their name.
         others: Other seeds of the runs.
     """
@@ -71,8 +70,7 @@ def _steps(run: Run, series: tuple[str, str]) -> seeds.Curve:
 def goodput_groups(run: Run) -> list[tuple[str, str]]:
     """Groups with their directions, in the order of the scenario; of many, only the largest."""
     series = goodput_series(run.goodput)
-    last = run.goodput.group_by("group", "direction").agg(pl.col("bytes_received").last())
-    carried = {(group, direction): count for group, direction, count in last.iter_rows()}
+    carried = delivered(run.goodput)
     most = sorted(series, key=lambda each: -carried[each])[: len(CYCLE)]
     return [each for each in series if each in most]
 

@@ -372,7 +372,7 @@ class Page(Asking):
 
     @rule
     def _quic_has_a_use(self) -> Faults:
-        # A page over HTTP/3 needs the transport, and only that is to be mended.
+        # A page over HTTP/3 needs the transport, so only the transport is reported.
         needs_quic = self.protocol == "http/3"
         if self.transport != "quic" and not needs_quic and self.quic != Quic():
             yield refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
