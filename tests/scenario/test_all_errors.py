@@ -9,6 +9,7 @@ import pytest
 
 from narrows import Scenario, ScenarioError
 from tests.scenario.test_bad_input import CASES, ON_OFF, with_change
+from tests.scenario.test_copies import FAN
 
 LAN = {"name": "lan", "between": ["c", "r1"], "rate": "1 Mbit/s"}
 UDP = {"kind": "udp", "name": "u", "sender": "a", "receiver": "b", "rate": "1 Mbit/s"}
@@ -229,25 +230,8 @@ def test_a_file_with_a_million_errors_is_refused_soon() -> None:
     assert len(lines(changed(("links/0", {**link, **wrong})))) == 20
 
 
-TEXT = """
-name = "fan"
-duration = "1 s"
-[[links]]
-name = "access{i}"
-between = ["src{i}", "R1"]
-count = 3
-rate = "1 Mbit/s"
-[[links]]
-name = "wan"
-between = ["R1", "sink"]
-rate = "1 Mbit/s"
-queue = { kind = "pfifo", limit = 100 }
-[[traffic]]
-kind = "bulk"
-name = "data"
-pairs = [["src{i}", "sink"]]
-count = 3
-"""
+WAN = 'between = ["R1", "sink"]\nrate = "1 Mbit/s"\n'
+TEXT = FAN.replace(WAN, f'{WAN}queue = {{ kind = "pfifo", limit = 100 }}\n')
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
                 f"{entry.metric}, {entry.unit}".removesuffix(", "),
                 range_text(entry.reference, number),
                 f"{number(entry.low)} to {number(entry.high)}",
-                plus_minus(entry.interval),
+                interval_text(entry.interval),
                 _share(entry),
                 {True: "yes", False: "no", None: "-"}[entry.agrees],
             ]
@@ -222,8 +222,8 @@ def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | 
                     judged.claim.id,
                     judged.claim.metric,
                     name,
-                    plus_minus(base),
-                    plus_minus(interval),
+                    interval_text(base),
+                    interval_text(interval),
                     f"{interval.mean - base.mean:+.2f}",
                     f"{judged.base(name)} -> {verdict}" if name in judged.flips else "",
                 ]
@@ -244,8 +244,8 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
 
 
-def plus_minus(interval: Interval | None) -> str:
-    """A mean with half its interval."""
+def interval_text(interval: Interval | None) -> str:
+    """A mean in few digits with half its interval, or with both ends if they lie unevenly."""
     if interval is None:
         return "-"
     if interval.count < 2:
@@ -278,7 +278,7 @@ def _claim_cells(judged: Judged) -> dict[str, str]:
         "metric": claim.metric,
         "unit": claim.unit,
         "published": published,
-        "ours": plus_minus(judged.interval),
+        "ours": interval_text(judged.interval),
         "difference": "" if difference is None else f"{difference:+.2f}",
         "verdict": str(judged.verdict),
         "verdict_text": verdict_text(judged),

@@ -14,7 +14,7 @@ from narrows.reproduce.kantawala_2002.cells import HOPS, ROUND_TRIPS, Topology, 
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 from narrows.reproduce.kantawala_2002.rows import VERSIONS
 from narrows.reproduce.measurements import BASE, Measurements, Table
-from narrows.reproduce.output import plus_minus
+from narrows.reproduce.output import interval_text
 from narrows.reproduce.statistics import Interval, t_interval
 
 COLUMNS = (BASE, *(row.name for row in VERSIONS))
@@ -40,7 +40,7 @@ def versions(outcome: Measurements, claims: Sequence[Claim]) -> Table | None:
             continue
         unit = f", {claim.unit}" if claim.unit else ""
         cells = [
-            f"{verdict}: {plus_minus(interval)}"
+            f"{verdict}: {interval_text(interval)}"
             for verdict, interval in zip(verdicts, intervals, strict=True)
         ]
         shown.append([claim.id, f"{claim.metric}{unit}", *cells])
@@ -78,7 +78,7 @@ def long_paths(outcome: Measurements) -> Table | None:
         for which in QUEUES:
             ratios = [_ratio(outcome, topology, which, row) for row in COLUMNS]
             if any(ratios):
-                rows.append([topology.title, TITLES[which], *map(plus_minus, ratios)])
+                rows.append([topology.title, TITLES[which], *map(interval_text, ratios)])
     if not rows:
         return None
     return Table(
