@@ -33,6 +33,8 @@ _MOST_PAIRS = 100_000
 # In all copies of a link together, because each copy is validated.
 _MOST_VALUES = 2_500_000
 _LONGEST_NAME = 100
+# The path of an entry that may be a copy: the array's path, and the entry's place.
+_COPY = re.compile(r"(?<![\w.])(links|traffic\[\d{1,9}\]\.\w+)\[(\d{1,9})\]")
 
 COUNT_SCHEMA = {
     "type": "integer",
@@ -60,14 +62,12 @@ class Copies(NamedTuple):
 
     def written(self, text: str) -> str:
         """A path, or a sentence with paths, with places as in the file."""
-        for array, places in self.origins.items():
 
-            def place(found: re.Match[str], array: str = array, places: list[int] = places) -> str:
-                number = int(found[1])
-                return f"{array}[{places[number]}]" if number < len(places) else found[0]
+        def place(found: re.Match[str]) -> str:
+            places, number = self.origins.get(found[1], ()), int(found[2])
+            return f"{found[1]}[{places[number]}]" if number < len(places) else found[0]
 
-            text = re.sub(rf"(?<![\w.]){re.escape(array)}\[(\d{{1,9}})\]", place, text)
-        return text
+        return _COPY.sub(place, text)
 
 
 def expand(values: dict[str, Any], file: str) -> Copies:
