@@ -95,7 +95,7 @@ def _buffer() -> list[Claim]:
             published=FULL_AT_S,
             tolerance=FULL_TOLERANCE_S,
             fitted=True,
-            note="The moments at which sessions open were searched for this value.",
+            note="We searched for opening times of the sessions that give this value.",
         ),
         _worded(
             "D1",
@@ -304,20 +304,20 @@ def _nearer(other: str, figure: str = "first_drop_s") -> Callable[[Runs], float]
 _REASONS = {
     "D1": "Senders back off together only with large windows. With windows of six segments, which "
     "fill the queue as slowly as Figure 3 shows, the buffer stays above 80 packets.",
-    "D2": "A mark takes less from a session of six segments than a lost one does. RED and RED+ECN "
-    "come together only where few sessions with large windows share the link.",
-    "D3": "RED and RED+ECN come together only where few sessions with large windows share the "
-    "link, as in D2. How the paper computes variation is not printed.",
-    "D4": "TCP answers drops: a shorter queue means smaller windows, and those need a higher drop "
-    "rate for the same throughput. No load that was tried gives the paper's whole order.",
-    "D5": "A link whose queue never runs empty is always busy, whatever drops.",
-    "D6": "A first drop raises the model's CPU by less than 0.1 points, and RED's stays higher for "
-    "its averaging. Measured on Linux, it changes by thousandths of a point, less than the "
-    "measurement's noise. The paper prints no levels.",
-    "D7": "The CPU of the two differs by hundredths of a point in the model, and by thousandths as "
-    "measured on Linux.",
-    "D8": "Delay and its variation have the buffer's order. Drops and utilisation have not, for "
-    "the reasons of D4 and D5.",
+    "D2": "A mark slows a session of six segments less than a lost segment does. RED and RED+ECN "
+    "come together only if a few sessions with large windows share the link.",
+    "D3": "RED and RED+ECN come together only if a few sessions with large windows share the "
+    "link, as in D2. The paper does not say how it computes variation.",
+    "D4": "TCP reacts to drops: a shorter queue means smaller windows, and those need a higher "
+    "drop rate for the same throughput. No load that we tried gives the paper's whole order.",
+    "D5": "A link whose queue never runs empty is always busy, whatever the queue drops.",
+    "D6": "The first drop raises the model's CPU by less than 0.1 points, and RED's stays higher "
+    "because RED computes an average. Measured on Linux, the CPU changes by thousandths of a "
+    "point, less than the measurement's noise. The paper prints no levels.",
+    "D7": "The CPU of the two differs by hundredths of a point in the model, and by thousandths "
+    "when measured on Linux.",
+    "D8": "Delay and its variation follow the buffer's order. Drops and utilisation do not, for "
+    "the reasons given at D4 and D5.",
 }
 
 _PROPORTION = "With few sessions, retransmissions differ too little or come for other reasons."

@@ -180,7 +180,7 @@ def _worse() -> list[Claim]:
             worded=words,
             note="Which parameters, and of what queue, is not said. Ours are RED's: thresholds "
             "halved, probability 0.2 and 0.5.",
-            reason="TCP answers earlier drops, so that they cost 1 to 2 points only.",
+            reason="TCP reacts to the earlier drops, so they cost only 1 to 2 points.",
         ),
     ]
 
@@ -382,18 +382,18 @@ def _statements() -> list[Claim]:
 
 
 _REASONS = {
-    ("H5", "deviation"): "A deviation of few runs is uncertain by a factor of two.",
-    ("H6", "FIFO"): "The queue's size is derived, not printed. Linux agrees with ours where "
-    "nothing stalls, and gives 94.9 % on a real machine's clock.",
-    ("H7", "FIFO"): "As in H6: the queue's size is derived, not printed.",
-    ("H6", "only ECN"): "ARP decides the cell: RED drops the routers' ARP packets, and a second "
-    "without a link lets DNS through. Linux gives 39 to 52 %, as ours; without ARP both give 0 %. "
-    "How often that happens depends on thresholds that the paper does not print.",
-    ("H7", "only ECN"): "This stays open. Linux 6.1 gives 63 to 66 %, as ours. TCP matters here, "
-    "but with the TCP and the RED of 2010 Linux gives 74 to 77 %, which is further from the paper. "
-    "The paper does not print the thresholds.",
-    ("H10", "not full"): "The paper reads its 97 % off the success rate, where arrivals behind a "
-    "burst count more than time does.",
+    ("H5", "deviation"): "The standard deviation of few runs is uncertain by a factor of two.",
+    ("H6", "FIFO"): "We derived the queue's size; the paper does not print it. Linux agrees with "
+    "ours if nothing stalls, and gives 94.9 % on a real machine's clock.",
+    ("H7", "FIFO"): "As in H6: we derived the queue's size; the paper does not print it.",
+    ("H6", "only ECN"): "ARP decides the cell: RED drops the routers' ARP packets, the link fails "
+    "for a second, and DNS gets through. Linux gives 39 to 52 %, like ours; without ARP both give "
+    "0 %. How often the link fails depends on thresholds that the paper does not print.",
+    ("H7", "only ECN"): "We do not know why. Linux 6.1 gives 63 to 66 %, like ours. TCP matters "
+    "here, but with the TCP and the RED of 2010 Linux gives 74 to 77 %, which is even further from "
+    "the paper. The paper does not print the thresholds.",
+    ("H10", "not full"): "The paper derives its 97 % from the success rate, where arrivals behind "
+    "a burst count more than time does.",
     ("H10", "20±5 ms: FIFO to RED with only"): "ARP decides the cell: see H6.",
     (
         "H10",
@@ -404,7 +404,7 @@ _REASONS = {
     ("H10", "largest"): "FIFO does better here than in the paper at 200 ms: see H6.",
     ("H11", "burst of drops"): "Bursts last a little longer than the second after which a client "
     "asks again.",
-    ("H10", "unanswered"): "A few of 20000, as on Linux; the paper had none.",
+    ("H10", "unanswered"): "A few of 20000 get no answer, as on Linux; the paper had none.",
 }
 
 

@@ -443,28 +443,29 @@ def _connection_share(runs: Runs, rate: int) -> float:
 
 
 _KERNEL = (
-    "The kernel's time is here that of one thread in which the interface receives, and the "
-    "server's own system calls count as the server's; FreeBSD's kernel process did both."
+    "Here the kernel's time is that of the thread in which the interface receives, and the "
+    "server's system calls count as the server's time; FreeBSD's kernel process did both."
 )
 _TIMES = "Machines and kernels are 16 years apart: ratios say more than seconds."
 _REASONS = {
-    ("S1", ""): "A FIN is answered with FIN and ACK, on purpose: else the client would wait for "
-    "the other half.",
-    ("S5", "over UDP"): "Beside UDP, Linux's kernel spends less on TCP than FreeBSD 9's did.",
+    ("S1", ""): "The gateway answers a FIN with FIN and ACK on purpose: otherwise the client would "
+    "wait for the other half to close.",
+    ("S5", "over UDP"): "Relative to UDP, Linux's kernel spends less on TCP than FreeBSD 9's did.",
     ("S5", ""): _TIMES,
     ("S6", "linear"): "The core sleeps between packets, and waking it costs more the longer it "
     "slept: a query over UDP takes 92 us at 50 a second and 33 us at 500.",
     (
         "S6",
         "stateless TCP over UDP",
-    ): "BIND takes less of the sum today (65 % over UDP; 84 % in the "
-    "paper), so packets weigh more: nine a query here, and two over UDP.",
-    ("S6", "share"): "BIND takes less of the sum today: 65 % over UDP, where the paper has 84 %.",
+    ): "BIND takes a smaller share of the total today (65 % over UDP; 84 % in the paper), so "
+    "packets matter more: a query takes nine over stateless TCP and two over UDP.",
+    ("S6", "share"): "BIND takes a smaller share of the total today: 65 % over UDP, where the "
+    "paper has 84 %.",
     ("S6", ""): _TIMES,
-    ("S7", "server's"): "The server's system calls count as its own here, and in them the gateway "
-    "makes TCP segments of the replies.",
-    ("S8", "memory"): "The paper counts two structures; here it is all that the kernel's "
-    "allocator takes for a connection.",
+    ("S7", "server's"): "Here the server's system calls count as the server's time, and during "
+    "these calls the gateway turns the replies into TCP segments.",
+    ("S8", "memory"): "The paper counts two structures; we count all that the kernel's allocator "
+    "takes for a connection.",
     ("S8", ""): "Connections last a fraction of a millisecond here; the paper's lasted 20 ms, over "
     "a network that it does not describe.",
 }

@@ -30,9 +30,11 @@ PAPER = Paper(
         "The paper has 48 % for stateless TCP, and 267 % for the kernel's TCP.",
         "The order holds, and stateless TCP saves more than half of what the kernel's TCP costs "
         "beyond UDP.",
-        "But stateless TCP costs twice UDP's time here, because BIND itself has become cheaper "
-        "since then, so that the packets of a connection weigh more.",
-        "Most of the saving is on opening and closing connections, as the authors supposed.",
-        "The gateway deliberately behaves differently in a few places.",
+        "But stateless TCP costs twice as much as UDP here, because BIND itself needs less time "
+        "than in 2010 and the packets of a connection make up more of the total.",
+        "Most of the saving comes from not opening and closing connections, as the authors "
+        "supposed.",
+        "Seconds, memory and the number of open connections differ because the machine, the kernel "
+        "and the network do; the gateway also differs on purpose in a few places.",
     ),
 )

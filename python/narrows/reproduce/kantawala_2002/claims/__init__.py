@@ -13,8 +13,8 @@ from narrows.reproduce.kantawala_2002.claims.small import small_buffers
 from narrows.reproduce.kantawala_2002.claims.variation import hysteresis, variance
 
 _SCALE = (
-    "With pauses of 2 s a source whose fair share is above about 1 Mbit/s cannot use it. Without "
-    "pauses one of the six lines is flat."
+    "With pauses of 2 s, a source whose fair share is above about 1 Mbit/s cannot use all of it. "
+    "Without pauses, only one of the six lines becomes flat."
 )
 
 _REASONS = {
@@ -23,10 +23,10 @@ _REASONS = {
     "K3": FAIRNESS,
     "K4": FAIRNESS,
     "K5": FAIRNESS,
-    "K6": "With buffers this small no queue comes above 86 % of the best goodput, and one queue "
-    "for all flows comes nearly as far.",
+    "K6": "With buffers this small, no queue reaches more than 86 % of the best goodput, and one "
+    "queue for all flows comes close to that.",
     "K7": _SCALE,
-    "K10": "With 0.5 an idle flow is forgotten within a second; with 1e-6 the average hardly "
+    "K10": "With 0.5, TDRR forgets an idle flow within a second; with 1e-6, the average hardly "
     "follows what a flow sends.",
     "K12": _SCALE,
 }

@@ -36,8 +36,8 @@ FAIRNESS = (
     "which the paper does not print."
 )
 STARVED = (
-    "The buffer of 100 packets decides: a thousand flows have at most a packet each in it, and the "
-    "end-to-end flows starve behind the queues that drop from the longest flow."
+    "The buffer of 100 packets decides: each of a thousand flows has at most one packet in it, and "
+    "the end-to-end flows starve behind the queues that drop from the longest flow."
 )
 
 

@@ -41,8 +41,8 @@ def _flat(points: Sequence[Point], which: str) -> Callable[[Runs], float]:
 
 
 _BURSTS_FIT = (
-    "A tenth of the product is 417 packets for 1000 sources and 8333 for 20,000: a whole burst of "
-    "256 packets fits into the second."
+    "A tenth of the product is 417 packets for 1000 sources and 8333 for 20,000. The larger buffer "
+    "has room for many whole bursts of 256 packets."
 )
 
 _VARIED = {"rate": "bottleneck bandwidth", "sources": "number of sources", "rtt": "round-trip time"}

@@ -20,8 +20,8 @@ from narrows.reproduce.kantawala_2002.claims.comparing import ALIKE, PERCENT, Ru
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 
 _TAHOE = (
-    "Tahoe answers each loss with slow start, where Reno without SACK often waits for its timer: "
-    "the two differ most where several packets of a window are lost."
+    "Tahoe reacts to each loss with slow start; Reno without SACK often waits for its timer. The "
+    "two differ most if several packets of a window are lost."
 )
 
 _TAHOE_FIGURES = {

@@ -23,7 +23,7 @@ from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 PACKET_BITS, RATE = 1500 * 8, 500e6
 """The bytes of a packet, and the rate of the single bottleneck in bit/s."""
 
-_HALF_SECOND = "The sources pause for 2 s between bursts, so that the largest buffer is not filled."
+_HALF_SECOND = "The sources pause for 2 s between bursts, so the largest buffer does not fill."
 
 
 def variance() -> list[Claim]:
@@ -82,7 +82,7 @@ def variance() -> list[Claim]:
             lambda figures: figures["droptail"] * PACKET_BITS / RATE,
             published=0.5,
             tolerance=0.1,
-            note="Large buffers stay close to full, which is half a second.",
+            note="Large buffers stay close to full, says the paper: half a second.",
             reason=_HALF_SECOND,
         )
     )
