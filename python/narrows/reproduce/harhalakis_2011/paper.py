@@ -30,8 +30,9 @@ PAPER = Paper(
     summary=(
         "The paper says that RED on a full link costs DNS 8 to 11 of 100 first attempts, and that "
         "ECN on all other connections raises this cost to as many as 50.",
-        "With the buffer of 300 ms, whose settings the paper prints, we find both: RED costs 10 of "
-        "100, with ECN 13, and first attempts agree with the paper's tables within two points.",
+        "With the buffer of 300 ms, whose settings the paper prints, we find similar costs, 10 "
+        "and with ECN 13 of 100, and first attempts agree with the paper's tables within two "
+        "points.",
         "With the buffer of 200 ms, RED costs 15 to 18 of 100 here, because FIFO does about six "
         "points better than in the paper, which does not print that queue's size.",
         "With that buffer, ECN on all others and a path of 20 ms, narrows answers 51 % of first "
