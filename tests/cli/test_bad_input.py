@@ -41,7 +41,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["reproduce", "H", "--jobs", "0"], "--jobs", "narrows reproduce --help"),
         (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),
         (["reproduce", "H1", "--backend", "moon"], "'moon'", "one of kernel,"),
-        (["compare", "one"], "one", "leave folders in runs/"),
+        (["compare", "one"], "one", "write folders to runs/"),
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
 )
@@ -238,5 +238,5 @@ def test_a_report_that_cannot_be_written_leaves_the_run(narrows: Narrows, small:
     )
     assert done.returncode == 2, done
     assert done.stderr.count("\n") == 1, done.stderr
-    assert "the run itself is whole, in run" in done.stderr
+    assert "the run itself is complete, in run" in done.stderr
     assert narrows("compare", "run", "run").stderr.startswith("error: run: the same scenario")

@@ -14,19 +14,21 @@ from narrows.cli.options import Json, Quiet, seed_option
 from narrows.progress import shown
 
 EXAMPLES = """\
-# The development set: to find mechanisms with.
+# From the development set, which is for finding the causes of differences.
 narrows agreement --draws 10 --seed 1
 
-# A sealed set: looked at once.
+# A sealed set, which is looked at only once.
 narrows agreement --draws 60 --seed 1001 --out runs/sealed
 
-# The same command again goes on where it was stopped.
+# The same command again continues where it was stopped.
 narrows agreement --draws 60 --seed 1001 --out runs/sealed
 """
 
 
 def command(
-    draws: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="How many.")] = 10,
+    draws: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Number of scenarios.")
+    ] = 10,
     seed: Annotated[
         int,
         seed_option(
@@ -34,27 +36,27 @@ def command(
         ),
     ] = 1,
     sim_seeds: Annotated[
-        int, typer.Option(min=1, max=100, metavar="K", help="Runs of each in the simulator.")
+        int, typer.Option(min=1, max=100, metavar="K", help="Simulator runs of each scenario.")
     ] = 10,
     backend: Annotated[
         str, typer.Option("--backend", metavar="NAME", help="The kernel backend.")
     ] = "kernel",
     jobs: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="Draws at once; a core for each.")
+        int, typer.Option(min=1, max=256, metavar="N", help="Scenarios at once; each takes a core.")
     ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where agreement.json, the plots and the kernel's runs go; runs that are there "
-            "are not repeated. [default: runs/agreement-1, -2, ..]",
+            help="Where agreement.json, the plots and the kernel's runs go; runs that are already "
+            "there are not repeated. [default: runs/agreement-1, -2, ..]",
             show_default=False,
         ),
     ] = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run scenarios drawn at random on a kernel and in the simulator, and say how far they differ.
+    """Run random scenarios on a kernel and in the simulator, and report how far they differ.
 
     A difference above its bound is a finding, not a failure.
     """

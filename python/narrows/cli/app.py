@@ -1,9 +1,9 @@
 """The Typer application and its entry point.
 
 A command is a module beside this file with a function `command`, whose docstring is its help, and
-`EXAMPLES`. It may have `ELSEWHERE`: options that people look for, and what to say instead. It is
-imported when it is called, so that `narrows --help` takes no time; so what a
-module needs beyond its options it imports in `command`.
+`EXAMPLES`. It may have `ELSEWHERE`: options that people look for there, each with the hint that
+they get. A module imports what it needs beyond its options inside `command`, so that
+`narrows --help`, which imports all of these modules, is fast.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ COMMANDS = {
 EPILOG = """\
 Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done; 1 what was asked for failed (a run ended early); 2 bad input, with a line on
-each error that names file, key and remedy; 130 interrupted (what was measured until then is written
-and says so).
+Exit codes: 0 done; 1 the command failed (for example, a run ended early); 2 bad input, with a line
+for each error that names the file, the key and the remedy; 130 interrupted (partial results are
+written and marked as partial).
 """
 
 
@@ -69,7 +69,7 @@ def _prose(text: str) -> str:
 
 
 def _examples(text: str) -> str:
-    r"""Paragraphs of commands and their comments as they stand (`\b`), others as prose."""
+    r"""Keeps paragraphs of commands and comments as they are (`\b`), and makes prose of others."""
     parts = text.strip().split("\n\n")
     return "\n\n".join(
         f"\b\n{part}" if part.startswith(("#", "narrows ")) else _prose(part) for part in parts
@@ -123,7 +123,7 @@ class _Commands(TyperGroup):
         return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Names and first sentences: for these, no command has to be made."""
+        """Writes names and first sentences, for which no command has to be made."""
         with formatter.section("Commands"):
             firsts = (re.split(r"\.\s", f"{_help(name)} ")[0] for name in COMMANDS)
             formatter.write_dl(list(zip(COMMANDS, firsts, strict=True)))
@@ -147,7 +147,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-# Typer brings its own copy of Click from some version on; this is the base of both one's errors.
+# Newer versions of Typer contain a copy of Click. This is the base of usage errors in both cases.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -176,7 +176,7 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; never raises, never shows a traceback.
 
-    With `NARROWS_TRACEBACK` set in the environment an unexpected failure is raised instead.
+    If `NARROWS_TRACEBACK` is set in the environment, an unexpected failure is raised instead.
     """
     try:
         open_standard_streams()
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 standalone_mode=False,
             )
         if code == Exit.INTERRUPTED and not isinstance(code, Exit):
-            # Typer has caught the interrupt, and says nothing.
+            # Typer caught the interrupt and printed nothing.
             return report(KeyboardInterrupt())
         sys.stdout.flush()
     except _UsageError as error:
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _misused(error: Exception) -> Exit:
-    """One line for an unknown command or option, a missing argument, a value of another kind."""
+    """Prints a line about an unknown command or option, a missing argument, or a wrong value."""
     describe = getattr(error, "format_message", lambda: str(error))
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "narrows"
@@ -213,7 +213,7 @@ def _misused(error: Exception) -> Exit:
     option, name = getattr(error, "option_name", None), command.removeprefix("narrows ")
     elsewhere = getattr(_module(name), "ELSEWHERE", {}) if name in COMMANDS else {}
     if option in elsewhere:
-        # The options whose names are alike would lead astray.
+        # Click would suggest options with similar names, which are wrong here.
         message, hint = f"no such option: {option}", elsewhere[option]
     say(f"error: {message[:1].lower()}{message[1:]}; hint: {hint}")
     return Exit.BAD_INPUT

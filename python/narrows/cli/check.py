@@ -8,7 +8,7 @@ from narrows.cli.failure import Exit, UserError
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
-# Says whether a run would start, and how large it is.
+# Checks whether a run would start, and shows how large it is.
 narrows check scenarios/dns-behind-red.toml
 
 narrows check scenarios/dns-behind-red.toml --set dns.stubs.workers=1000 \\
@@ -22,9 +22,9 @@ def command(
     backend: Backend = DEFAULT_BACKEND,
     json_output: Json = False,
 ) -> Exit:
-    """Validate a scenario without running it and print the size of what it describes.
+    """Validate a scenario without running it, and print its size.
 
-    If the scenario is invalid, it prints all errors, one on each line.
+    If the scenario is invalid, this prints all errors, one on each line.
     """
     from narrows import Scenario, _core, backends
     from narrows.cli.schedules import arrivals, schedules

@@ -13,22 +13,22 @@ from narrows.cli.failure import UserError, say
 from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values
 
 EXAMPLES = """\
-# Prints their figures and the difference to the first, with confidence
-# intervals.
+# Prints the figures of both and the difference from the first, with
+# confidence intervals.
 narrows compare runs/dns-behind-fifo-1 runs/dns-behind-red-1
 
 # Writes report.html with the curves drawn over each other. Runs of one
-# scenario with different seeds count as repetitions; where all have the
-# same seeds, these are paired.
+# scenario with different seeds count as repetitions; if both sides have
+# the same seeds, runs are paired by seed.
 narrows compare runs/fifo-* runs/red-* --out comparison
 
-# Each combination of values with the same one of the other sweep; of one
-# sweep alone, its combinations.
+# Compares each combination of values with the same one in the other
+# sweep. A single sweep has its own combinations compared.
 narrows compare runs/fifo-sweep runs/red-sweep \\
     --metric dns.first_attempt_percent
 
-# Of one sweep: every queue with this one, for each combination of the other
-# keys.
+# In one sweep: compares every queue with this one, for each combination
+# of the other keys.
 narrows compare runs/queues --against queue=fq-codel
 
 # Two analyses of narrows ratio, or two measurements: before and after a
@@ -42,7 +42,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Run folders, two or more; or sweep folders; or two of narrows ratio.",
+            help="Two or more run folders; or sweep folders; or two folders of narrows ratio.",
             autocompletion=runs_and_sweeps,
             show_default=False,
         ),
@@ -51,8 +51,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only these figures, such as dns.first_attempt_percent or "
-            'loss_percent; may be repeated; "?" lists all.',
+            help="Show only this figure, such as dns.first_attempt_percent or "
+            'loss_percent; may be repeated. "?" lists all figures.',
             show_default=False,
         ),
     ] = None,
@@ -60,7 +60,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Of one sweep: compare the other values of KEY with this one, for each "
+            help="In one sweep: compare the other values of KEY with this one, for each "
             "combination of the other keys; may be repeated.",
             show_default=False,
         ),
@@ -68,12 +68,14 @@ def command(
     json_output: Json = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write a report with figures there.", show_default=False),
+        typer.Option(
+            metavar="DIR", help="Write a report with figures to this folder.", show_default=False
+        ),
     ] = None,
     figures: Figures = None,
     quiet: Quiet = False,
 ) -> None:
-    """Set runs or sweeps side by side: figures, differences with intervals, and verdicts."""
+    """Compare runs or sweeps: figures, differences with intervals, and verdicts."""
     from narrows.cli.compare_ratios import are_ratios, compare_ratios
     from narrows.results.compare_folders import compare_folders
     from narrows.results.metric_names import ALL
@@ -107,4 +109,4 @@ def _near(folder: Path) -> str:
     if not folder.parent.is_dir():
         return f"{folder.parent} does not exist either"
     known = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-    return nearest(folder.name, known) or "narrows run and narrows sweep leave folders in runs/"
+    return nearest(folder.name, known) or "narrows run and narrows sweep write folders to runs/"

@@ -28,7 +28,7 @@ def compare_ratios(
     kinds: Sequence[FigureFile],
     quiet: bool,
 ) -> None:
-    """Compares the two, prints the table, and writes a report where one is wanted."""
+    """Compares the two, prints the table, and writes a report if one is wanted."""
     from narrows.ratio.comparison import compare_ratios as compare
 
     if len(folders) != 2:

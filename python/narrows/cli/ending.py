@@ -10,7 +10,7 @@ from narrows.cli.failure import Exit, say
 __all__ = ["ended"]
 
 SHOWN_FAILURES = 3
-"""The most failed runs that are named on the terminal."""
+"""The number of failed runs that the terminal shows; the rest are counted."""
 
 
 def ended(
@@ -23,7 +23,7 @@ def ended(
     failed: str = "",
     quiet: bool,
 ) -> Exit:
-    """Says what failed and where the results are, and gives the exit code.
+    """Prints what failed and where the results are, and returns the exit code.
 
     Args:
         status: `complete`; `partial` after an interrupt; `failed` if runs failed.

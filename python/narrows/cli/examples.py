@@ -10,7 +10,7 @@ EXAMPLES = """\
 # Lists them, each with what it shows.
 narrows examples
 
-# Copies one to change, and runs it.
+# Copies one, to edit and run it.
 narrows examples copy dns-behind-red
 narrows run dns-behind-red.toml
 """

@@ -1,4 +1,4 @@
-"""`narrows examples copy`: an example scenario to change."""
+"""`narrows examples copy`: an example scenario to edit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def command(
         ),
     ],
     into: Annotated[
-        Path, typer.Option("--into", metavar="DIR", help="The folder; it is made where needed.")
+        Path,
+        typer.Option("--into", metavar="DIR", help="The folder to copy to; made if it is missing."),
     ] = Path(),
 ) -> None:
     """Copy an example scenario, with the files that it needs; nothing is overwritten.

@@ -4,9 +4,9 @@
 code  meaning
 ====  ========================================================================================
 0     done; a published claim that fails is a finding, and so also 0
-1     what was asked for failed: a run ended early (event limit), a run of a reproduction failed
-2     bad input: a file, key, option or folder that has to be mended; nothing was overwritten
-130   interrupted (Ctrl-C); what had been measured until then is written and says so
+1     the command failed: a run ended early (event limit), or a run of a reproduction failed
+2     bad input: a file, key, option or folder that the user must fix; nothing was overwritten
+130   interrupted (Ctrl-C); partial results are written and marked as partial
 ====  ========================================================================================
 """
 
@@ -38,13 +38,13 @@ class UserError(NarrowsError):
 
 
 def report(error: BaseException) -> Exit:
-    """Prints one line for `error` and for each of its others on stderr; returns the exit code."""
+    """Prints a line on stderr for `error` and each of `error.others`; returns the exit code."""
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has gone (`narrows ... | head`); what is still buffered has
-        # nowhere to go.
+        # The reader of our output has gone (`narrows ... | head`), so the rest of the buffer
+        # goes to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
-    # pydantic, interrupted while it builds a model, raises an error of its own about it.
+    # If pydantic is interrupted while it builds a model, it raises an error of its own.
     if isinstance(error, KeyboardInterrupt) or _caused_by_interrupt(error):
         say("interrupted")
         return Exit.INTERRUPTED
@@ -56,11 +56,11 @@ def report(error: BaseException) -> Exit:
             say(f"error: {_one_line(str(each))}")
         return Exit.BAD_INPUT
     if isinstance(error, MemoryError):
-        say("error: out of memory; hint: a shorter run or fewer monitors need less")
+        say("error: out of memory; hint: make the run shorter or use fewer monitors")
         return Exit.FAILED
     what = _one_line(f"{type(error).__name__}: {error}")
-    hint = "please report it with what NARROWS_TRACEBACK=1 shows"
-    say(f"error: a defect in narrows: {what}; hint: {hint}")
+    hint = "please report it with the traceback that NARROWS_TRACEBACK=1 shows"
+    say(f"error: a bug in narrows: {what}; hint: {hint}")
     return Exit.FAILED
 
 
@@ -81,7 +81,7 @@ def terminations_as_interrupts() -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            # If they are ignored (nohup), there is a reason for it.
+            # If they are ignored, as under nohup, they stay ignored.
             if number is not None and signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
                 changed.append(number)
@@ -93,9 +93,9 @@ def terminations_as_interrupts() -> Iterator[None]:
 
 
 def open_standard_streams() -> None:
-    """Gives streams that the caller has closed (`narrows ... >&-`) somewhere to go.
+    """Opens /dev/null for standard streams that the caller has closed (`narrows ... >&-`).
 
-    Python has None for them, and the next file that is opened would take their place.
+    Python sets them to None, and the next file that is opened would get their descriptor.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:
@@ -116,10 +116,10 @@ def _system(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     what = (error.strerror or str(error) or type(error).__name__).lower()
     hints = {
-        errno.ENOSPC: _SPACE if error.filename else "stdout goes to a place that is full",
-        errno.EDQUOT: _SPACE if error.filename else "stdout goes to a place that is full",
-        errno.EACCES: "choose a place that you may read and write",
-        errno.EROFS: "choose a place that you may read and write",
+        errno.ENOSPC: _SPACE if error.filename else "stdout goes to a full disk",
+        errno.EDQUOT: _SPACE if error.filename else "stdout goes to a full disk",
+        errno.EACCES: "choose a place where you may read and write",
+        errno.EROFS: "choose a place where you may read and write",
         errno.ENOENT: "check the path",
     }
     hint = hints.get(error.errno or 0)

@@ -29,28 +29,32 @@ def command(
         list[Path] | None,
         typer.Argument(
             metavar="FILE",
-            help="Results as the API, the dumps or the probes give them; gz, bz2 or zst too.",
+            help="Results from the API, the dumps or the probes; also as gz, bz2 or zst.",
             show_default=False,
         ),
     ] = None,
     probes: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The probe archive: where the probes are.", show_default=False
+            metavar="FILE",
+            help="The probe archive, which has the places of the probes.",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The run folder (default: runs/atlas-N).", show_default=False
+            metavar="DIR",
+            help="The run folder. [default: runs/atlas-1, -2, ..]",
+            show_default=False,
         ),
     ] = None,
     download: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LETTER",
-            help="Print how to download a day of this root server's results instead; "
-            "all for every one; may be repeated.",
+            help="Read nothing, but print the commands that download a day of this root server's "
+            "results; all: of every root server; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -58,23 +62,23 @@ def command(
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="The day of --download, in UTC (default: yesterday).",
+            help="The day of --download, in UTC. [default: yesterday]",
             show_default=False,
         ),
     ] = None,
     ipv6: Annotated[
-        bool, typer.Option("--ipv6", help="With --download: IPv6 as well as IPv4.")
+        bool, typer.Option("--ipv6", help="With --download: results of IPv6 as well as IPv4.")
     ] = False,
     sites: Annotated[
-        bool, typer.Option("--sites", help="With --download: which machine answered, too.")
+        bool, typer.Option("--sites", help="With --download: also which machine answered.")
     ] = False,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
     """Read RIPE Atlas DNS results of any firmware since 2012 into a run folder.
 
-    What cannot be used is counted by kind. A probe's refusal to ask (TU_BAD_ADDR) counts as not
-    asked, never as the server's failure.
+    Results that cannot be used are counted by kind. If a probe refused to ask (TU_BAD_ADDR), the
+    query counts as not asked, never as a failure of the server.
     """
     if download is not None:
         return _print_commands(download, day, ipv6, sites)

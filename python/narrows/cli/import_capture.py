@@ -27,7 +27,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="pcap, pcapng or dnstap files; gz, bz2 or zst too.",
+            help="pcap, pcapng or dnstap files; also as gz, bz2 or zst.",
             show_default=False,
         ),
     ],
@@ -35,14 +35,16 @@ def command(
         list[int] | None,
         typer.Option(
             metavar="PORT",
-            help="Where DNS servers listen (default: 53); may be repeated.",
+            help="A port of DNS servers; may be repeated. [default: 53]",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The run folder (default: runs/capture-N).", show_default=False
+            metavar="DIR",
+            help="The run folder. [default: runs/capture-1, -2, ..]",
+            show_default=False,
         ),
     ] = None,
     json_output: Json = False,

@@ -8,7 +8,7 @@ from narrows.cli.failure import Exit
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-# The kernels of this machine, and which one a run would take.
+# Shows the kernels of this machine, and which one a run would use.
 narrows kernel check
 
 narrows kernel check --json
@@ -16,7 +16,7 @@ narrows kernel check --json
 
 
 def command(json_output: Json = False) -> Exit:
-    """Say which kernels a scenario can run on here, and what to install for the others.
+    """Show which kernels a scenario can run on here, and what to install for the others.
 
     Exit codes: 0 there is one; 1 there is none.
     """

@@ -15,10 +15,10 @@ EXAMPLES = """\
 # Builds a guest kernel into the user's cache, once.
 narrows kernel prepare
 
-# One with the TCP and the RED of 2010, which --backend kernel-2010 takes.
+# Builds one with the TCP and the RED of 2010, for --backend kernel-2010.
 narrows kernel prepare --kernel 2010
 
-# From a source of one's own.
+# Builds one from your own source.
 narrows kernel prepare --source linux-6.1.tar.xz
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Node = Annotated[
     str,
-    typer.Option("--node", metavar="NAME", help="The scenario's node that this machine is."),
+    typer.Option("--node", metavar="NAME", help="The scenario's node that runs on this machine."),
 ]
 
 Machines = Annotated[
@@ -27,7 +27,7 @@ Machines = Annotated[
     typer.Option(
         "--machines",
         metavar="FILE",
-        help="A TOML file whose table [machines] has the address of each node's machine.",
+        help="A TOML file whose table [machines] gives the address of each node's machine.",
         show_default=False,
     ),
 ]
@@ -37,7 +37,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="NODE=ADDRESS",
-        help="The IPv4 address of a node's machine; once for each, instead of --machines.",
+        help="Instead of --machines: the IPv4 address of a node's machine; repeat for each node.",
         show_default=False,
     ),
 ]
@@ -66,8 +66,8 @@ Tcp = Annotated[
     str,
     typer.Option(
         metavar="check|set|as-is",
-        help="Where this machine's TCP is not as the scenario asks: an error; sysctls are set "
-        "for the run; it is noted.",
+        help="If this machine's TCP differs from the scenario's: check refuses to run, set changes "
+        "sysctls for the run, as-is only records the differences.",
     ),
 ]
 
@@ -120,7 +120,7 @@ def part(role: str, what: str) -> Callable[..., Exit]:
         return work(role, parts, lab, node=node, out=out, wait=wait, tcp=tcp, quiet=quiet)
 
     command.__doc__ = (
-        f"{what}\n\nIt waits until the machines of all other parts are there (docs/machines.md)."
+        f"{what}\n\nIt waits until the machines of all other parts are ready (docs/machines.md)."
     )
     return command
 
@@ -157,11 +157,11 @@ def work(
 
 
 def ended(record: Record, folder: Path, *, quiet: bool) -> Exit:
-    """Prints what became of a part, and returns the exit code."""
+    """Prints how a part ended, and returns the exit code."""
     if not quiet:
         for each in record.differs:
-            say(f"not as the scenario asks: {each}")
+            say(f"differs from the scenario: {each}")
         off_ms = 1e3 * record.clock.uncertainty_s
-        say(f"ran for {record.end_s:.1f} s ({record.stopped}); times off at most {off_ms:.3g} ms")
+        say(f"ran for {record.end_s:.1f} s ({record.stopped}); clock error at most {off_ms:.3g} ms")
     print(folder, file=sys.stdout)
     return Exit.INTERRUPTED if record.stopped == "interrupted" else Exit.DONE

@@ -25,7 +25,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="RECORD...",
-            help="Folders that traffic serve, traffic drive, resolve and monitor left.",
+            help="Folders that traffic serve, traffic drive, resolve and monitor wrote.",
             show_default=False,
         ),
     ],
@@ -38,17 +38,19 @@ def command(
     bound: Annotated[
         float,
         typer.Option(
-            min=0.0, metavar="MS", help="How far a machine's times may be off; more is refused."
+            min=0.0,
+            metavar="MS",
+            help="The largest clock error of a machine, in ms; records with more are refused.",
         ),
     ] = 10.0,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
+        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
     ] = True,
     figures: Figures = None,
     quiet: Quiet = False,
 ) -> Exit:
-    """Make one run folder from the records that several machines left."""
+    """Make one run folder from the records of several machines."""
     from narrows.machines import merge
     from narrows.results.folder import check_target
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
 
 EXAMPLES = """\
-# Until Ctrl-C: ten samples a second of backlog, drops and marks.
+# Ten samples a second of backlog, drops and marks, until Ctrl-C.
 narrows monitor eth0
 
-# To compare with runs/after.
+# For a minute, to compare it with a later runs/after.
 narrows monitor eth0 --duration 60 --out runs/before
 
 narrows monitor --json --duration 5 | jq .summary.queues
@@ -37,19 +37,19 @@ def command(
         str | None,
         typer.Argument(
             metavar="[INTERFACE]",
-            help="Which; all that have a queue by default.",
+            help="The interface to watch. [default: all that have a queue]",
             show_default=False,
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0.1, max=1000.0, metavar="HZ", help="Samples a second.")
+        float, typer.Option(min=0.1, max=1000.0, metavar="HZ", help="Samples per second.")
     ] = 10.0,
     duration: Annotated[
         float | None,
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="For how long; until Ctrl-C by default.",
+            help="How long to watch. [default: until Ctrl-C]",
             show_default=False,
         ),
     ] = None,
@@ -63,14 +63,14 @@ def command(
     ] = None,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
+        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
     ] = True,
     figures: Figures = None,
     scenario: Annotated[
         Path | None,
         typer.Option(
             metavar="SCENARIO",
-            help="Watch for a run of this scenario on several machines, and leave a record "
+            help="Watch during a run of this scenario on several machines, and write a record "
             "(docs/machines.md).",
             show_default=False,
         ),
@@ -79,14 +79,14 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="LINK=QUEUE",
-            help="With --scenario: the queue here that is a link of it, such as "
-            "wan.forward=eth0; may be repeated.",
+            help="With --scenario: the queue on this machine that is a link of the scenario, such "
+            "as wan.forward=eth0; may be repeated.",
             show_default=False,
         ),
     ] = None,
     node: Annotated[
         str,
-        typer.Option(metavar="NAME", help="With --scenario: what this machine is called."),
+        typer.Option(metavar="NAME", help="With --scenario: the name of this machine."),
     ] = "router",
     machines: Machines = None,
     at: At = None,
@@ -96,7 +96,7 @@ def command(
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> Exit:
-    """Watch the queues of this machine and leave a run folder; nothing is changed."""
+    """Watch the queues of this machine, without changing them, and write a run folder."""
     if scenario is not None:
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")

@@ -1,4 +1,4 @@
-"""What `narrows monitor` shows while it watches, and what it says afterwards."""
+"""What `narrows monitor` shows while it watches, and what it prints afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def watched(watch: Watch, duration: float | None, *, quiet: bool) -> Run:
 
 
 def say_missed(watch: Watch) -> None:
-    """Says how many samples were missed, and how many neighbours did not answer."""
+    """Prints how many samples were missed, and how many neighbours did not answer."""
     missed = watch.missed
     if missed:
         were = "1 sample was" if missed == 1 else f"{missed} samples were"

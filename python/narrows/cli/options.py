@@ -50,8 +50,8 @@ Backend = Annotated[
     typer.Option(
         "--backend",
         metavar="NAME",
-        help="What runs scenarios: sim, kernel, or "
-        "program:COMMAND, a simulator with parts of your own.",
+        help="What runs the scenario: sim, kernel, or "
+        "program:COMMAND, a simulator with components of your own.",
         autocompletion=backends,
     ),
 ]
@@ -62,7 +62,9 @@ def seed_option(help: str, metavar: str = "N", **shown: Any) -> Any:
     return typer.Option("--seed", min=0, max=2**63 - 1, metavar=metavar, help=help, **shown)
 
 
-Seed = Annotated[int | None, seed_option("Instead of the scenario's.", show_default=False)]
+Seed = Annotated[
+    int | None, seed_option("The seed to use instead of the scenario's.", show_default=False)
+]
 
 Workers = Annotated[
     int | None,
@@ -70,14 +72,14 @@ Workers = Annotated[
         min=1,
         max=4096,
         metavar="N",
-        help="Processes. [default: the number of cores]",
+        help="Number of processes. [default: the number of cores]",
         show_default=False,
     ),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 
 
 Figures = Annotated[
@@ -85,7 +87,7 @@ Figures = Annotated[
     typer.Option(
         "--figures",
         metavar="|".join(FIGURE_FILES),
-        help="What to write figures as; may be repeated, or a list with commas. "
+        help="File type of figures; may be repeated, or be a list with commas. "
         f"[default: {','.join(USUAL_FIGURE_FILES)}]",
         autocompletion=lambda incomplete: [
             kind for kind in FIGURE_FILES if kind.startswith(incomplete)
@@ -98,12 +100,12 @@ Figures = Annotated[
 def figure_files(
     given: Sequence[str] | None, *, written: bool = True, needs: str = ""
 ) -> tuple[FigureFile, ...]:
-    """The kinds of files that `--figures` asks for, each once, in their order.
+    """The kinds of files that `--figures` asks for, each once, in the given order.
 
     Args:
-        given: What the option gave, if it was there.
+        given: The option's values, if it was given.
         written: Whether the command writes figures at all.
-        needs: If it does not, what to do so that it does.
+        needs: If it does not, what the user can do to get figures.
 
     Raises:
         UserError: One is not known, or no figures are written.
@@ -131,7 +133,7 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def key_values(option: str, given: Sequence[str] | None) -> dict[str, object]:
-    """`KEY=VALUE` texts as a mapping with values as TOML has them, for the keys of a sweep.
+    """`KEY=VALUE` texts as a mapping whose values are TOML values, for the keys of a sweep.
 
     Raises:
         UserError: A text has no `=`, no key, or the key comes twice.

@@ -1,4 +1,4 @@
-"""`narrows probe`: measures real DNS servers, and says in words what it finds."""
+"""`narrows probe`: measures real DNS servers, and explains in words what it finds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ narrows probe ns1.example ns2.example --name example. --count 100 \\
 
 narrows probe 192.0.2.53 --transport tcp --reuse --json | jq .findings
 
-Exit codes: 0 asked, whatever the answers; 1 nothing was answered; 2 bad input; 130 interrupted. A
-probe that ended early leaves a folder whose run.json says "status": "partial".
+Exit codes: 0 a server answered, whatever the answers say; 1 no query was answered; 2 bad input; 130
+interrupted. If a probe ended early, run.json in its folder has "status": "partial".
 """
 
-ELSEWHERE = {"--port": "the port stands behind the server: SERVER:PORT, such as 192.0.2.53:5353"}
+ELSEWHERE = {"--port": "write the port after the server: SERVER:PORT, such as 192.0.2.53:5353"}
 
 
 def _family(number: int | None) -> int | None:
@@ -43,27 +43,38 @@ def command(
             show_default=False,
         ),
     ],
-    name: Annotated[str, typer.Option(help="The name to ask for.")] = ".",
-    type: Annotated[str, typer.Option(help="The type to ask for.")] = "SOA",
+    name: Annotated[str, typer.Option(help="The domain name to ask for.")] = ".",
+    type: Annotated[str, typer.Option(help="The record type to ask for.")] = "SOA",
     transport: Annotated[
-        str, typer.Option(metavar="LIST", help="How, in this order: udp, tcp, tls, quic.")
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="The transports of each round, in order: some of udp, tcp, tls and quic.",
+        ),
     ] = "udp,tcp",
     count: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rounds. [default: 10]", show_default=False),
+        typer.Option(
+            min=1, metavar="N", help="Number of rounds. [default: 10]", show_default=False
+        ),
     ] = None,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="From round to round.")] = "5s",
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Time from the start of one round to the next.")
+    ] = "5s",
     timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="For each query, handshakes included.")
+        str,
+        typer.Option(
+            metavar="TIME", help="The longest that a query may take, including handshakes."
+        ),
     ] = "5s",
     reuse: Annotated[
-        bool, typer.Option("--reuse", help="Keep the connection from round to round.")
+        bool, typer.Option("--reuse", help="Keep connections open from round to round.")
     ] = False,
     source: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Ask from this address of this machine; may be repeated.",
+            help="Send queries from this address of this machine; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -72,20 +83,26 @@ def command(
         typer.Option(
             min=4,
             max=6,
-            help="4 or 6: which addresses of names to take.",
+            help="Resolve server names to IPv4 (4) or IPv6 (6). [default: the system's first]",
             callback=_family,
             show_default=False,
         ),
     ] = None,
     edns: Annotated[
-        int, typer.Option(min=0, max=65_535, help="UDP payload that EDNS offers; 0: no EDNS.")
+        int,
+        typer.Option(
+            min=0,
+            max=65_535,
+            metavar="BYTES",
+            help="The UDP payload size that EDNS offers; 0: no EDNS.",
+        ),
     ] = 1232,
-    nsid: Annotated[bool, typer.Option("--nsid", help="Ask which machine answers.")] = False,
+    nsid: Annotated[bool, typer.Option("--nsid", help="Ask which machine answers (NSID).")] = False,
     retry: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Ask again over UDP as this stub resolver does: glibc, windows-10, dig, "
+            help="Repeat queries over UDP as this stub resolver does: glibc, windows-10, dig, "
             "systemd-resolved, ..",
             show_default=False,
         ),
@@ -94,7 +111,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The name that TLS and QUIC ask for; certificates are not checked.",
+            help="The server name that TLS and QUIC send (SNI); certificates are not checked.",
             show_default=False,
         ),
     ] = None,
@@ -112,9 +129,9 @@ def command(
 ) -> Exit:
     """Measure DNS servers from this machine, over UDP, TCP, TLS and QUIC, and explain the results.
 
-    Each round asks over every transport. The kernel's time stamps give the time of the handshake,
-    of the query, and of both together. Refusals, resets, time-outs, truncation and the segments of
-    an answer are told apart. With CAP_NET_RAW, every segment is looked at.
+    Each round asks over every transport. The kernel's timestamps give the time of the handshake, of
+    the query, and of both together. Refusals, resets, time-outs and truncated answers are counted
+    separately. With CAP_NET_RAW, narrows also captures every segment.
     """
     from narrows.cli.probe_table import end_probe, live
     from narrows.probe import plan, probe

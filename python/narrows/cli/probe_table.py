@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["end_probe", "live", "print_measurement"]
 
 LEGEND = (
-    "medians in ms; 95 % or longest: of whole times; ratio: of whole times, to UDP's in the same "
-    "round;\nsegments: bytes in each, as most replies came"
+    "medians in ms; 95 % and longest are of whole times; ratio: whole time divided by UDP's in the "
+    "same round;\nsegments: bytes in each segment of the most common reply"
 )
 
-AFTER = "ratio after the semicolon: with the truncated query over UDP before it, as clients wait"
+AFTER = "ratio after the semicolon: including the truncated answer over UDP that came before"
 
 MANY = 20
 """The number of answers from which the 95th percentile is not simply the longest time."""
@@ -139,9 +139,7 @@ def end_probe(measurement: Measurement, folder: Path, *, json_output: bool, quie
             print_measurement(measurement, sys.stdout)
     if not quiet:
         if not measurement.settings["watched"]:
-            say(
-                "sizes of segments are as TCP_INFO tells them; with CAP_NET_RAW they would be exact"
-            )
+            say("segment sizes are estimates from TCP_INFO; with CAP_NET_RAW they would be exact")
         say(f"wrote {folder}")
     if not measurement.complete:
         say("interrupted; the measurement is partial")
@@ -205,7 +203,7 @@ def _others(rows: list[Mapping[str, Any]], *, reuse: bool) -> str:
     names += ["truncated" for row in rows if row["truncated"]]
     names += [row["rcode"] for row in rows if row["rcode"] not in (None, "NOERROR")]
     if reuse:
-        # New connections, except for the first of each vantage point.
+        # New connections, not counting the first of each vantage point.
         numbers = [row["connection"] for row in rows if row["connection"] is not None]
         again = [new for old, new in pairwise(numbers) if old != new]
         names += ["connected again"] * len(again)

@@ -11,7 +11,7 @@ import typer
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-# Sets all of them side by side.
+# Shows all profiles side by side.
 narrows profiles
 
 narrows profiles --json | jq '."linux-6"'
@@ -21,7 +21,7 @@ narrows profiles --json | jq '."linux-6"'
 def command(
     json_output: Json = False,
     differing: Annotated[
-        bool, typer.Option("--differing", help="Only settings in which profiles differ.")
+        bool, typer.Option("--differing", help="Show only settings in which profiles differ.")
     ] = False,
 ) -> None:
     """Print the named TCP profiles with all their settings."""

@@ -15,7 +15,7 @@ from narrows.cli.options import Figures, Json, Quiet, figure_files
 from narrows.progress import shown
 
 EXAMPLES = """\
-# Prints where the ratios gather and what that says about the server, and
+# Prints where the ratios cluster and what that means for the server, and
 # writes a report with figures and a map.
 narrows ratio runs/k
 
@@ -23,7 +23,7 @@ narrows ratio runs/k
 # figure.
 narrows ratio runs/k runs/f runs/l --out roots
 
-# And narrows compare k4 k6 sets two of them side by side.
+# IPv6 only. narrows compare k4 k6 then compares it with IPv4 in k4.
 narrows ratio runs/k --family 6 --out k6
 """
 
@@ -39,19 +39,23 @@ def command(
     ],
     window: Annotated[
         str,
-        typer.Option(metavar="SECONDS", help="How far apart a pair may be; any for no bound."),
+        typer.Option(
+            metavar="SECONDS",
+            help="The longest time between the two queries of a pair; any: no limit.",
+        ),
     ] = "150",
     family: Annotated[
-        int | None, typer.Option(metavar="4|6", help="Only IPv4 or only IPv6.", show_default=False)
+        int | None,
+        typer.Option(metavar="4|6", help="Use only IPv4 or only IPv6.", show_default=False),
     ] = None,
     noerror: Annotated[
-        bool, typer.Option("--noerror", help="Only replies with the code NOERROR.")
+        bool, typer.Option("--noerror", help="Use only replies with the code NOERROR.")
     ] = False,
     server: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this server, by address or as in K-root; may be repeated.",
+            help="Use only this server, by its address or a name such as K-root; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +63,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where the report goes (default: runs/ratio-N).",
+            help="Where the report goes. [default: runs/ratio-1, -2, ..]",
             show_default=False,
         ),
     ] = None,

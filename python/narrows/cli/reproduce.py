@@ -24,11 +24,12 @@ narrows reproduce H1 H2
 narrows reproduce H --quick --json | jq '.claims[] \\
     | select(.verdict == "fails")'
 
-# Without other choices for what the paper leaves open.
+# Without the other choices for what the paper leaves open.
 narrows reproduce K --seeds 5 --no-sensitivity --out runs/k
 
-Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
-and 130 the claims that could be judged are printed and written all the same, "status": "partial".
+Exit codes: 0 every run is complete, whatever the verdicts; 1 a run failed; 2 bad input; 130
+interrupted. After 1 or 130 the claims that could be judged are still printed and written, with
+"status": "partial".
 """
 
 
@@ -37,7 +38,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="Papers (H, harhalakis-2011) or claims (H1); all by default.",
+            help="Papers (H, harhalakis-2011) or claims (H1). [default: all]",
             autocompletion=known_ids,
             show_default=False,
         ),
@@ -46,7 +47,7 @@ def command(
         bool,
         typer.Option(
             "--quick",
-            help="3 seeds, no sensitivity rows, and shorter runs where a paper says so.",
+            help="3 seeds, no sensitivity rows, and shorter runs for some papers.",
         ),
     ] = False,
     seeds: Annotated[
@@ -54,7 +55,7 @@ def command(
         typer.Option(
             min=2,
             max=10_000,
-            help="Runs of each experiment. [default: what the paper's README says]",
+            help="Runs of each experiment. [default: as in the paper's README]",
             show_default=False,
         ),
     ] = None,
@@ -62,14 +63,14 @@ def command(
         bool,
         typer.Option(
             "--sensitivity/--no-sensitivity",
-            help="Also run other choices for what a paper leaves open, which the verdict "
-            "depends needs and which take most of the time.",
+            help="Also run other choices for what a paper leaves open. They take most of the time; "
+            'without them no verdict is "depends".',
         ),
     ] = True,
     against: Annotated[
         str | None,
         typer.Option(
-            help="Also run what only that reference has: kernel.",
+            help="Also run the experiments that only this reference has: kernel.",
             show_default=False,
         ),
     ] = None,
@@ -77,8 +78,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="S alone: a folder of make bench-gateway, which measures and needs "
-            "root. [default: the one that comes with narrows]",
+            help="For S only: a folder that make bench-gateway wrote, which needs root. "
+            "[default: the one that comes with narrows]",
             show_default=False,
         ),
     ] = None,
@@ -104,18 +105,18 @@ def command(
 ) -> Exit:
     """Reproduce published experiments: published value, ours with its interval, and a verdict.
 
-    A number holds when the 95 % interval of ours (Student's t over seeds) lies inside
-    the claim's tolerance; a worded claim when its inequality holds at 95 %. It fails
-    when ours lies wholly on the other side, and is undecided when it overlaps both. It
-    depends when a listed sensitivity row turns one into the other, and is
-    fitted when the published value chose a setting.
+    A number holds if the 95 % interval of ours (Student's t over seeds) lies inside the claim's
+    tolerance, and a claim in words if its inequality holds at 95 %. A claim fails if our interval
+    lies wholly outside, and is undecided if it lies on both sides. The verdict is "depends" if a
+    listed sensitivity row turns "holds" into "fails" or the reverse, and "fitted" if a setting was
+    chosen to match the published value.
     """
     from narrows import backends
     from narrows.reproduce import reproduce_several, select
     from narrows.reproduce.output import claim_folder, print_outcomes, write
 
     if against not in (None, "kernel"):
-        raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
+        raise typer.BadParameter(f"{against!r} is not a known reference; use kernel")
     kinds = figure_files(figures)
     backends.get(backend)
     selected = select(ids or [], bench)

@@ -9,4 +9,4 @@ EXAMPLES = """\
 narrows resolve lab-scenario.toml --node stubs --machines lab.toml
 """
 
-command = part("resolve", "Be the machine of a scenario's DNS workers.")
+command = part("resolve", "Run a scenario's DNS workers on this machine.")

@@ -25,7 +25,7 @@ from narrows.cli.run_output import end_run, meanwhile_loading
 from narrows.progress import shown
 
 EXAMPLES = """\
-# Leaves runs/dns-behind-red-1 with tables, figures and report.html.
+# Writes runs/dns-behind-red-1 with tables, figures and report.html.
 narrows run scenarios/dns-behind-red.toml
 
 narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 \\
@@ -33,8 +33,8 @@ narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 \\
 
 narrows run scenarios/dns-behind-red.toml --json --no-report | jq .summary
 
-Exit codes: 0 complete; 1 stopped early by a limit; 2 bad input; 130 interrupted. A run that
-ended early leaves a folder whose run.json says "status": "partial".
+Exit codes: 0 complete; 1 stopped early by a limit; 2 bad input; 130 interrupted. If a run ended
+early, run.json in its folder has "status": "partial".
 """
 
 
@@ -53,7 +53,7 @@ def command(
     ] = None,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
+        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
     ] = True,
     figures: Figures = None,
     event_limit: Annotated[
@@ -68,7 +68,7 @@ def command(
     ] = None,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run a scenario and leave a run folder; print its summary."""
+    """Run a scenario, write a run folder, and print its summary."""
     from narrows.backends import run_changed
     from narrows.results import RUN_FILE
     from narrows.scenario import Scenario
@@ -89,7 +89,7 @@ def command(
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:
-        # The interrupt came after the end of the simulation, or was the second: there is a run.
+        # The interrupt came after the end of the simulation, or was the second, so the run exists.
         say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
         return Exit.INTERRUPTED
     return end_run(result, loaded, folder, kinds if report else None, json_output, quiet)

@@ -23,8 +23,8 @@ __all__ = ["end_run", "meanwhile_loading", "print_run", "write_run_report"]
 def meanwhile_loading(update: Callable[[float], object], part: str) -> Callable[[float], object]:
     """A progress function that also starts loading a part of narrows that is needed at the end.
 
-    `narrows.report` takes two seconds to load. A thread loads it from the first progress on: then
-    nothing can be refused any more, and the run's work is done by another process or by the
+    `narrows.report` takes two seconds to load. A thread begins to load it at the first progress.
+    By then the scenario has been accepted, and the run's work is done by another process or by the
     simulator, which does not hold Python's lock.
     """
     loading: list[threading.Thread] = []
@@ -49,10 +49,10 @@ def end_run(
     json_output: bool,
     quiet: bool,
 ) -> Exit:
-    """Writes the report, prints the summary, and gives the exit code.
+    """Writes the report, prints the summary, and returns the exit code.
 
     Args:
-        run: The run, which its folder holds.
+        run: The run, which is already saved in its folder.
         scenario: What was run.
         folder: The run folder.
         kinds: The kinds of files in which the report's figures are written; None: no report.
@@ -92,7 +92,7 @@ def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> Non
     try:
         write_report(run, folder, kinds)
     except (NarrowsError, OSError) as error:
-        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
+        raise UserError(f"{error}; the run itself is complete, in {folder}") from None
 
 
 def print_run(run: Run, *, json_output: bool) -> None:

@@ -1,6 +1,6 @@
-"""What `narrows check` and `narrows run` say about a scenario's DNS clients.
+"""What `narrows check` and `narrows run` print about a scenario's DNS clients.
 
-The lines say when clients ask, and when they ask again over UDP. The retry schedule decides how
+The lines state when clients ask, and when they ask again over UDP. The retry schedule decides how
 many answers come within a second; a group without `retry` and `profile` has Windows' schedule. Keys
 of transports that a group does not use have no effect. A worker that keeps its port also keeps its
 bucket if a queue hashes flows.

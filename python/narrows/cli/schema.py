@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 EXAMPLES = """\
-# For an editor; put #:schema narrows.schema.json at the head of a
+# For an editor. Put #:schema narrows.schema.json at the top of a
 # scenario file.
 narrows schema > narrows.schema.json
 """

@@ -31,7 +31,7 @@ def command(
         typer.Option(
             "--max-delay",
             metavar="TIME",
-            help="How long a packet may wait in a full queue and ring.",
+            help="The longest that a packet may wait in the queue and the ring together.",
             show_default=False,
         ),
     ],
@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Print settings of RED and FIFO for a given maximum delay of a link.
 
-    They follow the rule of Harhalakis et al. (2011): the queue and the ring together hold what the
-    link sends in the given time.
+    The settings follow the rule of Harhalakis et al. (2011): the queue and the ring together hold
+    what the link sends in the given time.
     """
     from narrows.scenario.amounts import DataRate, Duration
     from narrows.scenario.quantities import MOST_RATE, MOST_SPAN

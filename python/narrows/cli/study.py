@@ -16,23 +16,23 @@ from narrows.progress import shown
 
 EXAMPLES = """\
 # Every transport behind every queue under every load, and paper H's worst
-# cell, 3 seeds.
+# cell, with 3 seeds.
 narrows study dns-transport --quick
 
-# Also longer round trips and replies, and paths that drop, 5 seeds; the
-# same command again does what is missing.
+# Also longer round trips, longer replies, and paths that drop long
+# datagrams, with 5 seeds. The same command again runs what is missing.
 narrows study dns-transport
 
-# A part of it.
+# A part of the study.
 narrows study dns-transport --transport udp --transport tcp-kept \\
     --queue red-ecn --json
 
-# Names all transports; the other options do the same.
+# Lists all transports; the other options work the same way.
 narrows study dns-transport --transport "?"
 
-Exit codes: 0 every run is complete; 1 runs failed, the others are kept; 2 bad input; 130
-interrupted. After 1 and 130 there is a report of what there is, and the same command does what is
-missing.
+Exit codes: 0 every run is complete; 1 some runs failed, and the others are kept; 2 bad input; 130
+interrupted. After 1 or 130 the report covers the runs that are complete, and the same command runs
+what is missing.
 """
 
 
@@ -48,12 +48,12 @@ def _levels(what: str) -> typer.models.OptionInfo:
 def command(
     name: Annotated[
         str,
-        typer.Argument(metavar="STUDY", help="Which: dns-transport.", autocompletion=studies),
+        typer.Argument(metavar="STUDY", help="The study: dns-transport.", autocompletion=studies),
     ],
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="3 seeds, no bursts, and no other round trips, replies and paths."
+            "--quick", help="3 seeds, no bursts, and no other round trips, replies or paths."
         ),
     ] = False,
     seeds: Annotated[
@@ -75,7 +75,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The study's folder. If it holds a part of the study, the rest is run. "
+            help="The study's folder. If it holds part of the study, only the rest is run. "
             "[default: runs/study-STUDY]",
             show_default=False,
         ),
@@ -85,14 +85,14 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run a study, and write what it found: sentences, heat maps, and a table of every cell."""
+    """Run a study and write its findings: sentences, heat maps, and a table of every cell."""
     from narrows.scenario.near import nearest
     from narrows.study import dns_transport, names
     from narrows.study.dns_transport.output import print_study, write
 
     if name not in names():
         hint = nearest(name, names()) or f"one of {', '.join(names())}"
-        raise UserError(f"{name!r} is no study; hint: {hint}")
+        raise UserError(f"{name!r} is not a study; hint: {hint}")
     kinds = figure_files(figures)
     factors = ("transport", "queue", "load", "path", "round_trip", "reply")
     given = (transport, queue, load, path, round_trip, reply)

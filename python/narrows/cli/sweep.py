@@ -22,25 +22,25 @@ from narrows.cli.options import (
 from narrows.progress import shown
 
 EXAMPLES = """\
-# 30 runs on all cores; again: what is missing.
+# 30 runs on all cores. The same command again runs only what is missing.
 narrows sweep scenarios/short-flows.toml --vary queue.limit=100,500,1000 \\
     --vary traffic.connections=100,200 --seeds 5 --out runs/buffers
 
-# Whole tables; or --plan FILE.
+# Whole tables as values. --plan FILE reads them from a file.
 narrows sweep scenarios/dns-behind-fifo.toml \\
     --vary 'queue={kind="pfifo", limit=100},{kind="bfifo", limit="250 kB"}' \\
     --seeds 3
 
-# Named variants: the scenario as it stands, and with two keys changed.
+# Named variants: the unchanged scenario, and one with two changed keys.
 narrows sweep scenarios/dns-behind-red.toml --seeds 3 --variant red \\
     --variant red-ecn:queue.ecn=true,traffic.ecn_share=1.0
 
-# A figure; see narrows sweep plot --help.
+# Draws a figure; see narrows sweep plot --help.
 narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
     --against queue.limit --by traffic.connections
 
-Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad
-input; 130 interrupted. After 1 and 130 the same command does what is missing.
+Exit codes: 0 every run is complete; 1 some runs failed or ended early, and the others are kept; 2
+bad input; 130 interrupted. After 1 or 130 the same command runs what is missing.
 """
 
 Vary = Annotated[
@@ -48,8 +48,8 @@ Vary = Annotated[
     typer.Option(
         "--vary",
         metavar="KEY=V1,V2,..",
-        help="Values of a key, as --set takes them; may be repeated, for other keys or for more "
-        "values of the same.",
+        help="Values of a key, written as for --set; may be repeated, for other keys or for more "
+        "values of the same key.",
         show_default=False,
     ),
 ]
@@ -60,8 +60,8 @@ Variants = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME:K=V,K=V,..",
-        help="A named variant: keys that change together. NAME alone is the scenario as it "
-        "stands; may be repeated, for other variants or for more keys of the same.",
+        help="A named variant: keys that change together. NAME alone is the unchanged scenario; "
+        "may be repeated, for other variants or for more keys of the same variant.",
         show_default=False,
     ),
 ]
@@ -75,7 +75,7 @@ def command(
         str | None,
         typer.Option(
             metavar="N",
-            help="How many seeds (1 to N), or which: 3,7 or 11-20. [default: 1]",
+            help="The number of seeds (1 to N), or the seeds: 3,7 or 11-20. [default: 1]",
             show_default=False,
         ),
     ] = None,
@@ -85,8 +85,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with the tables vary, variants and set, and with seeds. --vary and "
-            "--variant add to it; --set, --seeds and a variant of the same name replace its parts.",
+            help="A TOML file with the tables vary, variants and set, and the key seeds. --vary "
+            "and --variant add to it; --set, --seeds and a variant of the same name override it.",
             show_default=False,
         ),
     ] = None,
@@ -94,7 +94,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The sweep's folder. If it holds a part of the same sweep, the rest is run. "
+            help="The sweep's folder. If it holds part of the same sweep, only the rest is run. "
             "[default: runs/NAME-sweep-DIGEST]",
             show_default=False,
         ),
@@ -109,22 +109,22 @@ def command(
         ),
     ] = None,
     keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="Keep the run folders, not the figures alone.")
+        bool, typer.Option("--keep-runs", help="Keep the run folders, not only the figures.")
     ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV, too.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write the table as CSV.")] = False,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help='What to print for each combination; may be repeated; "?" alone lists all '
-            "figures, without a sweep.",
+            help="A figure to print for each combination; may be repeated. "
+            '"?" alone lists all figures and runs nothing.',
             show_default=False,
         ),
     ] = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
+    """Run a scenario with all combinations of values and seeds; write one table of all runs."""
     from narrows import sweeps
     from narrows.cli.sweep_output import end_sweep, print_sweep
     from narrows.results.metric_names import ALL

@@ -1,4 +1,4 @@
-"""What `narrows sweep` prints about a sweep, and its exit code."""
+"""What `narrows sweep` prints about a sweep, and the exit code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def print_sweep(
 
 
 def end_sweep(sweep: Sweep, *, quiet: bool) -> Exit:
-    """Says which runs failed and where the sweep is, and gives the exit code."""
+    """Prints which runs failed and where the sweep is, and returns the exit code."""
     counts = sweep.counts()
     return ended(
         sweep.status,

@@ -18,7 +18,7 @@ EXAMPLES = """\
 narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
     --against queue.limit --by traffic.connections
 
-# The end of a name is enough where no other ends so.
+# The end of a name is enough if no other name ends the same way.
 narrows sweep plot runs/buffers --metric loss_percent \\
     --against connections --where queue.limit=100
 """
@@ -41,7 +41,7 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help='A column of the table, or its end; "?" lists all.',
+            help='A column of the table, or the end of its name; "?" lists all.',
             show_default=False,
         ),
     ],
@@ -49,7 +49,7 @@ def command(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="The horizontal axis: a varied key. Needed for a figure.",
+            help="The varied key on the horizontal axis. A figure needs it.",
             show_default=False,
         ),
     ] = None,
@@ -65,12 +65,16 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Only runs with this value; may be repeated.",
+            help="Use only runs with this value; may be repeated.",
             show_default=False,
         ),
     ] = None,
-    x_scale: Annotated[str, typer.Option(help="auto, linear or log.")] = "auto",
-    y_scale: Annotated[str, typer.Option(help="auto, linear or log.")] = "auto",
+    x_scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="The horizontal axis: auto, linear or log.")
+    ] = "auto",
+    y_scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="The vertical axis: auto, linear or log.")
+    ] = "auto",
     out: Annotated[
         Path | None,
         typer.Option(

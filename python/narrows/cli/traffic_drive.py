@@ -9,4 +9,4 @@ EXAMPLES = """\
 narrows traffic drive lab-scenario.toml --node client --machines lab.toml
 """
 
-command = part("drive", "Be the machine that opens a scenario's connections.")
+command = part("drive", "Open a scenario's connections from this machine.")

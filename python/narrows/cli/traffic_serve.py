@@ -10,5 +10,5 @@ narrows traffic serve lab-scenario.toml --node server --machines lab.toml
 """
 
 command = part(
-    "serve", "Be the machine that accepts a scenario's connections and answers its DNS queries."
+    "serve", "Accept a scenario's connections and answer its DNS queries on this machine."
 )
