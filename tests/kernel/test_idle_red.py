@@ -65,7 +65,7 @@ def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         queue = f"links.bottleneck.forward.queue={{ {RED}, idles = {idles} }}"
         assert main(["check", str(path), "--backend", "kernel", "--set", queue]) == 0
         said.append(capsys.readouterr().out)
-    assert "take care: bottleneck.forward: queue.idles = true is not followed" in said[0]
+    assert "warning: bottleneck.forward: queue.idles = true is not followed" in said[0]
     assert "idles" not in said[1]
 
 

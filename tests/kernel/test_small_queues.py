@@ -54,9 +54,9 @@ def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path = tmp_path / "direct.toml"
     path.write_text(DIRECT, encoding="utf-8")
     assert main(["check", str(path), "--backend", "kernel-virtual"]) == 0
-    assert "take care: up: a sends directly into the slowest link" in capsys.readouterr().out
+    assert "warning: up: a sends directly into the slowest link" in capsys.readouterr().out
     assert main(["check", str(path)]) == 0
-    assert "take care" not in capsys.readouterr().out
+    assert "warning" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_a_notebook_shows_the_tables_of_the_commands(runs: list[Run], swept: Swe
     vars(flagged)["summary"] = {**runs[0].summary, "flags": ["a queue stood still"]}
     html = flagged._repr_html_()
     assert summary_table(flagged)._repr_html_() in html
-    assert "take care: a queue stood still" in html
+    assert "warning: a queue stood still" in html
     assert flagged.summary["queues"]["wan.forward"]["run"]["marks_total_per_s"] == 0.0
     assert ">marks<" not in html
     assert sweep_text(swept)._repr_html_() in swept._repr_html_()

@@ -156,11 +156,11 @@ def test_a_percentile_at_the_jump_is_said_wherever_it_is_shown() -> None:
             (plot_sweep(sweep, key, "limit").table(), "combinations"),
             (compared.only([key]).table(), "groups"),
         ):
-            said = f"take care: all {whose}: 98.8 % of the answered queries needed no repetition"
+            said = f"warning: all {whose}: 98.8 % of the answered queries needed no repetition"
             assert str(table).count(said) == is_said
-            assert str(table).count("take care") == is_said
+            assert str(table).count("warning") == is_said
     few = plot_sweep(sweep, "dns.response_p99_ms", "limit", where={"limit": 100}).table()
-    assert "take care: DNS: 98.8 %" in str(few)
+    assert "warning: DNS: 98.8 %" in str(few)
 
 
 def test_each_seed_is_a_dot_and_the_legend_says_what_lines_are() -> None:

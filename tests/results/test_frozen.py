@@ -83,7 +83,7 @@ def test_a_world_without_arp_stands_still_and_one_with_arp_does_not(tmp_path: Pa
     assert alive.flags == []
     (flag,) = still.flags
     assert flag.startswith("queue bottleneck.forward stood still")
-    assert f"take care: {flag}" in str(summary_table(still))
+    assert f"warning: {flag}" in str(summary_table(still))
     assert any(flag in note for note in compare([still, alive]).notes)
     assert Run.load(still.save(tmp_path / "run").folder or "").flags == [flag]
     page = write_run_report(still, tmp_path / "page").read_text()

@@ -15,7 +15,7 @@ from tests.scenario.dns_plans import TEXT, S, plan
 def remarks(*lines: str) -> list[str]:
     """The remarks of `narrows check`."""
     scenario = Scenario.parse(TEXT + "\n".join(lines))
-    return [line for line in schedules(scenario) if line.startswith("take care")]
+    return [line for line in schedules(scenario) if line.startswith("warning")]
 
 
 def test_without_limits_nothing_is_truncated_and_udp_asks_alone() -> None:
@@ -357,7 +357,7 @@ def test_keys_of_udp_have_no_effect_over_other_transports(transport: str) -> Non
     assert without == beside
     (line,) = remarks(text, OF_UDP, "connections = { udp_between = true }")
     assert line == (
-        "take care: stubs: retry, tcp_if_truncated, tcp_if_silent, new_port, "
+        "warning: stubs: retry, tcp_if_truncated, tcp_if_silent, new_port, "
         "connections.udp_between have no effect because it never asks over UDP"
     )
     # RFC 6891, 6.1.2: the OPT record is in the query whatever carries it.
@@ -407,11 +407,11 @@ def test_connections_have_no_effect_where_there_are_none() -> None:
     use = 'connections = { reuse = true, connect_timeout = "1 s" }'
     assert plan(use)[0]["tcp"] is None
     (line,) = remarks(use)
-    assert line == "take care: stubs: connections has no effect where it asks over UDP alone"
+    assert line == "warning: stubs: connections has no effect where it asks over UDP alone"
     (line,) = remarks("connections = { tls = { resume = true } }", 'transport = "tcp"')
-    assert line == "take care: stubs: connections.tls has no effect without TLS"
+    assert line == "warning: stubs: connections.tls has no effect without TLS"
     (line,) = remarks("quic = { ecn = true }")
-    assert line == "take care: stubs: quic has no effect without QUIC"
+    assert line == "warning: stubs: quic has no effect without QUIC"
 
 
 def test_one_key_turns_kept_connections_off() -> None:
@@ -422,7 +422,7 @@ def test_one_key_turns_kept_connections_off() -> None:
     assert client["tcp"]["reuse"] == "never"
     (line,) = remarks(text)
     assert line == (
-        "take care: stubs: connections.idle_timeout, connections.queries, connections.pipelining, "
+        "warning: stubs: connections.idle_timeout, connections.queries, connections.pipelining, "
         "connections.shared have no effect while connections.reuse is false"
     )
 

@@ -49,5 +49,5 @@ def test_a_worker_that_keeps_its_bucket_is_said(
     said = [line for line in schedules(scenario) if "keeps its port" in line]
     assert len(said) == is_said
     if is_said:
-        assert said[0].startswith("take care: stubs: ")
+        assert said[0].startswith("warning: stubs: ")
         assert "bottleneck.forward" in said[0] and "hint: new_port = true" in said[0]

@@ -51,5 +51,5 @@ def command(
     for line in [*arrivals(loaded), *schedules(loaded)]:
         print(line)
     for line in chosen.differences(loaded):
-        print(f"take care: {line}")
+        print(f"warning: {line}")
     return Exit.DONE

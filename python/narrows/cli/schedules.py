@@ -39,9 +39,9 @@ def schedules(scenario: Scenario) -> list[str]:
         if group.transport == "udp"
     ]
     for group in scenario.dns:
-        lines += [f"take care: {group.name}: {line}" for line in unused(group)]
+        lines += [f"warning: {group.name}: {line}" for line in unused(group)]
     lines += [
-        f"take care: {name}: a worker keeps its port, and with it its bucket in the queue of "
+        f"warning: {name}: a worker keeps its port, and with it its bucket in the queue of "
         f"{link}, which it may share with a download for the whole run; hint: new_port = true, or "
         "the profile of a client"
         for name, link in shared_buckets(scenario)

@@ -85,13 +85,13 @@ class Comparison:
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
         notes += [note for group in self.groups if (note := _flagged(group))]
         notes += [
-            f"take care: {group.label}: {words}"
+            f"warning: {group.label}: {words}"
             for group in self.groups
             for words in left_out([run.summary for run in group.runs])
         ]
         named = [(group.label, [run.summary for run in group.runs]) for group in self.groups]
         shown = [row.key for row in self.telling]
-        notes += [f"take care: {words}" for words in jumps_of(named, shown, "all groups")]
+        notes += [f"warning: {words}" for words in jumps_of(named, shown, "all groups")]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"

@@ -133,7 +133,7 @@ def jump_notes(
         (name, [run.summary for run in runs])
         for name, runs in zip(names, combinations, strict=True)
     ]
-    return [f"take care: {words}" for words in jumps_of(named, shown, "all combinations")]
+    return [f"warning: {words}" for words in jumps_of(named, shown, "all combinations")]
 
 
 def point_text(point: Point) -> str:

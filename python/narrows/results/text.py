@@ -82,7 +82,7 @@ def summary_table(run: Run) -> TextTable:
             of = f"DNS group {group}, " if group else ""
             notes.append(f"{of}first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
     flags = [*run.flags, *left_out([run.summary]), *jumps(run.summary)]
-    notes += [f"take care: {flag}" for flag in flags]
+    notes += [f"warning: {flag}" for flag in flags]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
     name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
