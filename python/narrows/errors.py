@@ -17,10 +17,10 @@ _LONGEST_PART = 300
 
 
 class NarrowsError(Exception):
-    """What the user, a file or the machine caused; its text is one line.
+    """An error that the user, a file or the machine caused; its text is one line.
 
     Attributes:
-        others: What else was found wrong with the same thing.
+        others: Further errors in the same input.
     """
 
     others: tuple[Self, ...] = ()
@@ -30,7 +30,7 @@ class HintedError(NarrowsError):
     """An error in a file, a server, an option or the like; its text is one line.
 
     Attributes:
-        what: What the error is in; empty where the message says it.
+        what: Where the error is; empty if the message names it.
         message: What is wrong.
         hint: The remedy; empty if none is known.
     """
@@ -50,8 +50,9 @@ class ScenarioError(NarrowsError):
     """A scenario that cannot be read, or is invalid.
 
     Attributes:
-        file: The file, or `<text>` for a scenario that came from none.
-        key: The key as TOML path, such as `links[0].queue.min`; empty where it is the whole file.
+        file: The file, or `<text>` for a scenario that is not from a file.
+        key: The key as a TOML path, such as `links[0].queue.min`; empty if the error is in the
+            whole file.
         message: What is wrong.
         hint: The remedy; empty if none is known.
 

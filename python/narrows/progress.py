@@ -15,14 +15,14 @@ from typing import Protocol
 __all__ = ["Update", "lines", "shown"]
 
 EVERY_S = 10.0
-"""Between two lines."""
+"""Seconds between two lines."""
 
 
 class Update(Protocol):
-    """Takes how much is done, 0 to 1, and what is being done."""
+    """Shows the share of the work that is done, and what is being done."""
 
     def __call__(self, done: float | None, label: str = "") -> None:
-        """`done` is 0 to 1; None if the end is not known, and then only the label is shown."""
+        """`done` is a share from 0 to 1, or None if it is unknown; then only the label is shown."""
         ...
 
 
@@ -57,7 +57,7 @@ def _bar(title: str) -> Iterator[Update]:
         TaskProgressColumn(),
         TimeRemainingColumn(),
         TextColumn("[dim]{task.fields[label]}"),
-        # A notebook shows what goes to its own console.
+        # A notebook shows what is written to its own console.
         console=Console(stderr="ipykernel" not in sys.modules),
         transient=True,
     ) as progress:

@@ -62,9 +62,9 @@ def test_values_of_wrong_types_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no JSON document"),
-        ("[" * 100_000, "is no JSON document"),
-        ("{}", "holds no list of probes"),
+        ("", "is not a JSON document"),
+        ("[" * 100_000, "is not a JSON document"),
+        ("{}", "does not hold a list of probes"),
         ("[1]", "holds no probe with a number"),
     ],
 )

@@ -123,4 +123,4 @@ def test_where_a_capture_was_made_has_a_reason() -> None:
     assert nothing["watched_near"] == "unknown"
     assert nothing["watched_near_because"] == "no TCP handshake was captured whole"
     half = pl.DataFrame({"syn_ms": [20.0], "ack_ms": [21.0]})
-    assert "one end is near only if" in watched_near(half)["watched_near_because"]
+    assert "an end is near only if" in watched_near(half)["watched_near_because"]

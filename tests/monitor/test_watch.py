@@ -170,7 +170,7 @@ def test_a_device_without_queue_is_one_line(capsys: pytest.CaptureFixture[str]) 
         said = capsys.readouterr().err
         assert "lo has no queue; hint: " in said
         assert "a queue named noqueue does not count" in said
-        with pytest.raises(MonitorError, match="eth7: there is no such interface; hint: one of lo"):
+        with pytest.raises(MonitorError, match="eth7: no such interface; hint: one of lo"):
             Watch("eth7")
 
 

@@ -110,7 +110,7 @@ def test_kept_connections_are_counted_and_their_idle_times_measured() -> None:
     # The last answers came at 10.1 s and 0.1 s.
     assert kept.idle_s == pytest.approx((2.0, 3.0, 4.0))
     assert kept.sentence == (
-        "the server closed 2 of 4 kept connections, after they had idled for 2 s to 4 s, median "
+        "the server closed 2 of 4 kept connections after they were idle for 2 s to 4 s, median "
         "3 s; 2 of 5 queries had to connect again"
     )
 
@@ -137,5 +137,5 @@ def test_a_command_with_many_sources_prints_a_paragraph_once(
         words += ["--source", f"127.0.0.{number}"]
     assert main([*words, "--interval", "0s", "--out", str(tmp_path / "run")]) == 1
     text = capsys.readouterr().out
-    assert text.count("it refuses: nothing listens there") == 1
-    assert "from 14 vantage points: it refuses" in text
+    assert text.count("it refuses connections: nothing listens there") == 1
+    assert "from 14 vantage points: it refuses connections" in text

@@ -140,7 +140,7 @@ def test_the_command_leaves_a_folder_and_says_a_verdict(
         words = ["probe", f"127.0.0.1:{port}", "--count", "2", "--interval", "0s"]
         assert main([*words, "--out", str(tmp_path / "a")]) == 0
         text = capsys.readouterr()
-        assert "it is too near to tell by times" in text.out
+        assert "it is too near to judge by times" in text.out
         assert f"wrote {tmp_path / 'a'}" in text.err
         assert main([*words, "--out", str(tmp_path / "b"), "--json", "-q"]) == 0
     printed = json.loads(capsys.readouterr().out)

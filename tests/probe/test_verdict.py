@@ -45,7 +45,10 @@ def test_the_issue_is_answered_in_its_words() -> None:
     assert judge(TEN_UDP, [tcp()] * 10).sentence == (
         "2.0: one round trip for the connection, one for the query"
     )
-    assert "a fixed 20 ms at the server over TCP" in judge(TEN_UDP, [tcp(first=60.0)] * 10).sentence
+    assert (
+        "the server adds 20 ms to each answer over TCP"
+        in judge(TEN_UDP, [tcp(first=60.0)] * 10).sentence
+    )
 
 
 def test_a_fixed_delay_shows_at_any_distance() -> None:
@@ -108,13 +111,13 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     assert note.startswith(
         "over TCP, 3 of 3 queries time out, and over UDP, none of 3 queries is answered late;"
     )
-    assert note.endswith("hint: --count 10 tells if it goes on like this")
+    assert note.endswith("hint: --count 10 is enough if this continues")
     assert name_of([never] * 10, [udp(0.12)] * 10) == "slots-full"
     # Two of ten against none: 3 of 15 have a chance of 0.11, 4 of 20 one of 0.053, and 5 of 23 one
     # of 0.025 (Fisher); the count of late ones is rounded.
     rows = [tcp(connect=0.1, first=0.15)] * 8 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
     (note,) = judge([udp(0.12)] * 10, rows).notes
-    assert note.endswith("hint: --count 23 tells if it goes on like this")
+    assert note.endswith("hint: --count 23 is enough if this continues")
     # If UDP is late as often, more rounds tell nothing.
     busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
     (note,) = judge(busy, rows).notes
@@ -128,7 +131,7 @@ def test_a_query_that_times_out_is_no_late_answer() -> None:
     *_, note = judge(over_udp, rows).notes
     assert note == (
         "over TCP, 2 of 25 queries are answered late, and over UDP, 1 of 25 queries is answered "
-        "late and 4 time out; the difference is too small to tell whether the server is full, the "
+        "late and 4 time out; the difference is too small to show whether the server is full, this "
         "machine is busy or the path loses packets"
     )
 
@@ -138,7 +141,7 @@ def test_a_note_does_not_count_answers_of_nothing() -> None:
     notes = judge([], rows).notes
     assert not any("of 0" in note for note in notes)
     assert any(
-        note.startswith("over TCP, 2 of 20 queries are answered late; queries over UDP would tell")
+        note.startswith("over TCP, 2 of 20 queries are answered late; queries over UDP would show")
         for note in notes
     )
     assert not any("does not answer over UDP" in note for note in notes)
@@ -188,7 +191,7 @@ def test_a_full_backlog_drops_the_last_acknowledgement_too() -> None:
     ]
     verdict = judge(TEN_UDP, [tcp()] * 7 + late + unheard)
     assert verdict.name == "backlog-full"
-    assert "2 of 12 queries on new connections are not heard" in verdict.sentence
+    assert "2 of 12 queries on new connections had to be sent again" in verdict.sentence
     # A single one may be due to the path, and all of them are if UDP loses as many.
     assert name_of([tcp()] * 7 + late + unheard[:1]) == "slots-full"
     lossy = [udp()] * 9 + [udp(outcome="timeout", query_ms=None, rcode=None)]
@@ -236,7 +239,9 @@ def test_tls_and_quic_have_handshakes_of_their_own() -> None:
 def test_truncation_and_codes_are_noted() -> None:
     verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
     assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)
-    assert any(note.startswith("answers say REFUSED; hint: --name") for note in verdict.notes)
+    assert any(
+        note.startswith("answers have the code REFUSED;  hint: --name") for note in verdict.notes
+    )
 
 
 def test_an_open_connection_saves_the_handshake() -> None:
@@ -280,7 +285,7 @@ def test_truncation_names_the_sizes() -> None:
     limited, *_ = judge(cut, over, settings={"edns": 4096}).notes
     assert limited == (
         "5 of 5 answers over UDP are truncated although 4096 bytes were offered; over TCP the "
-        "reply has 1775 bytes: clients ask again over TCP, and wait three round trips in all"
+        "reply has 1775 bytes: clients ask again over TCP, and wait for three round trips in all"
     )
     assert (
         "truncated where 1232 bytes were offered"
@@ -298,8 +303,8 @@ def test_attempts_are_told_if_a_stub_resolver_asked() -> None:
     over_udp = [udp(attempts=1)] * 8 + [udp(attempts=3), udp(attempts=2)]
     (note,) = judge(over_udp, [tcp()] * 10, settings={"retry": "glibc"}).notes
     assert note.startswith(
-        "over UDP, 8 of 10 queries (80 %) were answered at the first attempt; the most attempts "
-        "were 3"
+        "over UDP, 8 of 10 queries (80 %) were answered at the first attempt, and the others "
+        "took up to 3"
     )
     assert judge(over_udp, [tcp()] * 10, settings={"retry": None}).notes == ()
 

@@ -34,7 +34,7 @@ class RootServer:
         return _SOA[transport, family] + self.number
 
     def site_measurement(self, family: int) -> int:
-        """The number of the one that asks which machine answers (hostname.bind over UDP)."""
+        """The number of the measurement that asks which machine answers (hostname.bind, UDP)."""
         return _HOSTNAME[family] + self.number
 
 
@@ -65,9 +65,9 @@ def download_commands(
 
     Args:
         servers: Letters, such as `k`; `all` for every root server.
-        day: Which day, in UTC.
+        day: The day, in UTC.
         families: 4, 6 or both.
-        sites: Whether to fetch the measurements that say which machine answered, too.
+        sites: Whether to fetch the measurements that show which machine answered as well.
 
     Examples:
         >>> commands = download_commands(["k"], dt.date(2012, 9, 20))
@@ -77,13 +77,13 @@ def download_commands(
         'atlas-k-tcp4-2012-09-20.jsonl'
 
     Raises:
-        NarrowsError: A letter is no root server's.
+        NarrowsError: There is no root server of a letter.
     """
     wanted = sorted(ROOT_SERVERS) if "all" in servers else [name.lower() for name in servers]
     for name in wanted:
         if name not in ROOT_SERVERS:
             letters = ", ".join(ROOT_SERVERS)
-            raise NarrowsError(f"{name}: is no root server; hint: one of {letters}, or all")
+            raise NarrowsError(f"{name}: is not a root server; hint: one of {letters}, or all")
     start = int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp())
     commands = []
     for name in wanted:

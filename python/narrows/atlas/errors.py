@@ -1,4 +1,4 @@
-"""What can be wrong with a file of Atlas results or probes."""
+"""The error for a file of Atlas results or probes."""
 
 from __future__ import annotations
 

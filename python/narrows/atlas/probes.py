@@ -20,7 +20,7 @@ from narrows.results.exchanges import MEASUREMENT_TABLES
 __all__ = ["read_probes"]
 
 _LARGEST = 256 * 2**20
-_HINT = "download one: narrows import atlas --download k prints how"
+_HINT = "narrows import atlas --download k prints how to download one"
 _HARDWARE = {
     "system-anchor": "anchor",
     "system-software": "software",
@@ -32,7 +32,7 @@ def read_probes(path: str | Path) -> pl.DataFrame:
     """The table `vantages` from a probe archive or a list of probes, compressed or not.
 
     Raises:
-        AtlasError: The file is neither, or cannot be read.
+        AtlasError: The file cannot be read, or is neither.
     """
     file = Path(path)
     try:
@@ -44,12 +44,12 @@ def read_probes(path: str | Path) -> pl.DataFrame:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise AtlasError(file, "is no JSON document", _HINT) from None
+        raise AtlasError(file, "is not a JSON document", _HINT) from None
     probes = document
     if isinstance(document, dict):
         probes = document.get("objects", document.get("results"))
     if not isinstance(probes, list):
-        raise AtlasError(file, "holds no list of probes", _HINT)
+        raise AtlasError(file, "does not hold a list of probes", _HINT)
     rows = [row for probe in probes if (row := _row(probe)) is not None]
     if not rows:
         raise AtlasError(file, "holds no probe with a number", _HINT)
@@ -59,7 +59,7 @@ def read_probes(path: str | Path) -> pl.DataFrame:
 
 
 def _row(probe: object) -> tuple[Any, ...] | None:
-    """A probe's row, or None for what is no probe. Values of other types than RIPE's are null."""
+    """A probe's row; None if it is not a probe. Values of other types than RIPE's are null."""
     if not isinstance(probe, dict):
         return None
     number = probe.get("id")

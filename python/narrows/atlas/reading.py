@@ -27,9 +27,9 @@ Progress = Callable[[float, str], None]
 """Called with how much is done, from 0 to 1, and what is being done."""
 
 _CHUNK = 200_000
-_NO_RESULT = "name files of DNS results; narrows import atlas --download k prints how to get some"
+_NO_RESULT = "give files of DNS results; narrows import atlas --download k prints how to get some"
 
-# Columns that tell that a result was downloaded twice.
+# If rows agree in these columns, a result was downloaded twice.
 _IDENTITY = ("vantage", "measurement", "target", "transport", "started_s", "element", "outcome")
 
 
@@ -41,14 +41,14 @@ def read_atlas(
 ) -> Measurement:
     """Results of RIPE Atlas as a measurement.
 
-    Files hold JSON arrays or lines, as the API, the probes themselves or the daily dumps give them,
-    plain or compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
-    On Ctrl-C the measurement holds what was read, and says that it is partial.
+    Files hold JSON arrays or lines, from the API, the probes themselves or the daily dumps, plain
+    or compressed (gz, bz2, zst). The table `skipped` counts what cannot be used. After Ctrl-C the
+    measurement holds what was read, and is marked as partial.
 
     Args:
         files: One or more.
-        probes: A probe archive of about that day, which says where the probes are.
-        progress: Told how far the reading is.
+        probes: A probe archive of about that day, which has the probes' places.
+        progress: Called with the share of the files that has been read.
 
     Raises:
         AtlasError: A file cannot be opened, or none of them holds a usable DNS result.

@@ -1,4 +1,4 @@
-"""What to know about a measurement from captures before one reads its tables."""
+"""What readers of a measurement from captures should know before they read its tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["notes"]
 
 
 def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
-    """A line that says what to look at next, and lines about what the capture could not see.
+    """A line on what to look at next, and lines on what the capture could not see.
 
     Args:
         measurement: What the captures hold.
@@ -23,14 +23,14 @@ def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
     near = measurement.findings["watched_near"]
     if near == "server":
         yield (
-            "note: watched near the server, where an exchange takes no round trip; "
-            "connections.ack_ms holds the clients' round trips"
+            "note: the capture was made near the server, so its times contain no round trip; "
+            "connections.ack_ms has the clients' round trips"
         )
     if near == "unknown" and measurement.connections.height:
         yield (
-            "note: it is not known whether the capture was made near the client or the server: "
-            f"{measurement.findings['watched_near_because']}; near a server, times hold no round "
-            "trip"
+            "note: it is unknown whether the capture was made near the client or the server: "
+            f"{measurement.findings['watched_near_because']}; near a server, times contain no "
+            "round trip"
         )
     cut = sum(
         remark["records"]
@@ -39,15 +39,15 @@ def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
     )
     if cut:
         yield (
-            f"note: the capture cut {cut} messages before the end of their question; their names "
-            "and types are null; hint: tcpdump -s 0 keeps whole packets"
+            f"note: the capture cut off {cut} messages before the end of their question, so their "
+            "names and types are null; hint: tcpdump -s 0 keeps whole packets"
         )
 
 
 def _where_to_read_on(measurement: Measurement, folder: Path) -> str:
     answered = measurement.exchanges.filter(outcome="answered")["transport"].unique()
-    ratio = f"narrows ratio {folder} sets tcp against udp; "
+    ratio = f"narrows ratio {folder} compares tcp with udp; "
     tables = f"{folder}/exchanges.parquet has a row for each query"
     if measurement.connections.height:
         tables += ", connections.parquet one for each connection"
-    return f"read on: {ratio if {'udp', 'tcp'} <= set(answered) else ''}{tables}"
+    return f"next: {ratio if {'udp', 'tcp'} <= set(answered) else ''}{tables}"

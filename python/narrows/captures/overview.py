@@ -28,7 +28,7 @@ _QUESTION = ("vantage", "target", "name", "qtype")
 
 
 def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, Any]:
-    """Figures of a capture as JSON values; what the tables do not give is None or absent."""
+    """Figures of a capture as JSON values; a figure that the tables lack is None or absent."""
     if not exchanges.height:
         return {}
     start, end = covered(exchanges)
@@ -115,7 +115,7 @@ def _quantiles(times: pl.Series) -> dict[str, float] | None:
 
 
 def _truncated(exchanges: pl.DataFrame) -> list[dict[str, Any]]:
-    """Questions by how many of their UDP answers were truncated, the most first."""
+    """The questions with the most truncated UDP answers, in descending order."""
     return (
         _with_name(exchanges.filter(transport="udp", truncated=True).select("qname", "qtype"))
         .group_by("name", "qtype")

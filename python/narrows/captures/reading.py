@@ -47,16 +47,16 @@ def read_captures(
 ) -> Measurement:
     """DNS exchanges of captures (pcap, pcapng) and dnstap files as a measurement.
 
-    Files may be compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
-    On Ctrl-C the measurement holds what was read, and says that it is partial.
+    Files may be compressed (gz, bz2, zst). The table `skipped` counts what cannot be used. After
+    Ctrl-C the measurement holds what was read, and is marked as partial.
 
     Args:
-        files: One or more; a connection never runs from one file into the next.
-        ports: The ports at which DNS servers listen.
-        progress: Told how far the reading is.
+        files: One or more; a connection does not continue from one file into the next.
+        ports: The ports on which DNS servers listen.
+        progress: Called with the share of the files that has been read.
 
     Raises:
-        CaptureError: A file is no capture, or none of them holds DNS.
+        CaptureError: A file is not a capture, or none of them holds DNS.
     """
     clock = time.perf_counter()
     sizes = [_size(Path(file)) for file in files]
@@ -117,7 +117,7 @@ class _Reading:
             message = (error.strerror or str(error)).lower()
             raise CaptureError(path, message, "check the path") from None
         except ValueError as error:
-            raise CaptureError(path, str(error), "name pcap, pcapng or dnstap files") from None
+            raise CaptureError(path, str(error), "give pcap, pcapng or dnstap files") from None
         try:
             while (tables := reader.chunk(_CHUNK)) is not None:
                 self._take(*tables, number)
@@ -195,7 +195,7 @@ class _Reading:
             said = f"{said} ({count}: {reason}; {first})"
         if self.other_ports:
             return said, f"--port {self.other_ports[0]} reads the busiest other port"
-        return said, "name captures of DNS"
+        return said, "give captures of DNS"
 
 
 def _lists(values: Any, ends: Any) -> pl.Series:
@@ -247,7 +247,7 @@ def watched_near(connections: pl.DataFrame) -> dict[str, str]:
         return _near("client", times)
     if near_server > 0.8 * seen.height:
         return _near("server", times)
-    return _near("unknown", f"{times}; one end is near only if one time is {_TIMES:g} times longer")
+    return _near("unknown", f"{times}; an end is near only if its time is {_TIMES:g} times shorter")
 
 
 _TIMES = 4.0

@@ -52,22 +52,22 @@ class Watch:
     """Watches one device, or all that have a queue.
 
     Raises:
-        MonitorError: This is no Linux, or there is no such device, or none that has a queue.
+        MonitorError: This is not Linux, or there is no such device, or none that has a queue.
     """
 
     def __init__(self, device: str | None = None, *, rate: float = 10.0) -> None:
-        """Looks at the queues that there are; takes no sample yet.
+        """Looks for queues, and takes no sample yet.
 
         Args:
             device: The device's name; all devices by default.
-            rate: Samples a second.
+            rate: Samples per second.
         """
         if platform.system() != "Linux":
-            raise MonitorError(f"{platform.system()} is no Linux; hint: watch a Linux machine")
+            raise MonitorError(f"{platform.system()} is not Linux; hint: watch a Linux machine")
         devices = sorted(name for _, name in socket.if_nameindex())
         if device is not None and device not in devices:
             known = ", ".join(devices)
-            raise MonitorError(f"{device}: there is no such interface; hint: one of {known}")
+            raise MonitorError(f"{device}: no such interface; hint: one of {known}")
         self.device = device
         self.missed = 0
         self._period = 1.0 / rate
@@ -97,7 +97,7 @@ class Watch:
         """Samples all queues at the rate, until the time is over.
 
         Args:
-            duration_s: For how many seconds; for ever by default.
+            duration_s: For how many seconds; without an end by default.
         """
         number = 0
         self.origin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Measuring real DNS servers from this machine: questions, times, and a verdict in words.
+"""Measures real DNS servers from this machine: queries, times, and a verdict in words.
 
 >>> from narrows.probe import plan
 >>> plan(["127.0.0.1"], count=3).queries

@@ -1,7 +1,7 @@
 """A probe at work: a thread for each server and source, rounds of queries, and rows of tables.
 
-Within a round, the transports follow one another, so that no exchange disturbs the next. Times come
-from the kernel's time stamps, so the load of this process does not affect them.
+Within a round, the transports take turns, so that no exchange disturbs the next. Times come from
+the kernel's timestamps, so the load of this process does not affect them.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Progress:
 
 
 def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Measurement:
-    """Asks what the plan says and returns what became of it.
+    """Sends a plan's queries and returns the measurement.
 
-    An interrupt (Ctrl-C) ends it early: the measurement then says that it is partial.
+    An interrupt (Ctrl-C) ends it early, and the measurement is then marked as partial.
 
     Args:
-        plan: Whom to ask what; see `narrows.probe.plan`.
+        plan: What to ask which servers; see `narrows.probe.plan`.
         progress: Called after each exchange, in the calling thread.
 
     Raises:
-        ProbeError: A socket cannot be made, or the question cannot be asked.
+        ProbeError: A socket cannot be opened, or the query cannot be made.
     """
     _client_class()
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
@@ -156,7 +156,7 @@ class _Worker(threading.Thread):
         except ProbeError as error:
             self._fail(error)
         except Exception as error:
-            what = f"a defect in narrows: {type(error).__name__}: {error}"
+            what = f"a bug in narrows: {type(error).__name__}: {error}"
             self._fail(ProbeError(self.target.name, what))
 
     def _fail(self, error: ProbeError) -> None:
@@ -258,7 +258,7 @@ def _numbered(rows: list[Row], column: str) -> list[Row]:
 
 def _client_class() -> None:
     if not hasattr(_core, "DnsClient"):
-        raise ProbeError("probe", "measures on Linux alone", "import a capture made elsewhere")
+        raise ProbeError("probe", "works only on Linux", "import a capture made elsewhere")
 
 
 def _host() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What keeps a probe from asking."""
+"""Errors that keep a probe from asking."""
 
 from __future__ import annotations
 

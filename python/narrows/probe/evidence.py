@@ -24,11 +24,11 @@ from narrows.results.exchanges import NEAR_MS
 __all__ = ["NEAR_WAIT_MS", "PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
 
 LATE_SYN_MS = 900.0
-"""A handshake that takes this much longer than usual, in ms, has lost a SYN: the first is sent
-again after a second."""
+"""A handshake that takes this many milliseconds longer than usual has lost a SYN, because the first
+is sent again after a second."""
 
 SOME = 0.2
-"""The share of exchanges above which something is no accident."""
+"""The share of exchanges above which something is not an accident."""
 
 PLAIN_MS = 4.0
 """Waits below this are a server's ordinary work, and noise."""
@@ -39,11 +39,11 @@ NEAR_WAIT_MS = 20.0
 is 100 ms or more."""
 
 ACCIDENT = 0.05
-"""If the probability of something by chance is below this, it is no accident."""
+"""If the probability that something happens by chance is below this, it is not an accident."""
 
 
 MOST_ROUNDS = 100
-"""More rounds than this are not suggested, only to decide between two verdicts."""
+"""The most rounds that a note suggests for deciding between two verdicts."""
 
 
 class Evidence:
@@ -154,7 +154,7 @@ class Evidence:
         return chance < ACCIDENT
 
     def rounds_that_tell(self) -> int | None:
-        """Rounds after which `answers_late` would be true if everything goes on alike; None: never.
+        """Rounds after which `answers_late` would be true at the same rates; None: never.
 
         A round has one query over TCP. The number is not below the default number of rounds,
         because a hint to ask fewer would be odd.
@@ -166,12 +166,12 @@ class Evidence:
         return None
 
     def slow_everywhere(self) -> bool:
-        """Whether UDP's answers wait too: a slow server, or a resolver that has to ask others."""
+        """Whether answers over UDP wait too: a slow server, or a resolver that asks others."""
         return self.wait is not None and self.wait < 2.0 * self.lag
 
     @property
     def held_back(self) -> bool:
-        """Whether the wait is long enough to have been for an acknowledgement."""
+        """Whether the wait is long enough to be a wait for an acknowledgement."""
         return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
 
     def figures(self) -> dict[str, float | None]:

@@ -1,7 +1,7 @@
-"""What became of the connections that a probe kept from round to round.
+"""What happened to the connections that a probe kept from round to round.
 
-A server may close a connection that idles, and sooner if it has many (RFC 7766, section 6.2.3). The
-client then has to connect again, and the query takes a round trip more.
+A server may close an idle connection, and sooner if it has many (RFC 7766, section 6.2.3). The
+client then has to connect again, and the query takes one more round trip.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ class Kept:
     connections: int
     """All connections on which a query was answered."""
     closed: int
-    """Connections that the server closed while they idled."""
+    """Connections that the server closed while they were idle."""
     again: int
     """Queries that went over a new connection for that reason."""
     queries: int
     """All queries."""
     idle_s: tuple[float, float, float] | None
-    """How long closed connections had idled: shortest, median, longest; None if none was closed."""
+    """How long closed connections were idle: shortest, median, longest; None if none was closed."""
     exact: bool
     """Whether the idle times end with the FIN. Otherwise they end when the probe noticed it."""
 
     @property
     def sentence(self) -> str:
-        """What became of the connections, in words."""
+        """What happened to the connections, in words."""
         if self.idle_s is None:
             return f"the server closed none of {self.connections} kept connections"
         low, middle, high = (f"{seconds:.2g} s" for seconds in self.idle_s)
         when = low if low == high else f"{low} to {high}, median {middle}"
         at_most = "" if self.exact else "at most "
         return (
-            f"the server closed {self.closed} of {self.connections} kept connections, after they "
-            f"had idled for {at_most}{when}; {self.again} of {self.queries} queries had to connect "
+            f"the server closed {self.closed} of {self.connections} kept connections after they "
+            f"were idle for {at_most}{when}; {self.again} of {self.queries} queries had to connect "
             "again"
         )
 
@@ -60,7 +60,7 @@ class Kept:
 def kept_connections(
     exchanges: pl.DataFrame, connections: pl.DataFrame, *, exact: bool
 ) -> list[Kept]:
-    """What became of kept connections, by server and transport.
+    """What happened to kept connections, by server and transport.
 
     Args:
         exchanges: The table `exchanges` of a probe that kept connections.

@@ -1,4 +1,4 @@
-"""What a probe asks: which servers, what, and how often, within bounds that keep it polite."""
+"""What a probe asks which servers, and how often, within limits that keep it polite."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from narrows.probe.errors import ProbeError
 __all__ = ["LEAST_INTERVAL_S", "TRANSPORTS", "UNASKED", "Plan", "Target", "plan"]
 
 TRANSPORTS = ("udp", "tcp", "tls", "quic")
-"""How queries can travel, in the order in which a round asks."""
+"""The transports of queries."""
 
 UNASKED = 300
-"""With more queries to an address that is not this machine's, `count` must be given."""
+"""For more queries than this to another machine's address, `count` must be given."""
 
 LEAST_INTERVAL_S = 0.1
-"""Shortest time between two queries to an address that is not this machine's, on average."""
+"""Shortest average time between two queries to another machine's address."""
 
 ROUNDS = 10
-"""Rounds unless `count` says otherwise."""
+"""Rounds by default."""
 
 _PORTS = {"udp": 53, "tcp": 53, "tls": 853, "quic": 853}
 
@@ -55,7 +55,7 @@ class Target:
         return True
 
     def port_for(self, transport: str) -> int:
-        """The port that this transport goes to."""
+        """The port for this transport."""
         return self.port or _PORTS[transport]
 
 
@@ -86,11 +86,11 @@ class Plan:
     late_acknowledgements: bool = False
     """Whether this machine's TCP delays acknowledgements."""
     retry: str | None = None
-    """The schedule by which a query over UDP is asked again; None: once, within `timeout_s`."""
+    """The schedule for repeating a query over UDP; None: it is sent once and waits `timeout_s`."""
     tls_name: str | None = None
-    """The name that TLS and QUIC ask for; None: no name. Certificates are not checked."""
+    """The server name that TLS and QUIC send; None: no name. Certificates are not checked."""
     watch: bool = True
-    """Whether to look at packets if this process may."""
+    """Whether to capture packets if this process is allowed to."""
 
     @property
     def queries(self) -> int:
@@ -122,9 +122,9 @@ def plan(
         count: The number of rounds; 10 by default.
         sources: Addresses of this machine to ask from.
         transports: Some of `TRANSPORTS`, in the order to ask.
-        interval_s: Seconds from round to round.
+        interval_s: Seconds from the start of a round to that of the next.
         timeout_s: Seconds for each exchange.
-        family: 4 or 6: which addresses of names to take; the system's first by default.
+        family: 4 or 6: the IP version to which names resolve; the system's first by default.
         settings: Other fields of `Plan`.
 
     Raises:
@@ -137,15 +137,15 @@ def plan(
             hint = f"one of {', '.join(TRANSPORTS)}"
             raise ProbeError(f"transport {transport}", "is unknown", hint)
     if not transports or len(set(transports)) < len(transports):
-        raise ProbeError("transport", "none is given, or one twice", "udp,tcp")
+        raise ProbeError("transport", "none is given, or one is given twice", "udp,tcp")
     for source in sources:
         with_hint = "an address of this machine, such as ip address shows"
         try:
             ipaddress.ip_address(source)
         except ValueError:
-            raise ProbeError(f"source {source}", "is no IP address", with_hint) from None
+            raise ProbeError(f"source {source}", "is not an IP address", with_hint) from None
         if not Target(source, source).local:
-            raise ProbeError(f"source {source}", "is no address of this machine", with_hint)
+            raise ProbeError(f"source {source}", "is not an address of this machine", with_hint)
     if not 0.0 <= interval_s <= 86_400.0:
         raise ProbeError("interval", "is not between 0 and a day", "5s")
     if not 0.0 < timeout_s <= 60.0:
@@ -167,7 +167,7 @@ def plan(
 
 
 def _check_manners(made: Plan, *, counted: bool) -> None:
-    """Refuses to ask an address of others too much, or too fast."""
+    """Refuses to ask other machines' addresses too often or too fast."""
     if made.count < 1:
         raise ProbeError("count", "is less than 1", "--count 10")
     each = len(made.transports) * len(made.sources)
@@ -203,7 +203,7 @@ def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
             host, None, wanted.get(family or 0, socket.AF_UNSPEC), socket.SOCK_DGRAM
         )
     except (OSError, UnicodeError) as error:
-        words = (getattr(error, "strerror", None) or "no host name").lower()
+        words = (getattr(error, "strerror", None) or "not a host name").lower()
         raise ProbeError(server, f"does not resolve ({words})", "check the name") from None
     return Target(server, str(found[0][4][0]), port)
 
@@ -212,11 +212,13 @@ def _split(server: str) -> tuple[str, int | None]:
     """Host and port of `host`, `host:port`, `[v6]:port` or a bare IPv6 address."""
     host, port = server, ""
     if "#" in server:
-        raise ProbeError(server, "is not how narrows writes a port", server.replace("#", ":", 1))
+        raise ProbeError(
+            server, "writes the port in another tool's way", server.replace("#", ":", 1)
+        )
     if server.startswith("["):
         host, closed, rest = server[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
-            raise ProbeError(server, "is no [address]:port", "[2001:db8::1]:53")
+            raise ProbeError(server, "is not [address]:port", "[2001:db8::1]:53")
         port = rest[1:]
     elif server.count(":") == 1:
         host, _, port = server.partition(":")

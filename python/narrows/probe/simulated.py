@@ -1,10 +1,10 @@
-"""A scenario's run as a measurement, so that one analysis and the same verdicts read both.
+"""A scenario's run as a measurement, so that the same analysis and verdicts apply to both.
 
 Each attempt of a DNS query is an exchange. A client's node is a vantage point, the server's node a
 target; two servers at one node that answer differently are two targets, named after their groups.
-A run records the times of a reply's first and last byte, but not how it was cut into segments. A
-length that comes alone and at once looks like one write here. To see the difference, capture the
-run's links (`narrows import capture`).
+A run records the times of a reply's first and last byte, but not how it was split into segments. A
+length that comes alone without a wait looks like one write here. To see the difference, capture
+the run's links (`narrows import capture`).
 
 Seconds count from the beginning of the run, which stands for the beginning of 1970.
 """
@@ -34,7 +34,7 @@ OUTCOMES: Mapping[str, str] = {
     "closed": "closed",
     "reset": "reset",
 }
-"""What became of an exchange, by its attempt's fate."""
+"""The outcome of an exchange, by its attempt's fate."""
 
 
 def measurement_of(run: Run) -> Measurement:
@@ -130,7 +130,7 @@ def _exchanges(attempts: pl.DataFrame, scenario: Mapping[str, Any]) -> pl.DataFr
 
 
 def _targets(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """The name of each group's server: its node, and its group where there are several."""
+    """The name of each group's server: its node, and its group if the node has several servers."""
     groups = {group["name"]: group for group in scenario.get("dns", ())}
     owners = {name: groups[group.get("shares_server") or name] for name, group in groups.items()}
     at_node: dict[str, list[Sequence[Any]]] = {}

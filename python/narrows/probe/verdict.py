@@ -8,11 +8,11 @@ answers late. When the backlog is full too, the kernel drops SYNs, and clients s
 1, 3 and 7 seconds (RFC 6298: the first timeout is a second, and doubles). If the backlog has filled
 since the SYN, Linux also drops the handshake's last acknowledgement. Such a client believes that it
 is connected, and sends its query again and again until there is room. A full backlog has room now
-and then, more often for near clients. The verdict therefore needs only two dropped handshakes, and
-answers that are late besides. Without a full backlog, no handshake is dropped.
+and then, more often for near clients. So the verdict needs only two dropped handshakes if answers
+are late as well. Without a full backlog, no handshake is dropped.
 
 Over TLS 1.3, a server sends session tickets before its first reply. If Nagle's algorithm is on, the
-reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
+reply waits until they are acknowledged, and a client that has nothing to send acknowledges late
 (seen with Unbound 1.17).
 
 A path that loses packets also makes connections and answers late, but it loses UDP too, and only a
@@ -37,18 +37,18 @@ from narrows.results.exchanges import NEAR_MS
 __all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
 
 VERDICTS: Mapping[str, str] = {
-    "one-write": "the reply comes at once after the query",
+    "one-write": "the reply comes at once, in one piece",
     "two-writes": "the length comes in its own segment, a round trip before the message",
     "split-length": "the length's bytes come in two segments, a round trip apart",
     "late-part": "the reply comes in parts, a round trip apart, after the length",
     "two-writes-at-once": "the length comes in its own segment, without a wait",
     "delayed-acknowledgement": "two writes, and our acknowledgement came late",
-    "slots-full": "connects at once, answers late or never, now and then or always",
+    "slots-full": "connects at once, but answers late or never, sometimes or always",
     "backlog-full": "connects late, by whole SYN timeouts",
-    "fixed-delay": "answers over TCP later than over UDP, always by the same time",
+    "fixed-delay": "answers over TCP later than over UDP, always by the same amount",
     "held-back": "over TLS, answers a round trip or more later than it could",
     "slow-server": "answers later than the handshake, over UDP and over TCP",
-    "elsewhere": "TCP and UDP are answered at different distances",
+    "elsewhere": "TCP and UDP are answered by machines at different distances",
     "closes": "accepts connections and closes some or all of them without an answer",
     "refuses": "refuses connections",
     "handshake-fails": "accepts connections, but TLS fails",
@@ -58,12 +58,12 @@ VERDICTS: Mapping[str, str] = {
     "not-asked": "this machine could not ask",
     "no-tcp": "nothing was asked over TCP",
 }
-"""What was seen, by the name of the verdict."""
+"""What each verdict means, by its name."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a server does, as seen from one vantage point."""
+    """A server's behaviour, as seen from one vantage point."""
 
     target: str
     vantage: str
@@ -138,13 +138,13 @@ class _Reading(Evidence):
         every = len(self.tcp)
         refused = ended(self.tcp, "refused")
         if 2 * refused > every:
-            return "refuses", "it refuses: nothing listens there, or a filter says no"
+            return "refuses", "it refuses connections: nothing listens there, or a filter rejects"
         failed = ended(self.tcp, "handshake-failed")
         if 2 * failed > every:
             words = self.detail("handshake-failed")
             return "handshake-fails", f"its TLS handshake fails: {words}"
         for outcome, sentence in (
-            ("unreachable", "the network says that there is no way to it"),
+            ("unreachable", "the network reports that it cannot be reached"),
             ("not-asked", f"this machine could not ask ({self.detail('not-asked')})"),
         ):
             if 2 * ended(self.tcp, outcome) > every:
@@ -154,7 +154,10 @@ class _Reading(Evidence):
             if self.transport == "quic":
                 why = "no QUIC on this port, or a filter drops it"
                 return "silent", f"it does not answer QUIC{udp}: {why}"
-            return "silent", f"it does not answer SYNs{udp}: a filter drops TCP, or nobody is there"
+            return (
+                "silent",
+                f"it does not answer SYNs{udp}: a filter drops TCP, or no host is there",
+            )
         closed = ended(self.tcp, "closed") + ended(self.tcp, "reset")
         if self.share(closed) >= SOME:
             what = "every one" if closed == every else f"{closed} of {every}"
@@ -190,7 +193,7 @@ class _Reading(Evidence):
         return self._steady() if slow and self.slow_everywhere() else None
 
     def _unanswered(self) -> tuple[str, str] | None:
-        """The verdict if nothing came on any connection, when nothing is known about answers."""
+        """The verdict if no connection brought an answer."""
         if self.answered:
             return None
         stages = [row["stage"] for row in self.tcp if row["stage"]]
@@ -198,7 +201,7 @@ class _Reading(Evidence):
         what = {"secure": "the handshake of TLS", "query": "the query"}.get(stage, f"the {stage}")
         return (
             "unanswered",
-            f"it accepts connections and answers none of {len(self.tcp)}: {what} stays unanswered",
+            f"it accepts connections but answers none of {len(self.tcp)}: {what} stays unanswered",
         )
 
     def _backlog_full(self) -> tuple[str, str]:
@@ -208,7 +211,7 @@ class _Reading(Evidence):
         said = f"by {said} s" if said else "or not at all"
         seen = [f"{late} of {every} connect late ({said})"] if late else []
         if unheard := self.dropped - late:
-            seen.append(f"{unheard} of {every} queries on new connections are not heard at first")
+            seen.append(f"{unheard} of {every} queries on new connections had to be sent again")
         return "backlog-full", f"{', '.join(seen)}: its backlog is full"
 
     def _steady(self) -> tuple[str, str]:
@@ -217,16 +220,19 @@ class _Reading(Evidence):
             return (
                 "slow-server",
                 f"{self._number()}it answers {self.lag:.0f} ms after the handshake's round trip, "
-                "over UDP as over TCP: the server takes that long, or TCP ends at a nearer machine",
+                "over UDP and TCP alike: the server is slow, or a nearer machine answers TCP",
             )
-        return "fixed-delay", f"{self._number()}a fixed {self.wait:.0f} ms at the server over TCP"
+        return (
+            "fixed-delay",
+            f"{self._number()}the server adds {self.wait:.0f} ms to each answer over TCP",
+        )
 
     def _place(self) -> tuple[str, str] | None:
         """The verdict if TCP's round trip differs from UDP's."""
         if self.round_trip is None or self.udp_ms is None:
             return None
         nearest = min(self.udp_ms, self.round_trip)
-        # The kernel shakes hands at once, and a busy machine runs the server later.
+        # The kernel completes handshakes at once, but a busy machine runs the server later.
         plain = NEAR_WAIT_MS if nearest < NEAR_MS else PLAIN_MS
         if abs(self.lag) <= max(plain, 0.2 * nearest):
             return None
@@ -243,7 +249,7 @@ class _Reading(Evidence):
         gap = self.gap or 0.0
         apart = self.prefix in ("alone", "split")
         if base is None or base < NEAR_MS:
-            near = "it is too near to tell by times"
+            near = "it is too near to judge by times"
             if apart:
                 return "two-writes", f"{near}, but the length comes in a segment of its own"
             return "one-write", f"{near}; the length comes with the message"
@@ -267,13 +273,13 @@ class _Reading(Evidence):
                 )
             return (
                 "late-part",
-                f"{number}the reply comes in parts, a round trip apart: more than TCP sends at "
-                "first, or a server that writes it in pieces",
+                f"{number}the reply comes in parts, a round trip apart: it is more than TCP sends "
+                "at first, or the server writes it in pieces",
             )
         if apart:
             return (
                 "two-writes-at-once",
-                f"{number}the length comes in a segment of its own, but nothing waits for it",
+                f"{number}the length comes in a segment of its own, but the message comes at once",
             )
         if self.reused:
             return "one-write", f"{number}one round trip for the query, on an open connection"
@@ -286,11 +292,11 @@ class _Reading(Evidence):
         """The sentence for a reply that waits for an acknowledgement."""
         return (
             f"{self._number()}the reply comes {self.wait:.0f} ms late, a round trip or more: the "
-            "server holds it until what it said before, such as session tickets, is acknowledged"
+            "server holds it until earlier data, such as session tickets, are acknowledged"
         )
 
     def secure(self, transport: str) -> str:
-        """The sentence for TLS and QUIC, whose handshakes have a length of their own."""
+        """The sentence for TLS and QUIC, whose handshakes take their own number of round trips."""
         number = self._number()
         if self.reused:
             return f"{number}one round trip for the query, on an open connection"
@@ -323,11 +329,11 @@ class _Reading(Evidence):
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
             hint = "; hint: --name with a name that it serves" if "REFUSED" in bad else ""
-            found.append(f"answers say {', '.join(bad)}{hint}")
+            found.append(f"answers have the code {', '.join(bad)}{hint}")
         return tuple(found)
 
     def _truncation(self, settings: Mapping[str, Any]) -> str:
-        """How many answers are truncated, at what size, and what clients do then."""
+        """A note on how many answers are truncated, at what size, and what clients do then."""
         answered = [row for row in self.udp if row["outcome"] == "answered"]
         said = f"{sum(1 for row in answered if row['truncated'])} of {len(answered)} answers"
         said += " over UDP are truncated"
@@ -349,7 +355,7 @@ class _Reading(Evidence):
             said += f"; over {self.transport.upper()} the reply has {whole} bytes"
         if largest:
             said += f"; the largest whole answer over UDP has {largest} bytes"
-        return f"{said}: clients ask again over TCP, and wait three round trips in all"
+        return f"{said}: clients ask again over TCP, and wait for three round trips in all"
 
     def _attempts(self) -> str:
         """A note on how many attempts answers over UDP took."""
@@ -361,22 +367,22 @@ class _Reading(Evidence):
         most = max(count for row in self.udp if (count := row.get("attempts")))
         return (
             f"over UDP, {first} of {every} queries ({100 * first / every:.0f} %) were answered at "
-            f"the first attempt; the most attempts were {most}; times are the last attempt's, "
-            "without the time-outs before it"
+            f"the first attempt, and the others took up to {most}; times are those of the last "
+            "attempt, without the time-outs before it"
         )
 
     def _undecided(self) -> str:
-        """A note on late answers that are too few to decide, and how many rounds would."""
+        """A note on late answers that are too few for a verdict, and how many rounds it takes."""
         never = ended(self.tcp, "timeout", stage="query")
         over_tcp = _said("over TCP", self.late - never, never, len(self.waits))
-        causes = "whether the server is full, the machine is busy or the path loses packets"
+        causes = "whether the server is full, this machine is busy or the path loses packets"
         if not self.udp:
-            return f"{over_tcp}; queries over UDP would tell {causes}; hint: --transport udp,tcp"
+            return f"{over_tcp}; queries over UDP would show {causes}; hint: --transport udp,tcp"
         lost = ended(self.udp, "timeout")
         over_udp = _said("over UDP", self.udp_late - lost, lost, len(self.udp))
         rounds = self.rounds_that_tell()
-        hint = "" if rounds is None else f"; hint: --count {rounds} tells if it goes on like this"
-        return f"{over_tcp}, and {over_udp}; the difference is too small to tell {causes}{hint}"
+        hint = "" if rounds is None else f"; hint: --count {rounds} is enough if this continues"
+        return f"{over_tcp}, and {over_udp}; the difference is too small to show {causes}{hint}"
 
     def _number(self) -> str:
         if self.ratio is None:
@@ -388,14 +394,14 @@ class _Reading(Evidence):
 
 
 PLAIN_BYTES = 512
-"""The longest message over UDP without EDNS, and the least that EDNS means (RFC 6891, 6.2.3)."""
+"""The longest message over UDP without EDNS, and the smallest size with it (RFC 6891, 6.2.3)."""
 
 DELAYED_MS = 40.0
 """Linux's shortest delay of an acknowledgement (TCP_DELACK_MIN)."""
 
 
 def _said(over: str, late: int, timeouts: int, every: int) -> str:
-    """Words for how many queries over a transport were answered late, and how many not in time."""
+    """States how many queries over a transport were answered late, and how many timed out."""
     many = f"of {every} queries"
     if timeouts and not late:
         return f"{over}, {timeouts} {many} {'times' if timeouts == 1 else 'time'} out"
