@@ -236,7 +236,7 @@ class Journal:
             if value["format"] != FORMAT:
                 raise RunFolderError(
                     self._path,
-                    f"has format {value['format']}, and this narrows reads {FORMAT}",
+                    f"has format {value['format']}, but this narrows reads {FORMAT}",
                     "go on with the narrows that wrote it, or choose another folder with --out",
                 )
             self._check_same(value["facts"])

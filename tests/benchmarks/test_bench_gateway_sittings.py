@@ -352,12 +352,12 @@ def places(tmp_path: Path) -> dict[str, Path]:
 def test_only_new_and_unfinished_folders_are_measured_into(places: dict[str, Path]) -> None:
     for resume, name, said in (
         (False, "files", "holds other files"),
-        (False, "scenario", "holds a run already"),
-        (False, "finished", "holds a run already"),
+        (False, "scenario", "already holds a run"),
+        (False, "finished", "already holds a run"),
         (True, "nothing", "is no unfinished bench"),
         (True, "absent", "does not exist"),
         (True, "files", "is no unfinished bench"),
-        (True, "scenario", "is a scenario's folder"),
+        (True, "scenario", "holds a scenario's run"),
         (True, "finished", "holds a bench that is finished"),
     ):
         with pytest.raises(RunFolderError, match=f"{said}.*; hint: "):

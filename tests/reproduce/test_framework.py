@@ -182,7 +182,7 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
 
 def test_a_run_s_folder_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(FolderTaken, match="holds a run already; hint: choose another folder"):
+    with pytest.raises(FolderTaken, match="already holds a run; hint: choose another folder"):
         claim_folder(tmp_path)
 
 

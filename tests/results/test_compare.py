@@ -74,7 +74,7 @@ def test_one_run_is_judged_by_the_spread_of_the_others() -> None:
     assert (change.high - change.low) / 2 == pytest.approx(half, rel=1e-3)
     notes = compare([kernel, *seeds]).notes
     assert not any("other seeds" in note or "from chance" in note for note in notes)
-    assert any(note.endswith("is taken to vary as the others do") for note in notes)
+    assert any(note.endswith("is assumed to vary like the others") for note in notes)
 
 
 def test_seeds_of_one_scenario_form_a_group() -> None:
@@ -170,7 +170,7 @@ def test_every_figure_has_a_verdict_in_words() -> None:
     same = row(found.rows, "flows.flows")
     assert "are the same with 3 paired seeds" in same.sentence(1, found.groups)
     assert not any("are the same" in sentence for sentence in found.sentences)
-    assert any("would miss zero by chance" in note for note in found.notes)
+    assert any("would exclude zero by chance" in note for note in found.notes)
     verdicts = set(found.frame.filter(group="testbed-red")["verdict"])
     assert verdicts <= {"higher", "lower", "unclear", "same"}
     assert {"lower", "same"} < verdicts
@@ -298,7 +298,7 @@ def test_other_seeds_are_said() -> None:
 
 
 def test_the_same_run_twice_is_refused() -> None:
-    with pytest.raises(NarrowsError, match="is there twice; hint"):
+    with pytest.raises(NarrowsError, match="comes twice; hint"):
         compare([one("red"), one("red")])
     with pytest.raises(NarrowsError, match="nothing to compare"):
         compare([])

@@ -255,7 +255,7 @@ def test_transports_are_compared_by_response_times(udp_and_tls: list[Run]) -> No
     words = " ".join(found.sentences)
     assert "first attempt" not in words
     assert "response time of answered queries, median: tls is" in words
-    assert any(note.startswith("do not compare first attempts here") for note in found.notes)
+    assert any(note.startswith("first attempts cannot be compared here") for note in found.notes)
 
 
 def test_truncation_alone_and_other_transports_alone_change_what_leads(

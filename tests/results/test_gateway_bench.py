@@ -48,7 +48,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     bench(interval("bind", "udp", 500.0, 1)).save(tmp_path / "one")
-    with pytest.raises(RunFolderError, match=r"is a bench's.*hint: narrows reproduce S --bench"):
+    with pytest.raises(RunFolderError, match=r"holds a bench, .*hint: narrows reproduce S --bench"):
         Run.load(tmp_path / "one")
 
 
@@ -60,7 +60,7 @@ def test_a_longer_part_of_a_bench_takes_the_place_of_a_shorter_one(tmp_path: Pat
     longer = bench(*rows).save(folder, renew=True)
     assert GatewayBench.load(folder).intervals.equals(longer.intervals)
     assert (folder / "notes").read_text() == "mine"
-    with pytest.raises(RunFolderError, match="holds a run already"):
+    with pytest.raises(RunFolderError, match="already holds a run"):
         longer.save(folder)
 
 

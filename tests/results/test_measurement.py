@@ -69,12 +69,12 @@ def test_a_folder_gives_back_what_was_saved(tmp_path: Path) -> None:
 
 def test_a_measurement_is_no_run_and_a_run_no_measurement(tmp_path: Path) -> None:
     measured().save(tmp_path / "probe")
-    with pytest.raises(RunFolderError, match="is a measurement's"):
+    with pytest.raises(RunFolderError, match="holds a measurement, "):
         Run.load(tmp_path / "probe")
     facts = {"seed": 1, "backend": "sim", "status": "complete", "stopped": "end"}
     run = Run(scenario={}, end_s=1.0, events=0, tables={}, narrows="0", **facts)  # type: ignore[arg-type]
     run.save(tmp_path / "run")
-    with pytest.raises(RunFolderError, match="is a scenario's"):
+    with pytest.raises(RunFolderError, match="holds a scenario's run, "):
         Measurement.load(tmp_path / "run")
 
 

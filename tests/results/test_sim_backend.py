@@ -152,7 +152,7 @@ def test_a_taken_folder_is_refused_before_the_run(
 ) -> None:
     run_fake(out=tmp_path / "a")
     seen: list[float] = []
-    with pytest.raises(RunFolderError, match="holds a run already"):
+    with pytest.raises(RunFolderError, match="already holds a run"):
         run_fake(out=tmp_path / "a", progress=seen.append)
     assert seen == []
 

@@ -378,7 +378,7 @@ def test_times_say_what_they_leave_out() -> None:
     assert shown["pages.first_object_mean_s"].of == ""
     assert left_out([found]) == [
         "pages: only 3 of 4 loads ended; times leave out the others, which took longer; "
-        "hint: a longer duration"
+        "hint: set a longer duration"
     ]
     whole = summarise({**tables, "pages": pages}, 10.0)
     assert left_out([whole]) == []

@@ -120,7 +120,7 @@ def _table(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
         raise
     except BaseException:
         # A panic in the reader is no Exception.
-        raise RunFolderError(path, "is no readable Parquet file", _AGAIN) from None
+        raise RunFolderError(path, "is not a readable Parquet file", _AGAIN) from None
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise RunFolderError(path, f"has no column {missing[0]}", _AGAIN)

@@ -1,4 +1,4 @@
-"""For which figures more is better, and for which less."""
+"""Which figures are better if they are higher, and which if they are lower."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""Runs side by side: each figure, its difference from the first, and the interval of that.
+"""Compares runs: each figure, its difference from the first, and the difference's interval.
 
-Runs of one scenario and backend that differ in their seeds alone are repetitions: they form one
+Runs of one scenario and backend that differ only in their seeds are repetitions: they form one
 group, whose figures are means. Intervals of a difference (95 %):
 
 - both groups have the same seeds, two or more: Student's t interval of the mean of the differences
   seed by seed. A seed draws the same start times and think times in both scenarios, and what they
-  do to both alike cancels;
-- else, both have two runs or more: Welch's t interval of the difference of means;
-- else, for the shares of queries that were answered at the first attempt or within a second:
+  do to both in the same way cancels;
+- otherwise, if both have two runs or more: Welch's t interval of the difference of means;
+- otherwise, for the shares of queries that were answered at the first attempt or within a second:
   Newcombe's interval of a difference of proportions, from all queries of each group, taken as
-  independent (queries that meet the same full queue are not, so it is too narrow). It says nothing
-  of another seed, so no difference is called significant by it;
-- else none: one run does not say how much another seed would differ.
+  independent (queries that meet the same full queue are not, so it is too narrow). It does not show
+  how much another seed would differ, so it makes no difference significant;
+- otherwise none, because one run does not show how much another seed would differ.
 
-Nor do several runs that all differ by the same amount (a count that is 1 in each run, and was 0):
-an interval without width would claim a certainty that they do not give.
+There is no interval either if all runs differ by the same amount (a count that is 1 in each run,
+and was 0): an interval without width would claim a certainty that they do not give.
 
 Intervals stay within what is possible, as those of sweeps do: shares differ by 100 points at most,
 and what is never negative falls by 100 % at most.
@@ -55,7 +55,7 @@ from narrows.results.text import TextTable
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
 
 MANY = 20
-"""With this many intervals at 95 %, one is expected to mislead."""
+"""Among this many intervals at 95 %, one is expected to mislead."""
 
 FEWEST_TO_PREDICT = 3
 """The least number of runs of a group from whose spread one more run can be judged."""
@@ -71,7 +71,7 @@ class Comparison:
     groups: tuple[Group, ...]
     rows: tuple[Row, ...]
     setting: str = ""
-    """What all runs have in common, if this is one of several comparisons; else empty."""
+    """What all runs have in common, if this is one of several comparisons; otherwise empty."""
     remarks: tuple[str, ...] = ()
     """What was left out."""
     asked: bool = False
@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """Notes that a reader has to know."""
+        """Notes that readers should know."""
         partial = [run for group in self.groups for run in group.runs if not run.complete]
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
@@ -93,8 +93,8 @@ class Comparison:
         shown = [row.key for row in self.telling]
         notes += [f"warning: {words}" for words in jumps_of(named, shown, "all groups")]
         notes += [
-            f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
-            "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"
+            f"{group.label}: every seed gives the same, because nothing in the scenario is random, "
+            "so there is no interval; hint: add spread with stagger, jitter or service_jitter_mean"
             for group in self.groups
             if group.is_seedless
         ]
@@ -102,7 +102,7 @@ class Comparison:
         notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
         alone = [group.label for group in self.groups if len(group.runs) == 1]
         if alone and any(d.method == PREDICTED for d in known):
-            notes.append(f"the run of {', '.join(alone)} is taken to vary as the others do")
+            notes.append(f"the single run of {', '.join(alone)} is assumed to vary like the others")
         elif alone:
             whose = "a single run of each" if len(alone) > 1 else f"a single run of {alone[0]}"
             notes.append(
@@ -111,15 +111,15 @@ class Comparison:
             )
         if self.attempts_mislead and any(is_first_attempt(row.key) for row in self.rows):
             notes.append(
-                "do not compare first attempts here: a truncated reply makes a second attempt, and "
-                "over a connection an attempt goes on however often TCP sends a segment again; "
+                "first attempts cannot be compared here: a truncated reply causes a second "
+                "attempt, and over a connection an attempt lasts however often TCP retransmits; "
                 "hint: compare answers within a second and response times"
             )
         count = sum(d.verdict != "same" for d in known)
         if count >= MANY:
             notes.append(
-                f"of {count} intervals at 95 %, about {round(count / 20)} would miss zero by "
-                "chance alone: trust the figure that you meant to look at"
+                f"of {count} intervals at 95 %, about {round(count / 20)} would exclude zero by "
+                "chance alone, so trust only figures that you chose beforehand"
             )
         return notes
 
@@ -338,7 +338,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
         if len(set(seeds)) < len(seeds):
             twice = next(run for run in group if seeds.count(run.seed) > 1)
             raise NarrowsError(
-                f"{_run_name(twice)}: the same scenario and seed is there twice; hint: name it once"
+                f"{_run_name(twice)}: the same scenario and seed comes twice; hint: name it once"
             )
     firsts = [group[0] for group in members.values()]
     labels = distinct_labels(
@@ -364,8 +364,8 @@ def _mixed(groups: Sequence[Group]) -> list[str]:
         keys = differing(first.scenario, second.scenario) or ["backend"]
         words = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more keys" if len(keys) > 3 else "")
         found.append(
-            f"{name}: these runs are of {len(mixed)} scenarios with this name, and no repetitions "
-            f"of one: {_run_name(first)} and {_run_name(second)} differ in {words}"
+            f"{name}: these runs are of {len(mixed)} scenarios with this name, not repetitions of "
+            f"one: {_run_name(first)} and {_run_name(second)} differ in {words}"
         )
     return found
 
@@ -382,13 +382,13 @@ def _unsaid(groups: Sequence[Group]) -> list[str]:
         if one.name == other.name and keys:
             more = f" and {len(keys) - 4} more keys" if len(keys) > 4 else ""
             found.append(
-                f"{first.label} and {group.label} differ in {', '.join(keys[:4])}{more}, too"
+                f"{first.label} and {group.label} also differ in {', '.join(keys[:4])}{more}"
             )
         # Random numbers of a kernel have no seed.
         if one.backend == other.backend and sorted(first.seeds) != sorted(group.seeds):
             found.append(
-                f"{group.label} has other seeds than {first.label}, so that what a seed draws "
-                "differs too; hint: the same seeds, which are paired"
+                f"{group.label} has other seeds than {first.label}, so their random draws differ "
+                "too; hint: use the same seeds, which are then paired"
             )
     return found
 

@@ -1,4 +1,4 @@
-"""Run folders or sweep folders side by side, whichever they are."""
+"""Compares run folders with each other, or sweep folders."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comp
     sweeps = [folder for folder in folders if (folder / SWEEP_FILE).is_file()]
     if sweeps and len(sweeps) < len(folders):
         other = next(folder for folder in folders if folder not in sweeps)
-        what = "a run" if (other / RUN_FILE).exists() else "no sweep"
+        what = "is a run" if (other / RUN_FILE).exists() else "is not a sweep"
         raise NarrowsError(
-            f"{other}: is {what}, and {sweeps[0]} a sweep; hint: compare runs with runs, "
+            f"{other}: {what}, but {sweeps[0]} is a sweep; hint: compare runs with runs, and "
             "sweeps with sweeps"
         )
     if sweeps:
@@ -88,7 +88,7 @@ def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comp
         raise NarrowsError("--against: is for a sweep; hint: name the run to compare with first")
     elif len(folders) < 2:
         raise NarrowsError(
-            f"{folders[0]}: one run has nothing to be compared with; hint: name a second"
+            f"{folders[0]}: there is no run to compare it with; hint: name a second run"
         )
     else:
         parts = [compare([Run.load(folder) for folder in folders])]

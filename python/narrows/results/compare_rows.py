@@ -39,7 +39,7 @@ class Sample(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether it went as far as its scenario says."""
+        """Whether it ran to its scenario's end."""
 
     @property
     def stopped(self) -> str:
@@ -47,7 +47,7 @@ class Sample(Protocol):
 
     @property
     def flags(self) -> Sequence[str]:
-        """What a reader has to know before trusting a figure."""
+        """What readers should know before they trust a figure."""
 
     @property
     def folder(self) -> Path | None:
@@ -56,7 +56,7 @@ class Sample(Protocol):
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seeds alone."""
+    """Runs that differ only in their seeds."""
 
     label: str
     runs: tuple[Sample, ...]
@@ -97,8 +97,8 @@ class Difference:
     """Pearson's correlation of the two groups' values for each seed, if three or more are paired.
     Pairing narrows the interval if it is clearly above zero."""
     of_queries: bool = False
-    """Whether the interval is over the queries. It does not say what another seed would give, so it
-    makes no difference significant."""
+    """Whether the interval is over the queries. It does not show what another seed would give, so
+    it makes no difference significant."""
     relative_low: float | None = None
     """The lower end of the interval as a share of the first group's mean. If a figure that is never
     negative falls, that is the mean at this end: nothing falls by more than all of it."""

@@ -1,4 +1,4 @@
-"""Sweeps side by side: each combination of values with the same combination of the first sweep.
+"""Compares sweeps: each combination of values with the same combination of the first sweep.
 
 For a single sweep, its combinations are set side by side, or the values of some keys for each
 combination of the others. Runs that failed or ended early are left out, and the seeds that a sweep

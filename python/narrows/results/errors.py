@@ -1,4 +1,4 @@
-"""What can be wrong with a run folder."""
+"""The error for run folders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RunFolderError(HintedError):
     """A run folder that cannot be read or written; its text is one line.
 
     Examples:
-        >>> str(RunFolderError("runs/a", "holds a run already", "choose another folder"))
-        'runs/a: holds a run already; hint: choose another folder'
+        >>> str(RunFolderError("runs/a", "already holds a run", "choose another folder"))
+        'runs/a: already holds a run; hint: choose another folder'
     """
 
     @classmethod
@@ -29,9 +29,9 @@ _HINTS = {
     errno.ENOSPC: "free some space or choose another folder",
     errno.EDQUOT: "free some space or choose another folder",
     errno.EFBIG: "choose a folder on another file system",
-    errno.EACCES: "choose a place that you may read and write",
-    errno.EPERM: "choose a place that you may read and write",
-    errno.EROFS: "choose a place that you may read and write",
+    errno.EACCES: "choose a place where you may read and write",
+    errno.EPERM: "choose a place where you may read and write",
+    errno.EROFS: "choose a place where you may read and write",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOTDIR: "choose another folder",
     errno.ENOTEMPTY: "choose a new or empty folder",

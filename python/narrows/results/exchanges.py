@@ -41,19 +41,19 @@ NEAR_MS = 1.0
 """Times over UDP below this are a machine's own, and say nothing about a server."""
 
 OUTCOMES: Mapping[str, str] = {
-    "answered": "a whole DNS message came that answers the query, truncated or an error included",
-    "timeout": "nothing more came in the time that the client waits",
+    "answered": "a complete DNS message answered the query, maybe truncated or with an error",
+    "timeout": "no complete reply came before the client stopped waiting",
     "refused": "the server's machine refused: a reset to the SYN, or ICMP port unreachable",
-    "unreachable": "the network said that there is no way there",
+    "unreachable": "the network reported that the server cannot be reached",
     "reset": "the connection was reset after its handshake",
     "closed": "the server closed the connection before the reply was whole",
-    "malformed": "what came is no DNS message, or has another length than it says",
-    "mismatched": "a DNS message came that does not answer this query",
-    "handshake-failed": "TLS or QUIC did not come about",
-    "failed": "something else, which `detail` names in the source's words",
-    "not-asked": "the vantage point did not ask: its own rule or fault, never the server's",
-    "no-reply-seen": "a watcher saw the query and no reply, which may have passed elsewhere",
-    "no-query-seen": "a watcher saw the reply and no query",
+    "malformed": "the reply is not a DNS message, or does not have the length that it states",
+    "mismatched": "the reply is a DNS message that does not answer this query",
+    "handshake-failed": "the handshake of TLS or QUIC failed",
+    "failed": "another outcome, which `detail` names in the source's words",
+    "not-asked": "the vantage point did not ask, by its own rule or fault, not the server's",
+    "no-reply-seen": "a capture has the query but no reply, which may have taken another path",
+    "no-query-seen": "a capture has the reply but no query",
 }
 """The possible outcomes of an exchange, and their meanings."""
 
@@ -63,7 +63,7 @@ STAGES: Mapping[str, str] = {
     "query": "before the first byte of the reply",
     "reply": "after the first byte of the reply",
 }
-"""How far an exchange came that was not answered."""
+"""How far an unanswered exchange got."""
 
 TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
 """How a query travels; tables hold only these names."""
@@ -73,21 +73,21 @@ PREFIXES: Mapping[str, str] = {
     "alone": "the length came in a segment of its own",
     "split": "the length's two bytes came in two segments",
 }
-"""How the two-byte length of a reply over TCP was cut (RFC 1035, section 4.2.2)."""
+"""How the two-byte length of a reply over TCP was sent (RFC 1035, section 4.2.2)."""
 
 CLOSERS: Mapping[str, str] = {
     "client": "its FIN or RST was first",
     "server": "its FIN or RST was first",
-    "neither": "nobody had closed it when the watching ended",
+    "neither": "neither side had closed it when the measurement ended",
 }
 """Who ended a connection."""
 
 ENDINGS: Mapping[str, str] = {
     "fin": "closed in order",
     "reset": "ended by a reset",
-    "refused": "never came about: refused",
-    "timeout": "never came about: no answer",
-    "open": "was open when the watching ended",
+    "refused": "never established: refused",
+    "timeout": "never established: no answer",
+    "open": "still open when the measurement ended",
 }
 """How a connection ended."""
 
@@ -109,7 +109,7 @@ _VANTAGE = Column(
 )
 _TARGET = Column("target", _TEXT, "", "The server as the user or the source names it.")
 _PEER = (
-    _null("server", _TEXT, "", "Its address; null: the source does not say."),
+    _null("server", _TEXT, "", "Its address; null: the source does not give it."),
     _null("port", _U16, "", "Its port."),
     _null("family", _U8, "", "4 or 6."),
     Column(
@@ -123,7 +123,7 @@ _STARTED = Column(
 _TABLES: Sequence[Table] = (
     Table(
         "exchanges",
-        "a DNS query and what became of it",
+        "a DNS query and its outcome",
         (
             Column("exchange", _U32, "", "Number of the exchange, from 0."),
             _VANTAGE,
@@ -133,28 +133,37 @@ _TABLES: Sequence[Table] = (
             _null("reused", _BOOL, "", "Whether the connection had carried a query before."),
             _null("round", _U32, "", "Queries of one round were meant to be compared."),
             _STARTED,
-            _null("connect_ms", _F64, "ms", "TCP's or QUIC's handshake, where it belongs to this."),
+            _null("connect_ms", _F64, "ms", "TCP's or QUIC's handshake, if this exchange had one."),
             _null("secure_ms", _F64, "ms", "TLS's handshake, after TCP's."),
             _null("first_byte_ms", _F64, "ms", "From the query to the first byte of the reply."),
             _null("query_ms", _F64, "ms", "From the query to the last byte of the reply."),
             _null("total_ms", _F64, "ms", "From `started_s` to the last byte of the reply."),
-            Column("outcome", _TEXT, "", "What became of it; the names are listed above."),
-            _null("stage", _TEXT, "", f"Unanswered: how far it came: {_names(STAGES)}."),
+            Column("outcome", _TEXT, "", "The outcome; the names are listed above."),
+            _null("stage", _TEXT, "", f"How far an unanswered exchange got: {_names(STAGES)}."),
             _null("detail", _TEXT, "", "The source's own words for an outcome."),
-            _null("attempts", _U8, "", "Times that the client asked; times are the last one's."),
+            _null(
+                "attempts",
+                _U8,
+                "",
+                "How often the client asked; times are those of the last attempt.",
+            ),
             _null("qname", _TEXT, "", "The name asked for, with its last dot."),
             _null("qtype", _TEXT, "", "The type asked for, such as `SOA`."),
             _null("rcode", _TEXT, "", "The reply's code, such as `REFUSED`; `RCODE3000` unnamed."),
             _null("truncated", _BOOL, "", "Whether the reply has TC set."),
-            _null("answers", _U16, "", "Records in the reply's answer section, as it says."),
-            _null("query_bytes", _U32, "bytes", "The query's message, without TCP's length."),
-            _null("reply_bytes", _U32, "bytes", "The reply's message, without TCP's length."),
+            _null("answers", _U16, "", "Records in the answer section, by the reply's header."),
+            _null("query_bytes", _U32, "bytes", "The query's message, without TCP's length field."),
+            _null("reply_bytes", _U32, "bytes", "The reply's message, without TCP's length field."),
             _null("segments", _U32, "segments", "Data segments that brought the reply, each once."),
             _null("segment_bytes", _SIZES, "bytes", "Payloads of the first eight, in order."),
-            _null("prefix", _TEXT, "", f"How the length was cut: {_names(PREFIXES)}."),
-            _null("query_retransmissions", _U32, "segments", "Segments of the query sent again."),
-            _null("reply_retransmissions", _U32, "segments", "Segments of the reply sent again."),
-            _null("site", _TEXT, "", "Which machine answered, as NSID or hostname.bind say."),
+            _null("prefix", _TEXT, "", f"How the length field was sent: {_names(PREFIXES)}."),
+            _null(
+                "query_retransmissions", _U32, "segments", "Retransmitted segments of the query."
+            ),
+            _null(
+                "reply_retransmissions", _U32, "segments", "Retransmitted segments of the reply."
+            ),
+            _null("site", _TEXT, "", "The machine that answered, by NSID or hostname.bind."),
             _null("measurement", _U64, "", "The source's number of the measurement."),
             _null("firmware", _U32, "", "The vantage point's firmware at that time."),
         ),
@@ -169,10 +178,10 @@ _TABLES: Sequence[Table] = (
             *_PEER,
             _STARTED,
             _null("ended_s", _F64, "s", "Unix time of the first FIN or RST."),
-            _null("syn_ms", _F64, "ms", "From the first SYN to the SYN/ACK, where watched."),
-            _null("ack_ms", _F64, "ms", "From the SYN/ACK to the ACK, where watched."),
+            _null("syn_ms", _F64, "ms", "From the first SYN to the SYN/ACK, if both were seen."),
+            _null("ack_ms", _F64, "ms", "From the SYN/ACK to the ACK, if both were seen."),
             _null("secure_ms", _F64, "ms", "TLS's handshake."),
-            _null("syn_retransmissions", _U32, "segments", "SYNs sent again."),
+            _null("syn_retransmissions", _U32, "segments", "Retransmitted SYNs."),
             _null("fast_open", _BOOL, "", "Whether the SYN carried data."),
             Column("exchanges", _U32, "", "Queries that it carried."),
             _null("ending", _TEXT, "", f"How it ended: {_names(ENDINGS)}."),
@@ -181,8 +190,12 @@ _TABLES: Sequence[Table] = (
             _null("server_bytes", _U64, "bytes", "Payload from the server, each byte once."),
             _null("client_segments", _U32, "segments", "Data segments from the client."),
             _null("server_segments", _U32, "segments", "Data segments from the server."),
-            _null("client_retransmissions", _U32, "segments", "Segments of its sent again."),
-            _null("server_retransmissions", _U32, "segments", "Segments of its sent again."),
+            _null(
+                "client_retransmissions", _U32, "segments", "Retransmitted segments of the client."
+            ),
+            _null(
+                "server_retransmissions", _U32, "segments", "Retransmitted segments of the server."
+            ),
             _null("mss_bytes", _U32, "bytes", "Largest payload that the server may send."),
             _null("rtt_ms", _F64, "ms", "Smallest round-trip time that TCP has measured."),
         ),
@@ -197,7 +210,7 @@ _TABLES: Sequence[Table] = (
             _null("latitude", _F64, "degrees", "Where it is, north positive."),
             _null("longitude", _F64, "degrees", "Where it is, east positive."),
             _null("country", _TEXT, "", "Two letters, ISO 3166."),
-            _null("asn", _U32, "", "Its autonomous system; IPv4's where there are two."),
+            _null("asn", _U32, "", "Its autonomous system; the one of IPv4 if there are two."),
             _null("hardware", _TEXT, "", "Such as `v1`, `v2`, `v3`, `anchor` or `software`."),
         ),
     ),
@@ -206,10 +219,10 @@ _TABLES: Sequence[Table] = (
         "a kind of record that could not be used",
         (
             Column("source", _TEXT, "", "The file, or the server."),
-            _null("transport", _TEXT, "", "Of what, where the record still says."),
+            _null("transport", _TEXT, "", "The transport, if it is known."),
             Column("reason", _TEXT, "", "Why, in a few words, the same for all of a kind."),
             Column("records", _U64, "", "How many."),
-            _null("first", _TEXT, "", "Where the first is, such as `line 17`."),
+            _null("first", _TEXT, "", "Where the first one is, such as `line 17`."),
         ),
     ),
 )
@@ -229,7 +242,7 @@ def empty(name: str) -> pl.DataFrame:
 
 
 def frame_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A table from rows; what a row does not name is null.
+    """A table from rows; columns that a row does not name are null.
 
     Examples:
         >>> frame_of("vantages", [{"vantage": "10.0.0.1", "country": "NL"}])["country"][0]

@@ -39,11 +39,10 @@ RUN_FILE = "run.json"
 """The file that makes a folder a run folder."""
 
 BENCH = "gateway-bench"
-"""What run.json says as `backend` where `make bench-gateway` wrote the folder."""
+"""The `backend` in the run.json of a folder that `make bench-gateway` wrote."""
 
 MEASUREMENTS = ("probe", "atlas", "capture", "run")
-"""What run.json says as `backend` where the folder holds a measurement of servers; `run`: of those
-of a scenario."""
+"""The `backend` in the run.json of a measurement of servers; `run`: of a scenario's servers."""
 
 LARGEST_JSON = 64 * 2**20
 """The most bytes of a run.json or sweep.json that is read."""
@@ -60,7 +59,7 @@ def check_target(folder: Path) -> None:
     """
     try:
         if (folder / RUN_FILE).exists():
-            raise RunFolderError(folder, "holds a run already", "choose another folder")
+            raise RunFolderError(folder, "already holds a run", "choose another folder")
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise RunFolderError(folder, "is not a folder", "choose another name")
         if folder.exists() and any(folder.iterdir()):
@@ -82,7 +81,7 @@ def write(
 
     Args:
         folder: The folder, which must not hold anything yet.
-        document: What run.json says, without the tables' sizes and checksums.
+        document: The contents of run.json, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         captures: pcapng files by link.
         schema: The declared tables; those of a bench differ from those of a scenario.
@@ -121,7 +120,7 @@ def renew(
 
     Args:
         folder: Where; it exists, and may hold a run and other files.
-        document: What run.json says, without the tables' sizes and checksums.
+        document: The contents of run.json, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         schema: The declared tables.
 
@@ -164,7 +163,7 @@ def read(
     _check_kind(folder, document["backend"], schema)
     files = document.get("files", {})
     if not isinstance(files, dict):
-        raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
+        raise RunFolderError(folder / RUN_FILE, "is damaged (files is not an object)", _RERUN)
     wanted: dict[str, Table | None] = dict(schema)
     names = [name.removesuffix(".parquet") for name in files if name.endswith(".parquet")]
     for name in names:
@@ -215,7 +214,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
                 "name a folder that narrows run wrote",
             )
         if path.stat().st_size > LARGEST_JSON:
-            raise RunFolderError(path, f"is larger than {LARGEST_JSON} bytes, which no run.json is")
+            raise RunFolderError(
+                path, f"is larger than {LARGEST_JSON} bytes, too large for a run.json"
+            )
         text = path.read_bytes()
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
@@ -223,13 +224,13 @@ def _read_document(folder: Path) -> dict[str, Any]:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise RunFolderError(path, f"is damaged (no JSON{where})", _RERUN) from None
+        raise RunFolderError(path, f"is damaged (not JSON{where})", _RERUN) from None
     if not isinstance(document, dict) or "format" not in document:
-        raise RunFolderError(path, "is not a run's (it has no format)", "name a run folder")
+        raise RunFolderError(path, "is not that of a run (it has no format)", "name a run folder")
     if document["format"] != FORMAT or isinstance(document["format"], bool):
         raise RunFolderError(
             path,
-            f"has format {json.dumps(document['format'])}, and this narrows reads {FORMAT}",
+            f"has format {json.dumps(document['format'])}, but this narrows reads {FORMAT}",
             "use the narrows that wrote it, or run the scenario again",
         )
     for key, kinds in _KEYS.items():
@@ -246,13 +247,13 @@ def _read_document(folder: Path) -> dict[str, Any]:
 def _check_kind(folder: Path, backend: str, schema: Mapping[str, Table]) -> None:
     """Refuses a folder of another kind than that of these tables."""
     if backend == BENCH:
-        what, hint, own = "is a bench's", "narrows reproduce S --bench reads it", "intervals"
+        what, hint, own = "a bench", "narrows reproduce S --bench reads it", "intervals"
     elif backend in MEASUREMENTS:
-        what, hint, own = "is a measurement's", "narrows ratio reads it", "exchanges"
+        what, hint, own = "a measurement", "narrows ratio reads it", "exchanges"
     else:
-        what, hint, own = "is a scenario's", "narrows compare reads it", "flows"
+        what, hint, own = "a scenario's run", "narrows compare reads it", "flows"
     if own not in schema:
-        raise RunFolderError(folder, f"{what} folder, which this does not read", hint)
+        raise RunFolderError(folder, f"holds {what}, which this command does not read", hint)
 
 
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -294,8 +295,8 @@ def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException:
-        # A panic in the reader is no Exception.
-        raise RunFolderError(path, "is no readable Parquet file", _RERUN) from None
+        # A panic in the reader is not an Exception.
+        raise RunFolderError(path, "is not a readable Parquet file", _RERUN) from None
     if table is None:
         return found
     why = mismatch(table, found)

@@ -35,7 +35,7 @@ def declared(
 def _declared(name: str, table: Mapping[str, Any] | pl.DataFrame) -> Table:
     frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(dict(table))
     columns = (
-        Column(column, dtype, "", "Known to the program alone.", nullable=True)
+        Column(column, dtype, "", "Known only to the program.", nullable=True)
         for column, dtype in frame.schema.items()
     )
-    return Table(name, "known to the program alone", tuple(columns))
+    return Table(name, "known only to the program", tuple(columns))

@@ -46,8 +46,8 @@ def standstills(queues: pl.DataFrame) -> list[str]:
             start, end = longest
             found.append(
                 f"queue {link} stood still from {start:.0f} to {end:.0f} s: it marked every packet "
-                "that it let in and dropped all others; on an Ethernet ARP ends that within a "
-                "minute (the key neighbours of links)"
+                "that it let in and dropped all others; on an Ethernet, ARP ends this within a "
+                "minute (see the key neighbours of links)"
             )
     return found
 

@@ -134,14 +134,14 @@ SATURATED = 0.9
 
 @dataclass(frozen=True, repr=False)
 class GatewayBench:
-    """What one run of the bench measured.
+    """The measurements of one run of the bench.
 
     Attributes:
         settings: What was asked for: servers, rates, rounds, lengths. `sittings`: how many
             processes measured it, one after the other.
         seed: What arrivals and the order of arms come from.
         status: `partial` when it was not measured to the end, or when an arm could not be.
-        stopped: Why it ended: `end`, `interrupted`, `budget` of time, or what failed.
+        stopped: Why it ended: `end`, `interrupted`, `budget` (of time), or the failure.
         end_s: How long it took, in seconds, without the time between sittings.
         tables: Tables by name; `BENCH_TABLES` says what their columns mean.
         narrows: The version that measured.
@@ -177,7 +177,9 @@ class GatewayBench:
         path = Path(folder)
         if (path / JOURNAL).exists() and not (path / run_folder.RUN_FILE).exists():
             what = "holds a bench that was killed before it wrote its tables"
-            raise RunFolderError(path, what, f"go on: sudo OUT={path} RESUME=1 make bench-gateway")
+            raise RunFolderError(
+                path, what, f"resume it: sudo OUT={path} RESUME=1 make bench-gateway"
+            )
         document, tables = run_folder.read(path, BENCH_TABLES)
         return cls(
             settings=document["scenario"],

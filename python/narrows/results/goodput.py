@@ -75,7 +75,7 @@ def goodput_of(
 
     Returns:
         The ends of the intervals between samples, in seconds, from zero on; and the mean goodput in
-        each in Mbit/s, so one number fewer.
+        each in Mbit/s, which is one number fewer.
     """
     import numpy as np
     import polars as pl
@@ -87,7 +87,7 @@ def goodput_of(
     kept = np.arange(together - 1, count, together)
     if count and (not len(kept) or kept[-1] < count - 1):
         kept = np.append(kept, count - 1)
-    # The run may end soon after a sample: too soon for a mean.
+    # The run may end too soon after a sample for a mean.
     ends = np.concatenate([[0.0], times[kept]])
     if len(ends) > 2 and ends[-1] - ends[-2] < 0.5 * (ends[1] - ends[0]):
         kept = np.delete(kept, -2)

@@ -64,10 +64,9 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def unsaid(one: Mapping[str, Any], other: Mapping[str, Any], label: str) -> list[str]:
-    """The dotted keys in which two scenarios differ, though the label does not name them.
+    """The dotted keys in which two scenarios differ and that the label does not name.
 
-    If tables differ in their kind, so that one has keys which the other cannot have, these go
-    without saying.
+    If tables differ in their kind, keys that only one of them can have are left out.
 
     Examples:
         >>> pie = {"queue": {"kind": "pie", "target": "15 ms"}, "ecn": True}

@@ -1,4 +1,4 @@
-"""Where a percentile of response times says nothing: at the jump to a repeated query.
+"""Where a percentile of response times is meaningless: at the jump to a repeated query.
 
 An unanswered query is asked again after seconds, so response times have a gap. If about 95 % of the
 answered queries needed no repetition, the 95th percentile lies on one side of the gap in one run

@@ -33,7 +33,7 @@ def late_replies(queries: pl.DataFrame, attempts: pl.DataFrame) -> list[str]:
             found.append(
                 f"{group}: {100 * share:.0f} % of the replies over kept connections came after the "
                 "client had given up; replies wait there for those before them, and a connection "
-                "gets no more of a full link than a download does; hint: more connections "
+                "gets no more of a full link than a download does; hint: use more connections "
                 "(connections.pipelining = false)"
             )
     return found

@@ -38,7 +38,7 @@ def left_out(
             if text := completed_text(sums, record):
                 found.append(
                     f"{title}: only {text} ended; times leave out the others, which took longer; "
-                    "hint: a longer duration"
+                    "hint: set a longer duration"
                 )
     return found
 

@@ -17,12 +17,12 @@ from narrows.results.schema import FORMAT, mismatch
 __all__ = ["SOURCES", "Measurement"]
 
 SOURCES = run_folder.MEASUREMENTS
-"""What can have measured: run.json says it as `backend`."""
+"""The sources of measurements; run.json has the source as its `backend`."""
 
 
 @dataclass(frozen=True, repr=False)
 class Measurement:
-    """What was measured of real servers, by ourselves or by others.
+    """A measurement of real servers, by ourselves or by others.
 
     Examples:
         >>> one = Measurement.of_rows(
@@ -94,9 +94,9 @@ class Measurement:
         skipped: Sequence[Mapping[str, Any]] = (),
         **facts: Any,
     ) -> Measurement:
-        """A measurement from rows; what a row does not name is null.
+        """A measurement from rows; columns that a row does not name are null.
 
-        Other arguments are the fields of `Measurement`; those that need not be said have defaults.
+        Other arguments are the fields of `Measurement`, most of which have defaults here.
 
         Raises:
             ValueError: A row has an unknown name, or lacks a value that it must have.

@@ -208,7 +208,7 @@ _FLOWS: _Known = {
     "ecn_flows": ("connections with ECN", "", 1),
     "goodput_mbit_per_s": ("goodput", "Mbit/s", 1),
     "jain_fairness": ("Jain's fairness index", "", 1),
-    "retransmitted_percent": ("segments sent again", "%", 1),
+    "retransmitted_percent": ("retransmitted segments", "%", 1),
     "timeouts": ("retransmission timeouts", "", 1),
     "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
 }

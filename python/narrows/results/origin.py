@@ -1,6 +1,6 @@
 """The origin of a run in words: simulated, run on a kernel, or measured on a machine.
 
-`backend` in run.json says which.
+It is derived from `backend` in run.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Run`: what a run gave, in memory."""
+"""`Run`: the results of a run, in memory."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Run:
 
     Attributes:
         scenario: The scenario with every default filled in.
-        seed: What the run's random streams come from.
+        seed: The seed of the run's random streams.
         backend: What ran it: `sim`, `kernel`, or `program:` and a command.
-        status: `partial` when the run ended before the scenario says.
+        status: `partial` if the run ended before its scenario's end.
         stopped: Why it ended: `end`, `dns-done`, `event-limit`, `query-limit` or
             `interrupted`.
         end_s: The run's time when it ended, in seconds.
@@ -220,12 +220,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run went as far as its scenario says."""
+        """Whether the run reached its scenario's end."""
         return self.status == "complete"
 
     @property
     def flags(self) -> list[str]:
-        """What a reader has to know before trusting a figure: sentences, most often none."""
+        """What readers should know before they trust a figure: sentences, most often none."""
         measured = self.host.get("kernel", {}).get("flags", ())
         return [*self.summary.get("flags", ()), *measured]
 
@@ -245,7 +245,7 @@ class Run:
             raise RunFolderError(found, (error.strerror or str(error)).lower()) from None
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table by name; without rows where the run has nothing of the kind.
+        """A table by name; without rows if the run has nothing of the kind.
 
         Raises:
             KeyError: No run has such a table.
@@ -328,7 +328,7 @@ def _extra_tables(names: Collection[str]) -> dict[str, Table]:
 
 
 def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
-    """What became of each query's attempts, in words, in the order of ``queries``."""
+    """The fates of each query's attempts, in words, in the order of ``queries``."""
     if len(queries) == 0:
         return pl.Series("fates", [], dtype=pl.List(pl.String))
     lost = pl.col("lost_at") != ""

@@ -1,6 +1,6 @@
 """The tables that every run folder has: each column with its type, its unit and one sentence.
 
-This is the only place that says so: tables are built and checked against it, and the tables of
+This is the only such place: tables are built and checked against it, and the tables of
 docs/run-folder.md are generated from it (a test compares them). Kinds of traffic declare more
 tables of their own (`narrows.results.extras`).
 """
@@ -68,7 +68,7 @@ def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def mismatch(table: Table, found: pl.DataFrame) -> str | None:
-    """The first way in which a frame is not this table, in a few words; None when it is."""
+    """The first way in which a frame differs from this table, in a few words; None if it fits."""
     types = found.schema
     for column in table.columns:
         if column.name not in types:
@@ -155,8 +155,10 @@ def _null(name: str, unit: str, doc: str) -> Column:
 
 
 def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
-    """A column that is null if a kernel does not tell it about a single connection or queue."""
-    return Column(name, dtype, unit, f"{doc[:-1]}; null: a kernel does not say.", nullable=True)
+    """A column that is null if a kernel does not report it for a single connection or queue."""
+    return Column(
+        name, dtype, unit, f"{doc[:-1]}; null: a kernel does not report it.", nullable=True
+    )
 
 
 def _in_ring(name: str, dtype: pl.DataType, unit: str) -> Column:
@@ -206,11 +208,11 @@ _TABLES: Sequence[Table] = (
                 "segments_retransmitted",
                 _U64,
                 "segments",
-                "Segments that the sender sent again, SYNs and tail loss probes included.",
+                "Segments that the sender retransmitted, including SYNs and tail loss probes.",
             ),
             _unknown("timeouts", _U32, "", "Retransmission timeouts."),
-            _unknown("fast_recoveries", _U32, "", "Times that fast recovery was entered."),
-            _unknown("ecn_reductions", _U32, "", "Times that ECN reduced the window."),
+            _unknown("fast_recoveries", _U32, "", "How often fast recovery was entered."),
+            _unknown("ecn_reductions", _U32, "", "How often ECN reduced the window."),
             _unknown("tail_probes", _U32, "", "Tail loss probes sent."),
             _unknown("undos", _U32, "", "Window reductions undone as spurious."),
             _unknown("marks_received", _U64, "packets", "Packets that arrived with the CE mark."),

@@ -1,4 +1,4 @@
-"""Which share of DNS queries says how well a run did: first attempts, or answers within a second.
+"""Which share of DNS queries shows how well a run did: first attempts, or answers within a second.
 
 Over UDP, an answer at the first attempt means that no packet was lost. Elsewhere, attempts mean
 something else: a truncated reply leads to a second attempt over TCP although nothing was lost, and

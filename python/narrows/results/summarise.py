@@ -100,7 +100,7 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
 
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
-    """How many queries were answered without a failed attempt; a truncated reply is no failure."""
+    """The number of queries answered without a failed attempt; a truncated reply does not fail."""
     failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
     answered = done.filter(pl.col("attempt") > 0)
     return answered.join(failed.select("query").unique(), on="query", how="anti").height
@@ -254,7 +254,7 @@ class _Counters:
         self._length = float(self._ends[1] - self._ends[0])
 
     def change(self, name: str) -> float | None:
-        """By how much a counter grew; None if no sample tells."""
+        """By how much a counter grew; None if no sample has it."""
         column = self._samples.get_column(name)
         if self._length <= 0.0 or column.null_count():
             return None

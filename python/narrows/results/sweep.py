@@ -1,9 +1,9 @@
-"""`Sweep`: what many runs of one scenario gave, and the folder that keeps it.
+"""`Sweep`: the results of many runs of one scenario, and the folder that keeps them.
 
-    sweep.json      what was varied, seeds, versions, how it ended
-    rows.jsonl      one line a run, appended when it ends: the record that a crash leaves whole
-    sweep.parquet   the table of all runs, written when the sweep ends (sweep.csv where asked for)
-    runs/ID/        the run folders, where they were kept
+    sweep.json      the varied keys, seeds, versions, and how it ended
+    rows.jsonl      one line per run, appended when it ends: the record that survives a crash
+    sweep.parquet   the table of all runs, written when the sweep ends (sweep.csv if wanted)
+    runs/ID/        the run folders, if they were kept
 
 The table is made from the lines alone, in the order of the varied values and seeds, so it does not
 depend on the order in which runs ended, or where they ran.
@@ -105,7 +105,7 @@ class Sweep:
 
     @property
     def where(self) -> str:
-        """Its folder, or its name if it is in none: how messages name it."""
+        """The folder, or else the sweep's name, for messages."""
         return str(self.folder) if self.folder else self.name
 
     @cached_property
@@ -135,7 +135,7 @@ class Sweep:
 
     @property
     def complete(self) -> bool:
-        """Whether every run is there and went to its end."""
+        """Whether every run is there and reached its end."""
         return sum(run.complete for run in self.runs) == self.total
 
     @property
@@ -191,8 +191,8 @@ class Sweep:
         """A figure's means over the seeds, with 95 % intervals, against a varied key.
 
         Args:
-            metric: A column of the table, or its end; answers at the first attempt by default, or
-                what the sweep has instead.
+            metric: A column of the table, or the end of its name; answers at the first attempt by
+                default, or what the sweep has instead.
             against: The horizontal axis; the first varied key by default.
             by: Keys that distinguish the lines; all other varied keys by default.
             where: Only these values of varied keys.
@@ -269,19 +269,21 @@ def read_document(folder: Path) -> dict[str, Any]:
             )
         if path.stat().st_size > LARGEST_JSON:
             raise RunFolderError(
-                path, f"is larger than {LARGEST_JSON} bytes, which no {SWEEP_FILE} is"
+                path, f"is larger than {LARGEST_JSON} bytes, too large for a {SWEEP_FILE}"
             )
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
     except (ValueError, RecursionError):
-        raise RunFolderError(path, "is damaged (no JSON)", _AGAIN) from None
+        raise RunFolderError(path, "is damaged (not JSON)", _AGAIN) from None
     if not isinstance(document, dict) or "format" not in document:
-        raise RunFolderError(path, "is not a sweep's (it has no format)", "name a sweep folder")
+        raise RunFolderError(
+            path, "is not that of a sweep (it has no format)", "name a sweep folder"
+        )
     if document["format"] != SWEEP_FORMAT or isinstance(document["format"], bool):
         raise RunFolderError(
             path,
-            f"has format {json.dumps(document['format'])}, and this narrows reads {SWEEP_FORMAT}",
+            f"has format {json.dumps(document['format'])}, but this narrows reads {SWEEP_FORMAT}",
             "use the narrows that wrote it, or run the sweep again",
         )
     # Sweeps of early versions do not name their backend, because there was only one.
@@ -309,7 +311,7 @@ def read_document(folder: Path) -> dict[str, Any]:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of runs in the order in which they ended; none if there is no file.
 
-    A last line without an end is what a crash left of a row, and does not count.
+    A last line without an end is the rest of a row after a crash, and does not count.
 
     Raises:
         RunFolderError: The file cannot be read, or another line is no row.

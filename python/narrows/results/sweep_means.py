@@ -71,7 +71,7 @@ class Point:
 
 
 NO_INTERVAL = (
-    '"-": no interval: that of a percentage takes three seeds or more, at least half of them away '
+    '"-": no interval, because a percentage needs three seeds or more, at least half of them away '
     "from 0 % and 100 %"
 )
 """A note that is shown once, if a point has too few seeds."""
@@ -113,7 +113,8 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
         if len(whole) == 1:
             return known[whole[0]]
         raise NarrowsError(
-            f"{where}: metric {name}: may mean several; hint: one of {', '.join(ending[:4])}"
+            f"{where}: metric {name}: several figures end like this; "
+            f"hint: one of {', '.join(ending[:4])}"
         )
     if not known:
         raise NarrowsError(f"{where}: no run is complete, so there are no figures")
@@ -129,7 +130,7 @@ def figures_table(sweep: Sweep) -> TextTable:
     known = figures_of(sweep)
     if not known:
         raise NarrowsError(
-            f"{sweep.folder or sweep.name}: no run is complete: there are no figures"
+            f"{sweep.folder or sweep.name}: no run is complete, so there are no figures"
         )
     return metrics_table(sweep.name, [(f.key, f.name, f.unit) for f in known.values()])
 
@@ -192,7 +193,7 @@ _UNITS = {
 
 
 def _unnamed(key: str) -> Figure:
-    """A figure without words of its own: it has its path, and the unit at the end of its name."""
+    """A figure without words of its own: its path is its name, which ends in the unit."""
     for ending, unit in _UNITS.items():
         if key.endswith(f"_{ending}"):
             return Figure(key, key.removesuffix(f"_{ending}"), unit, 1.0)

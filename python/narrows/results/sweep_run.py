@@ -80,12 +80,12 @@ class SweepRun:
 
     @property
     def complete(self) -> bool:
-        """Whether it went as far as its scenario says."""
+        """Whether it reached its scenario's end."""
         return self.status == "complete"
 
     @property
     def flags(self) -> list[str]:
-        """What a reader has to know before trusting a figure."""
+        """What readers should know before they trust a figure."""
         return list(self.summary.get("flags", ()))
 
 

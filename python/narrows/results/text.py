@@ -65,7 +65,7 @@ class TextTable:
 
 
 def summary_table(run: Run) -> TextTable:
-    """A run's figures for people: those that say something."""
+    """A run's figures for people, without those that mean nothing."""
     sections: dict[str, list[tuple[str, ...]]] = {}
     for metric in shown_metrics(run):
         row = (
@@ -93,7 +93,7 @@ def summary_table(run: Run) -> TextTable:
 
 
 def shown_metrics(run: Run) -> list[Metric]:
-    """A run's figures that say something."""
+    """A run's figures, without those that mean nothing."""
     known = {metric.key: metric for metric in metrics(run.summary)}
     values = {key: [metric.value] for key, metric in known.items()}
     return [_named(known[key], run) for key in telling(values, [run.summary])]

@@ -1,4 +1,4 @@
-"""Groups a probe's verdicts: those that say the same about a server count as one."""
+"""Groups a probe's verdicts: equal verdicts on a server count as one."""
 
 from __future__ import annotations
 
