@@ -83,5 +83,5 @@ def test_the_built_in_measurements_have_ripes_numbers() -> None:
     assert numbers[6:8] == ["10016", "10116"]
     assert "start=1348099200&stop=1348185599" in commands[0]
     assert len(download_commands(["all"], dt.date(2012, 9, 20))) == 13 * 2 + 1
-    with pytest.raises(NarrowsError, match="x: is no root server"):
+    with pytest.raises(NarrowsError, match="x: is not a root server"):
         download_commands(["x"], dt.date(2012, 9, 20))

@@ -49,7 +49,7 @@ def test_a_real_capture_of_truncated_answers(
     assert "tcp: 3 of 3 queries came within 5 s after a truncated udp answer" in said.out
     assert "tcp: 1 query per connection, at most 1, on 3 connections" in said.out
     assert "tcp with its handshake: median 81." in said.out
-    assert f"read on: narrows ratio {out}" in said.err
+    assert f"next: narrows ratio {out}" in said.err
     found = Measurement.load(out).findings["overview"]
     assert found["length_s"] == pytest.approx(found["end_s"] - found["start_s"])
     assert found["transports"]["udp"]["query_ms"]["median"] == pytest.approx(40.6, abs=0.1)

@@ -230,7 +230,7 @@ def test_what_the_capture_cut_off_is_counted_and_said(
     assert main(["import", "capture", str(file), "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr()
     assert "name and type the capture cut off" in said.out
-    assert "note: the capture cut 6 messages" in said.err and "tcpdump -s 0" in said.err
+    assert "note: the capture cut off 6 messages" in said.err and "tcpdump -s 0" in said.err
 
 
 def test_the_note_about_cut_messages_does_not_hang_on_the_words_of_remarks(

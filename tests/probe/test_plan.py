@@ -39,7 +39,7 @@ def test_ports_are_the_transports_own() -> None:
         (["192.0.2.1:x"], {}, "has no port"),
         (["192.0.2.1", "5301"], {}, "5301: is a number, not a server; hint: name the address and"),
         (["192.0.2.1#5301"], {}, "writes the port in another tool's way; hint: 192.0.2.1:5301"),
-        (["[2001:db8::1"], {}, r"is no \[address\]:port"),
+        (["[2001:db8::1"], {}, r"is not \[address\]:port"),
         (["nosuch.invalid"], {}, "does not resolve"),
         (["." * 300], {}, "does not resolve"),
         (["192.0.2.1"], {"transports": ("smoke",)}, "smoke: is unknown"),

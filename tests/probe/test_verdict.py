@@ -240,7 +240,7 @@ def test_truncation_and_codes_are_noted() -> None:
     verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
     assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)
     assert any(
-        note.startswith("answers have the code REFUSED;  hint: --name") for note in verdict.notes
+        note.startswith("answers have the code REFUSED; hint: --name") for note in verdict.notes
     )
 
 

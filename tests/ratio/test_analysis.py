@@ -266,7 +266,7 @@ def test_the_commands_run_end_to_end(
         (["import", "atlas"], "no FILE is given"),
         (["import", "atlas", "gone"], "gone: no such file"),
         (["import", "atlas", "--download", "k", "--day", "today"], "--day today: is no date"),
-        (["import", "atlas", "--download", "z"], "z: is no root server"),
+        (["import", "atlas", "--download", "z"], "z: is not a root server"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:1]),
 )

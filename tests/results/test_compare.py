@@ -287,7 +287,7 @@ def test_groups_of_one_name_are_called_after_what_differs() -> None:
     found = compare([base, many])
     assert found.groups[1].label == f"{name} (2)"
     assert any(
-        note.startswith(f"{name} (1) and {name} (2) differ in links.") for note in found.notes
+        note.startswith(f"{name} (1) and {name} (2) also differ in links.") for note in found.notes
     )
 
 
@@ -389,8 +389,8 @@ def test_differences_that_labels_hide_are_told_of_each_group() -> None:
     assert [group.label for group in found.groups][1] == "same, kind bfifo"
     hidden = [note for note in found.notes if "differ in" in note]
     assert hidden == [
-        "same, kind red and same, kind pfifo differ in traffic.bulk-near.tcp.ecn, "
-        "traffic.bulk-near.tcp.congestion, too"
+        "same, kind red and same, kind pfifo also differ in traffic.bulk-near.tcp.ecn, "
+        "traffic.bulk-near.tcp.congestion"
     ]
 
 

@@ -37,7 +37,7 @@ def samples(**columns: Any) -> pl.DataFrame:
 def test_all_marked_and_the_rest_dropped_is_a_standstill() -> None:
     (flag,) = standstills(samples())
     assert flag.startswith("queue wan.forward stood still from 0 to ")
-    assert flag.endswith("(the key neighbours of links)")
+    assert flag.endswith("(see the key neighbours of links)")
 
 
 def until(end: float, rate: float) -> Any:

@@ -148,10 +148,10 @@ def test_an_interrupt_while_saving_leaves_nothing(
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON at line 1"),
-        (b"\xff\xfe", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"", "not JSON"),
+        (b"{", "not JSON at line 1"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b"[]", "has no format"),
         (b"{}", "has no format"),
         (b'{"format": 2}', "has format 2, but this narrows reads 1"),

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["end_probe", "live", "print_measurement"]
 
 LEGEND = (
-    "medians in ms; 95 % and longest are of whole times; ratio: whole time divided by UDP's in the "
-    "same round;\nsegments: bytes in each segment of the most common reply"
+    "medians in ms; 95 % and longest: of whole times; ratio: whole time to UDP's in the same round;"
+    "\nsegments: bytes in each segment of the most common reply"
 )
 
 AFTER = "ratio after the semicolon: including the truncated answer over UDP that came before"
