@@ -46,7 +46,7 @@ def test_files_that_a_scenario_names_come_with_it(narrows: Narrows, tmp_path: Pa
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "camera.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(NarrowsError, match=r"camera\.txt: exists already; hint: "):
+    with pytest.raises(NarrowsError, match=r"camera\.txt: already exists; hint: "):
         copy_example("camera", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["camera.txt"]
     assert (tmp_path / "camera.txt").read_text(encoding="utf-8") == "mine"

@@ -144,7 +144,7 @@ def test_servers_have_the_threads_of_the_scenario(name: str, line: str) -> None:
 
 
 def test_threads_are_those_of_a_real_server() -> None:
-    with pytest.raises(ScenarioError, match=r"answers\.threads: is for a real server"):
+    with pytest.raises(ScenarioError, match=r"answers\.threads: is only for a real server"):
         dumbbell(dns__stubs__answers__threads=2)
 
 

@@ -133,7 +133,7 @@ def test_a_percentage_has_an_interval_where_it_says_something(
     plot = plot_sweep(sweep, "loss_percent", "limit")
     assert all((point.low is not None) is has_interval for point in plot.points)
     for table in (str(plot.table()), str(sweep_text(sweep, ["loss_percent"]))):
-        assert table.count('"-": no interval: ') == (not has_interval)
+        assert table.count('"-": no interval, because ') == (not has_interval)
     assert ("(-)" in str(sweep_text(sweep, ["loss_percent"]))) is not has_interval
     # A figure without such an end has an interval with two seeds.
     assert plot_sweep(sweep, "flows.goodput_mbit_per_s", "limit").points[0].low is not None

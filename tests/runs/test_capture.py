@@ -308,7 +308,10 @@ def test_long_writes_are_pushed_at_half_of_the_largest_window(place: Path) -> No
     ("capture", "said"),
     [
         ('[{ link = "wna", at = "client" }]', 'monitor.capture[0].link: "wna" is not a link'),
-        ('[{ link = "wan", at = "nobody" }]', 'monitor.capture[0].at: "nobody" is no end of wan'),
+        (
+            '[{ link = "wan", at = "nobody" }]',
+            'monitor.capture[0].at: "nobody" is not an end of wan',
+        ),
         ('[{ link = "wan.forward", at = "client" }]', "monitor.capture[0].link"),
         ('[{ link = "wan", snaplen = "1 B" }]', "monitor.capture[0].snaplen"),
         ('["wan", { link = "wan", snaplen = "60 B" }]', "monitor.capture[1]"),

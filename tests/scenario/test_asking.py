@@ -161,7 +161,7 @@ HTML = {"name": "html", "size": "1 kB"}
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (changed(INCAST, servers=["b"]), "servers[0]: is the client too; hint: name another node"),
+        (changed(INCAST, servers=["b"]), "servers[0]: is also the client; hint: name another node"),
         (changed(INCAST, servers=["x"]), 'servers[0]: "x" is not a node'),
         (changed(INCAST, servers=[]), "servers: has fewer than 1 entries"),
         (changed(INCAST, block="2 GB"), 'block: is too long for an answer; hint: at most "1 GB"'),
@@ -184,14 +184,14 @@ HTML = {"name": "html", "size": "1 kB"}
         (changed(INCAST, reuse="no"), "reuse: is not true or false"),
         (changed(PAGE, profile="desktop-2024"), "objects: excludes profile"),
         (changed(PAGE, objects=None), "objects: is missing; hint: or profile"),
-        (changed(PAGE, server="b"), "server: is the client too"),
-        (changed(PAGE, objects=[HTML, HTML]), 'objects[1].name: "html" is there already'),
+        (changed(PAGE, server="b"), "server: is also the client"),
+        (changed(PAGE, objects=[HTML, HTML]), 'objects[1].name: "html" is already used'),
         (
             changed(PAGE, objects=[{**HTML, "after": ["html"]}]),
-            'objects[0].after[0]: "html" is no object before; hint: objects come after those',
+            'objects[0].after[0]: "html" is not an object before this one; hint: objects come after those',
         ),
         (changed(PAGE, objects=[{**HTML, "server": "x"}]), 'objects[0].server: "x" is not a node'),
-        (changed(PAGE, objects=[{**HTML, "server": "b"}]), "objects[0].server: is the client too"),
+        (changed(PAGE, objects=[{**HTML, "server": "b"}]), "objects[0].server: is also the client"),
         (changed(PAGE, objects=[{**HTML, "size": "2 GB"}]), "objects[0].size: is too long"),
         (
             changed(
@@ -226,12 +226,12 @@ HTML = {"name": "html", "size": "1 kB"}
             changed(OVER_QUIC, tcp={"congestion": "reno"}),
             'tcp: is for TCP, but transport is "quic"',
         ),
-        (changed(PAGE, quic={"ecn": True}), "quic: is of no use without QUIC"),
+        (changed(PAGE, quic={"ecn": True}), "quic: has no effect without QUIC"),
         (
             changed(PAGE, transport="tls", quic={"ecn": True}),
-            'quic: is of no use without QUIC; hint: set transport = "quic"',
+            'quic: has no effect without QUIC; hint: set transport = "quic"',
         ),
-        (changed(PAGE, tls={"resume": True}), "tls: is of no use without TLS"),
+        (changed(PAGE, tls={"resume": True}), "tls: has no effect without TLS"),
         (
             changed(OVER_QUIC, tls={"early_data": True}),
             "tls.early_data: needs a session to resume; hint: set resume to true",

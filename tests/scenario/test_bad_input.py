@@ -90,12 +90,12 @@ CASES = [
     # Traffic.
     ("traffic/0/stop", "0 s", "traffic[0].stop: must be above zero"),
     ("traffic/0", {**BULK, "start": "2 s", "spread": "1 s", "stop": "3 s"}, "traffic[0].stop: \"3 s\" is not after the last start (\"3 s\"); hint: stop later"),
-    ("traffic/0/ramp", "rising", "traffic[0].ramp: needs a time to rise in; hint: such as spread = \"60 s\""),
+    ("traffic/0/ramp", "rising", "traffic[0].ramp: needs a time over which it rises; hint: such as spread = \"60 s\""),
     ("traffic/0/ramp", "risng", "traffic[0].ramp: \"risng\" is not known here; hint: did you mean \"rising\"?"),
     ("traffic/0/ramp", [["0 s", 0], ["9 s", 5]], "traffic[0].ramp[1]: ends at 5 connections, but the group has 1"),
     ("traffic/0/ramp", [["2 s", 0], ["1 s", 1]], "traffic[0].ramp[1]: goes back"),
     ("traffic/0/ramp", [["2 s", "x"]], "traffic[0].ramp[0][1]: is not a whole number"),
-    ("traffic/0", {**BULK, "spread": "1 s", "ramp": [["0 s", 1]]}, "traffic[0].ramp: has times of its own"),
+    ("traffic/0", {**BULK, "spread": "1 s", "ramp": [["0 s", 1]]}, "traffic[0].ramp: already has times"),
     ("traffic/0", {**ON_OFF, "idle": ...}, "traffic[0].idle: is missing; hint: idle_mean"),
     ("traffic/0", {**ON_OFF, "idle_mean": "1 s"}, "traffic[0].idle: excludes idle_mean"),
     ("traffic/0", {**ON_OFF, "idle": 2}, "traffic[0].idle: is a number without a unit"),
@@ -107,7 +107,7 @@ CASES = [
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shap": 1}}, "traffic[0].idle.shap: is not a known key; hint: did you mean \"shape\"?"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shape": 1}}, "traffic[0].idle.shape: must be above 1"),
     ("traffic/0", {**ON_OFF, "idle": {"distribution": "pareto", "mean": "1 s"}}, "traffic[0].idle.shape: is missing"),
-    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "exponential"}}, "traffic[0].idle.shape: is for pareto alone"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "exponential"}}, "traffic[0].idle.shape: is only for pareto"),
     ("traffic/0", {**ON_OFF, "burst": {**PARETO, "mean": "0 B"}}, "traffic[0].burst.mean: must be above zero"),
     ("traffic/0", {**ON_OFF, "bursts": 0}, "traffic[0].bursts: must be at least 1"),
     ("traffic/0", {**FTP, "clients": ...}, "traffic[0].clients: is missing; hint: servers and clients go together"),
@@ -140,7 +140,7 @@ CASES = [
     ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
     ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"?"),
     ("links", {}, "links: is not an array"),
-    ("name", "two words", "name: is no name; hint: 1 to 64 letters"),
+    ("name", "two words", "name: is not a valid name; hint: 1 to 64 letters"),
     ("seed", -1, "seed: must be at least 0"),
     ("seed", 2**70, "seed: "),
     ("end", "dsn", "end: \"dsn\" is not known here; hint: did you mean \"dns\""),
@@ -183,7 +183,7 @@ CASES = [
     ("links/0/middlebox", {"drop_syn_data": 1}, "links[0].middlebox.drop_syn_data: "),
     ("links/0/middlebox", {"block_tcp_53": "refuse"}, "links[0].middlebox.block_tcp_53: "),
     ("links/0/middlebox", {"drop_dns_above": "0 B"}, "links[0].middlebox.drop_dns_above: must be above zero"),
-    ("links/0/framing", "atm", "links[0].framing: names no framing that is known; hint: use \"ethernet\""),
+    ("links/0/framing", "atm", "links[0].framing: is not a known framing; hint: use \"ethernet\""),
     ("links/0/framing", {"overhead": "1 MB"}, "links[0].framing.overhead: must be at most \"1000 B\""),
     ("links/0/between", ["r1", "r1"], "links[0].between: joins a node with itself"),
     ("links/0/between", ["r1"], "links[0].between[1]: is missing"),
@@ -197,7 +197,7 @@ CASES = [
     ("dns/0/retry", ["1 s", 2], "dns[0].retry[1]: is a number without a unit"),
     ("dns/0/retry", [], "dns[0].retry: has fewer than 1 entries"),
     ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
-    ("dns/0/server", "b", "dns[0].server: is the client too"),
+    ("dns/0/server", "b", "dns[0].server: is also the client"),
     ("monitor/queues/rate", 0, "monitor.queues.rate: must be at least 1e-06"),
     # Between tables.
     ("links/1/name", "bottleneck", "links[1].name: \"bottleneck\" is taken by links[0]"),
@@ -268,14 +268,14 @@ def test_red_1993_speaks_one_unit() -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"name = ", "line 1: is no TOML: "),
+        (b"name = ", "line 1: is not valid TOML: "),
         (b"\xff\xfe", "line 1: is not UTF-8; hint: save the file as UTF-8"),
         (b"a = 1\nb = '\xe4'", "line 2: is not UTF-8"),
         (b"\xef\xbb\xbfname = 'x'", "starts with a byte-order mark; hint: "),
-        (b'name = "\0"', "line 1, column 9: is no TOML: "),
-        (b"a = 1\na = 2", "line 2: is no TOML: "),
+        (b'name = "\0"', "line 1, column 9: is not valid TOML: "),
+        (b"a = 1\na = 2", "line 2: is not valid TOML: "),
         (b"a = " + b"[" * 5000 + b"]" * 5000, "is nested too deeply"),
-        (b"a = " + b"9" * 5000, "is no TOML: "),
+        (b"a = " + b"9" * 5000, "is not valid TOML: "),
         (b"a." * 3000 + b"a = 1", "line 1: has a key of more than 32 parts"),
         (b"#" * (2**20 + 1), "is longer than 1 MiB"),
         (b"#" * 2**20 + b"\xff", "is longer than 1 MiB"),
@@ -295,7 +295,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         Scenario.load(tmp_path / "none.toml")
     with pytest.raises(ScenarioError, match="is a directory"):
         Scenario.load(tmp_path)
-    with pytest.raises(ScenarioError, match="is no file name"):
+    with pytest.raises(ScenarioError, match="is not a file name"):
         Scenario.load("nul\0.toml")
     with pytest.raises(ScenarioError, match="cannot be read: File name too long"):
         Scenario.load("x" * 5000)

@@ -99,17 +99,17 @@ def test_a_resolved_scenario_is_the_same_again(table: dict[str, Any]) -> None:
         (
             {**VOIP, "packet_time": "25 ms"},
             "traffic[0].packet_time",
-            "is no multiple of 10 ms up to 100 ms",
+            "is not a multiple of 10 ms up to 100 ms",
         ),
         (
             {**VOIP, "talk": "constant", "playout": "adaptive"},
             "traffic[0].playout",
-            "adapts between talk spurts, and there are none",
+            "adapts between talk spurts, but there are none",
         ),
         (
             {**VOIP, "talk": "constant", "pause": "1 s"},
             "traffic[0].pause",
-            'is for talk = "spurts" alone',
+            'is only for talk = "spurts"',
         ),
         ({**VOIP, "receiver": "a"}, "traffic[0].receiver", "joins a node with itself"),
     ],

@@ -89,9 +89,9 @@ HTTPS = 'transport = "https"'
             "set answers.tls.early_data to true",
         ),
         ([TLS, "connections = { pipelining = true }"], "connections.pipelining", "used again"),
-        ([TLS, 'answers = { profile = "knot" }'], "answers.profile", "knot speaks no TLS"),
+        ([TLS, 'answers = { profile = "knot" }'], "answers.profile", "knot does not speak TLS"),
         ([TLS, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
-        ([TLS, "answers = { tcp = false }"], "answers.tcp", "what TLS needs"),
+        ([TLS, "answers = { tcp = false }"], "answers.tcp", "must be true for TLS"),
         (["answers = { tcp = false, tls = {} }"], "answers.tls", "no use without TCP"),
         (
             [TLS, 'answers = { tls = { certificates = ["99 B"] } }'],
@@ -119,7 +119,7 @@ def test_over_https_both_ends_have_its_settings() -> None:
     shared = 'name = "more"\nclient = "client"\nserver = "server"\nqueries = 5\n'
     shared = f'[[dns]]\n{shared}{HTTPS}\nshares_server = "stubs"\n'
     of_nsd = 'answers = { profile = "nsd", tls = {} }\n'
-    with pytest.raises(ScenarioError, match="how nsd speaks HTTPS is not known"):
+    with pytest.raises(ScenarioError, match="nsd was not captured over HTTPS"):
         Scenario.parse(TEXT + of_nsd + shared)
 
 

@@ -254,8 +254,8 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
-        ('transport = "tls"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
+        ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl does not use TCP"),
+        ('transport = "tls"\nprofile = "musl"', "dns[0].profile: musl does not use TCP"),
         (
             'transport = "tcp"\nconnections = { idle_timeout = "5 s" }',
             "dns[0].connections.idle_timeout: needs connections that are used again; hint: set "
@@ -270,7 +270,7 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
             'profile = "bind"\nconnections = { pipelining = true }',
             "dns[0].connections.pipelining: needs connections that are used again",
         ),
-        ("tcp = { skip_handshake = true }", "dns[0].tcp.skip_handshake: is for bulk traffic"),
+        ("tcp = { skip_handshake = true }", "dns[0].tcp.skip_handshake: is only for bulk traffic"),
         (
             'messages = "root"\nquery_size = "70 B"',
             "dns[0].messages: excludes query_size and reply_size",
@@ -280,16 +280,19 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
         ('edns_size = "500 B"', "dns[0].edns_size"),
         (
             "answers = { tcp = false, backlog = 5 }",
-            "dns[0].answers.backlog: is of no use without TCP; hint: leave it out, or set tcp",
+            "dns[0].answers.backlog: has no effect without TCP; hint: leave it out, or set tcp",
         ),
-        ('answers = { when_full = "reject" }', "dns[0].answers.when_full: needs a limit"),
+        (
+            'answers = { when_full = "reject" }',
+            "dns[0].answers.when_full: needs a limit of connections",
+        ),
         (
             'transport = "tcp"\nanswers = { stateless = true, on_query = "reset" }',
             "dns[0].answers.on_query: needs connections; hint: leave stateless out",
         ),
         ('answers = { on_query = "answers" }', "dns[0].answers.on_query"),
         ('answers = { half_query_timeout = "0 s" }', "dns[0].answers.half_query_timeout"),
-        ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is no DNS group before'),
+        ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is not a DNS group before'),
         ("connections = { tries = 0 }", "dns[0].connections.tries"),
         ('profile = "unbond"', "dns[0].profile"),
     ],
@@ -320,7 +323,10 @@ def test_messages_that_no_capture_could_show_are_refused() -> None:
 
 def test_lengths_that_no_message_has_are_refused() -> None:
     for lengths, words in (
-        ('{ query = "11 B", reply = "1 kB" }', r'messages\.query: "11 B" is no length of a DNS'),
+        (
+            '{ query = "11 B", reply = "1 kB" }',
+            r'messages\.query: "11 B" is not the length of a DNS',
+        ),
         ('{ query = "40 B", reply = ["1 kB", "65536 B"] }', r'messages\.reply\[1\]: "65536 B" is'),
     ):
         with pytest.raises(ScenarioError, match=rf"dns\[0\]\.{words}"):
@@ -407,7 +413,7 @@ def test_connections_have_no_effect_where_there_are_none() -> None:
     use = 'connections = { reuse = true, connect_timeout = "1 s" }'
     assert plan(use)[0]["tcp"] is None
     (line,) = remarks(use)
-    assert line == "warning: stubs: connections has no effect where it asks over UDP alone"
+    assert line == "warning: stubs: connections has no effect because it asks only over UDP"
     (line,) = remarks("connections = { tls = { resume = true } }", 'transport = "tcp"')
     assert line == "warning: stubs: connections.tls has no effect without TLS"
     (line,) = remarks("quic = { ecn = true }")

@@ -63,9 +63,9 @@ def test_the_server_has_the_limits_of_linux_unless_told_otherwise() -> None:
     [
         ({"server": "r2"}, 'server: "r2" has no DNS server; hint: add [[dns]] with this server'),
         ({"server": "x"}, 'server: "x" is not a node'),
-        ({"source": "a"}, "server: is the source too"),
+        ({"source": "a"}, "server: is also the source"),
         ({"stop": "1 s", "start": "2 s"}, 'stop: "1 s" is not after the start ("2 s")'),
-        ({"query": "50 B"}, 'query: is for queries; hint: leave it out, or of = "queries"'),
+        ({"query": "50 B"}, 'query: is only for queries; hint: leave it out, or of = "queries"'),
         ({"of": "queries", "reply": "11 B"}, "reply: must be at least"),
         ({"per_second": 0}, "per_second: must be at least 1"),
         ({"addresses": 65_537}, "addresses: must be at most 65536"),

@@ -52,7 +52,7 @@ def test_a_list_is_found_beside_its_scenario_and_sent(tmp_path: Path) -> None:
         ("-1 100\n", "line 1, has a time that is not from 0 s to 240 h"),
         ("2 100\n1 100\n", "line 2, goes back in time"),
         ("0 27\n", "line 1, has a length that is not from 28 to 65535 bytes"),
-        (b"\xff\xfe\x00", "is no text"),
+        (b"\xff\xfe\x00", "is not text"),
     ],
 )
 def test_what_is_no_list_is_refused_with_its_line(
@@ -135,12 +135,12 @@ def test_a_link_sends_what_its_trace_lets_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "lasts for no time"),
-        ("0\n0\n", "lasts for no time"),
-        ("1\n\n2\n", "line 2, is no whole number of milliseconds"),
-        ("1.5\n", "line 1, is no whole number of milliseconds"),
-        ("-1\n", "line 1, is no whole number of milliseconds"),
-        ("9999999999\n", "line 1, is no whole number of milliseconds"),
+        ("", "has a length of zero"),
+        ("0\n0\n", "has a length of zero"),
+        ("1\n\n2\n", "line 2, is not a whole number of milliseconds"),
+        ("1.5\n", "line 1, is not a whole number of milliseconds"),
+        ("-1\n", "line 1, is not a whole number of milliseconds"),
+        ("9999999999\n", "line 1, is not a whole number of milliseconds"),
         ("2\n1\n", "line 2, goes back in time"),
         ("1\n" * 300_001, "line 300001, is one of more than 300000 in a millisecond"),
     ],

@@ -77,7 +77,7 @@ def test_another_kind_of_queue_does_not_keep_the_old_ones_keys() -> None:
     with pytest.raises(ScenarioError) as caught:
         Scenario.parse(MONITORED, set={"queue.kind": "fq-codel"}, file="x.toml")
     assert str(caught.value) == (
-        "x.toml: queue.kind: would keep what is of pfifo: limit = 50; "
+        "x.toml: queue.kind: would keep settings of pfifo: limit = 50; "
         "hint: set the whole table: queue='{ kind = \"fq-codel\" }'"
     )
     same = Scenario.parse(MONITORED, set={"queue.kind": "pfifo"})
@@ -101,13 +101,13 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("", "is no key to set"),
-        (".name", "is no key to set"),
-        ("links.", "is no key to set"),
-        ("links..rate", "is no key to set"),
-        ("[0]", "is no key to set"),
-        ("monitor[0].x", "leads into a value that is no table"),
-        ("a" * 501, "is no key to set"),
+        ("", "is not a key that can be set"),
+        (".name", "is not a key that can be set"),
+        ("links.", "is not a key that can be set"),
+        ("links..rate", "is not a key that can be set"),
+        ("[0]", "is not a key that can be set"),
+        ("monitor[0].x", "leads into a value that is not a table"),
+        ("a" * 501, "is not a key that can be set"),
         ("links.faar.rate", 'has no entry "faar"; hint: did you mean "far"?'),
         ("links.9.rate", 'has no entry "9"'),
         ("links.far", "is a whole entry; hint: name a key of it"),
@@ -116,7 +116,7 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
             "does not reach forward, which has its own; hint: set links.far.forward.queue.limit",
         ),
         ("links[1].queue", "does not reach forward"),
-        ("name.first", "leads into a value that is no table"),
+        ("name.first", "leads into a value that is not a table"),
         ("links.far.raet", "is not a known key"),
         ("monitor.queues.hz", "is not a known key"),
     ],

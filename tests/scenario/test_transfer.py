@@ -58,7 +58,7 @@ def test_times_are_after_the_start() -> None:
     ("keys", "words"),
     [
         ({"server": "r2"}, 'server: "r2" has no DNS server; hint: add [[dns]] with this server'),
-        ({"secondaries": ["a"]}, "secondaries[0]: is the server too; hint: name another node"),
+        ({"secondaries": ["a"]}, "secondaries[0]: is also the server; hint: name another node"),
         ({"secondaries": ["x"]}, 'secondaries[0]: "x" is not a node'),
         ({"secondaries": []}, "secondaries: has fewer than 1 entries"),
         ({"at": ["2 s", "1 s"]}, "at[1]: comes before the one before; hint: sort them"),

@@ -199,7 +199,7 @@ def test_what_is_left_of_a_choice_has_its_levels() -> None:
     ("arguments", "words"),
     [
         (["dns-transport", "--path", "512"], ["no cell", "path 512", "leave out --quick"]),
-        (["dns-transprot"], ["'dns-transprot' is no study", "dns-transport"]),
+        (["dns-transprot"], ["'dns-transprot' is not a study", "dns-transport"]),
         (["dns-transport", "--transport", "upd"], ["'upd' is no transport", "udp"]),
         (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is no queue", "fq-codel"]),
         # It names all of them.

@@ -91,7 +91,7 @@ def test_a_plan_file(tmp_path: Path) -> None:
         ("vary = 3", "plan.toml: vary: is not a table"),
         ("[vary]\nqueue.limit = 3", "vary.queue.limit: is no list of values"),
         ("seeds = 'x'", "seeds: is neither"),
-        ("[vary", "is no TOML"),
+        ("[vary", "is not valid TOML"),
     ],
 )
 def test_a_plan_file_that_is_none(text: str, message: str, tmp_path: Path) -> None:

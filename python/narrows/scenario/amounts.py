@@ -34,7 +34,8 @@ class Quantity(int, metaclass=ABCMeta):
         """From base units, or from text.
 
         Raises:
-            ValueError: The text is no such quantity, or the number is negative or above 2^64 - 1.
+            ValueError: The text is not such a quantity, or the number is negative or above
+                2^64 - 1.
             TypeError: The number is not whole, or the class is `Quantity` itself.
         """
         if cls is Quantity:

@@ -62,7 +62,7 @@ class Table(_Model):
         return self
 
     def faults(self) -> Faults:
-        """What is wrong between its keys, as far as their values are known."""
+        """What is wrong with its keys together, as far as their values are known."""
         for name in self._rules:
             with suppress(Unknown):
                 yield from getattr(self, name)()
@@ -79,7 +79,7 @@ class Table(_Model):
         return [name for name in super().__dir__() if name not in _HIDDEN]
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What differs from the defaults, as a file would say it."""
+        """What differs from the defaults, as a file would have it."""
         fields = type(self).model_fields
         for name, value in super().__repr_args__():
             if name is None or name not in fields or value != fields[name].default:

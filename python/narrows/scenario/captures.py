@@ -97,7 +97,7 @@ def faults(scenario: Tables) -> Faults:
 
 
 def _nothing(scenario: Tables, entry: str | Capture, names: dict[str, int], key: str) -> Fault:
-    """Says why an entry selects nothing."""
+    """The reason why an entry selects nothing."""
     if isinstance(entry, str):
         return no_link(entry, names, key)
     if entry.at is None:
@@ -106,7 +106,7 @@ def _nothing(scenario: Tables, entry: str | Capture, names: dict[str, int], key:
     if not ends:
         known = [link.name for link in scenario.links]
         return refuse(f'"{entry.link}" is not a link', nearest(entry.link, known), f"{key}.link")
-    said = f'"{entry.at}" is no end of {entry.link}'
+    said = f'"{entry.at}" is not an end of {entry.link}'
     return refuse(said, f'such as "{ends[0][0]}"', f"{key}.at")
 
 

@@ -369,7 +369,7 @@ def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
     key, name = f"dns[{index}].shares_server", dns.shares_server
     over_tcp = dns.transport in ("tls", "https")
     if at >= index:
-        yield refuse(f'"{name}" is no DNS group before this one', "name one of them", key)
+        yield refuse(f'"{name}" is not a DNS group before this one', "name one of them", key)
         return
     if other.shares_server is not None or other.server != dns.server:
         yield refuse(
@@ -384,7 +384,7 @@ def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
     for transport, speaks in (("https", other.speaks_https), ("quic", other.speaks_quic)):
         if dns.transport == transport and not speaks:
             yield refuse(
-                f"how {other.answers.profile} speaks {transport.upper()} is not known",
+                f"{other.answers.profile} was not captured over {transport.upper()}",
                 "name a group with another server",
                 key,
             )
@@ -429,7 +429,7 @@ def _neighbours_are_routers(scenario: Tables) -> Faults:
 
 def _paths_exist(scenario: Tables) -> Faults:
     if any(link.between[0] == link.between[1] for link in scenario.links):
-        # Nobody knows where that link should lead.
+        # It is unknown where that link should lead.
         raise Unknown("between")
     network, names = scenario.network(), set(node_names(scenario))
     entries = 0
@@ -440,7 +440,7 @@ def _paths_exist(scenario: Tables) -> Faults:
             # Other checks speak of nodes that do not exist, and of groups that do not leave theirs.
             if len(ends) < 2 or not names.issuperset((*ends, *(leg.given or ()))):
                 continue
-            # If there is no path between two nodes, once is enough to say so.
+            # If there is no path between two nodes, one error is enough.
             if leg.given is None and ends in apart:
                 continue
             try:

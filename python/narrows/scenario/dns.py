@@ -152,7 +152,7 @@ class Dns(Group):
     @rule
     def _has_two_ends(self) -> Faults:
         if self.client == self.server:
-            yield refuse("is the client too", "name two nodes", "server")
+            yield refuse("is also the client", "name two nodes", "server")
 
     @rule
     def _arrivals_stand_alone(self) -> Faults:
@@ -161,14 +161,18 @@ class Dns(Group):
             ("think_mean", "leave it out"),
         ):
             if self.arrivals is not None and key in self.model_fields_set:
-                yield refuse("is for workers that wait for answers, not arrivals", instead, key)
+                yield refuse(
+                    "is only for workers that wait for answers, not for arrivals", instead, key
+                )
 
     @rule
     def _client_knows_the_transport(self) -> Faults:
         known = self._known()
         if known is not None and self.transport != "udp" and not known.fallback_on_truncation:
             yield refuse(
-                f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
+                f"{self.profile} does not use TCP",
+                "leave the profile out, or ask over UDP",
+                "profile",
             )
 
     @rule
@@ -178,24 +182,24 @@ class Dns(Group):
             yield refuse("has no TLS", "leave one of them out", "answers.stateless")
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
             yield refuse(
-                f"{self.answers.profile} speaks no TLS",
+                f"{self.answers.profile} does not speak TLS",
                 "name another server, or leave the profile out",
                 "answers.profile",
             )
         elif self.transport == "https" and own and not self.speaks_https:
             yield refuse(
-                f"how {self.answers.profile} speaks HTTPS is not known",
+                f"{self.answers.profile} was not captured over HTTPS",
                 "name another server, or leave the profile out",
                 "answers.profile",
             )
         elif over_quic and own and not self.speaks_quic:
             yield refuse(
-                f"how {self.answers.profile} speaks QUIC is not known",
+                f"{self.answers.profile} was not captured over QUIC",
                 "leave the profile out",
                 "answers.profile",
             )
         if self.encrypts and own and not self.answers.tcp:
-            yield refuse("is what TLS needs", "leave it out", "answers.tcp")
+            yield refuse("must be true for TLS", "leave it out", "answers.tcp")
 
     @rule
     def _early_data_are_possible(self) -> Faults:
@@ -222,7 +226,7 @@ class Dns(Group):
     @rule
     def _handshakes_are_not_skipped(self) -> Faults:
         if self.tcp.skip_handshake:
-            yield refuse("is for bulk traffic", "leave it out", "tcp.skip_handshake")
+            yield refuse("is only for bulk traffic", "leave it out", "tcp.skip_handshake")
 
     @rule
     def _lengths_are_given_once(self) -> Faults:
@@ -236,7 +240,7 @@ class Dns(Group):
         for key in ("answers", "service", "service_jitter_mean"):
             if key in self.model_fields_set and getattr(self, key) not in (0, Answers()):
                 yield refuse(
-                    f"is the other group's, {self.shares_server}",
+                    f"belongs to the group with the server, {self.shares_server}",
                     "give it there, or leave shares_server out",
                     key,
                 )

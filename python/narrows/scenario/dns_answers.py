@@ -119,7 +119,9 @@ class Answers(Table):
     @rule
     def _threads_are_of_a_real_server(self) -> Faults:
         if self.threads is not None and self.software is None:
-            yield refuse("is for a real server", "name it by software, or leave it out", "threads")
+            yield refuse(
+                "is only for a real server", "name it by software, or leave it out", "threads"
+            )
 
     @rule
     def _keys_of_tcp_have_a_use(self) -> Faults:
@@ -127,7 +129,9 @@ class Answers(Table):
             given = self.model_fields_set - {"profile", "software", "threads", "tcp", "udp_size"}
             for key in sorted(given):
                 if getattr(self, key) not in (None, 0, False):
-                    yield refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
+                    yield refuse(
+                        "has no effect without TCP", "leave it out, or set tcp = true", key
+                    )
 
     @rule
     def _goes_without_state(self) -> Faults:
@@ -139,7 +143,7 @@ class Answers(Table):
     @rule
     def _can_be_full(self) -> Faults:
         if self.when_full is not None and self._limit() is None:
-            yield refuse("needs a limit", "set connections", "when_full")
+            yield refuse("needs a limit of connections", "set connections", "when_full")
 
     def _limit(self) -> int | None:
         if self.connections is not None:

@@ -70,7 +70,7 @@ class Lengths(Table):
             for place, size in given.items():
                 if not _SHORTEST <= size <= _LONGEST:
                     yield refuse(
-                        f'"{int(size)} B" is no length of a DNS message',
+                        f'"{int(size)} B" is not the length of a DNS message',
                         f'"{_SHORTEST} B" to "{_LONGEST} B"',
                         place,
                     )

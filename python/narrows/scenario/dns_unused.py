@@ -56,7 +56,7 @@ def _without_effect(group: Dns) -> Iterator[tuple[str, list[str]]]:
     """Keys that are given in vain, after the reason."""
     use = group.connections
     if not group.uses_tcp:
-        yield "where it asks over UDP alone", _given(group, ("connections",))
+        yield "because it asks only over UDP", _given(group, ("connections",))
     elif use.reuse is False:
         yield "while connections.reuse is false", _given(use, OF_KEPT, "connections")
     if group.transport != "udp":

@@ -36,7 +36,7 @@ class _Distribution(Table):
         if self.distribution == "pareto" and self.shape is None:
             yield refuse("is missing", "such as shape = 1.5", "shape")
         if self.distribution != "pareto" and self.shape is not None:
-            yield refuse("is for pareto alone", "leave it out", "shape")
+            yield refuse("is only for pareto", "leave it out", "shape")
 
 
 class SpanDistribution(_Distribution):

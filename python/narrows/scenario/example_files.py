@@ -1,4 +1,4 @@
-"""The example scenarios that come with narrows: their list, and copies to change.
+"""The example scenarios that come with narrows: their list, and copies to edit.
 
 They are package data, in `narrows/examples`. In a checkout that folder holds links to `scenarios/`,
 and a wheel holds the files themselves. The first paragraph of a scenario's comment is its title.
@@ -79,7 +79,7 @@ def copy_example(name: str, into: str | Path = ".") -> list[Path]:
     for file in files:
         if (folder / file.name).exists():
             there = folder / file.name
-            raise NarrowsError(f"{there}: exists already; hint: move it, or choose another folder")
+            raise NarrowsError(f"{there}: already exists; hint: move it, or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     return [Path(shutil.copyfile(file, folder / file.name)) for file in files]
 

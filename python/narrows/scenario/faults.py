@@ -212,14 +212,14 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         given = detail["input"]
         if isinstance(given, str):
             return f'"{given[:64]}" is not known here', nearest(given, known), ""
-        return "is none of the known words", f"one of {', '.join(known)}", ""
+        return "is not one of the known words", f"one of {', '.join(known)}", ""
     if kind == "union_tag_not_found":
         return "is missing", f"one of {', '.join(_kinds(model, detail))}", "kind"
     if kind == "union_tag_invalid":
         given = str(context["tag"])
         return f'"{given[:64]}" is not known here', nearest(given, _kinds(model, detail)), "kind"
     if kind == "string_pattern_mismatch":
-        return "is no name", "1 to 64 letters, digits, - and _", ""
+        return "is not a valid name", "1 to 64 letters, digits, - and _", ""
     if kind in ("too_short", "too_long", "string_too_long"):
         least, most = context.get("min_length"), context.get("max_length")
         if kind == "too_short":

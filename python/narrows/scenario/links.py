@@ -52,7 +52,7 @@ ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
 def _named_framing(value: Any) -> Any:
     if isinstance(value, str):
         if value != "ethernet":
-            raise refuse("names no framing that is known", 'use "ethernet" or a table')
+            raise refuse("is not a known framing", 'use "ethernet" or a table')
         return ETHERNET
     return value
 

@@ -88,7 +88,7 @@ def packets(name: str, key: str) -> Packets:
 
     Blank lines and what follows a `#` are ignored; a comma may separate the two numbers.
 
-    Raises pydantic's custom error, for `key`, if the file is no such list.
+    Raises pydantic's custom error, for `key`, if the file is not such a list.
     """
     found: Packets = _listed(name, key, _packets)
     return found
@@ -126,7 +126,7 @@ def _packets(name: str, text: str, key: str) -> Packets:
 def opportunities(name: str, key: str) -> tuple[int, ...]:
     """The milliseconds of a link's trace in Mahimahi's format, which do not fall.
 
-    Raises pydantic's custom error, for `key`, if the file is no such trace.
+    Raises pydantic's custom error, for `key`, if the file is not such a trace.
     """
     found: tuple[int, ...] = _listed(name, key, _opportunities)
     return found
@@ -138,7 +138,9 @@ def _opportunities(name: str, text: str, key: str) -> tuple[int, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         word = line.strip()
         if not (word.isascii() and word.isdigit() and len(word) <= 9):
-            raise refuse(f'"{name}", line {number}, is no whole number of milliseconds', hint, key)
+            raise refuse(
+                f'"{name}", line {number}, is not a whole number of milliseconds', hint, key
+            )
         at = int(word)
         if found and at < found[-1]:
             raise refuse(f'"{name}", line {number}, goes back in time', hint, key)
@@ -152,7 +154,7 @@ def _opportunities(name: str, text: str, key: str) -> tuple[int, ...]:
             )
         found.append(at)
     if not found or found[-1] == 0:
-        raise refuse(f'"{name}" lasts for no time', hint, key)
+        raise refuse(f'"{name}" has a length of zero', hint, key)
     return tuple(found)
 
 
@@ -165,7 +167,7 @@ def _listed(name: str, key: str, parse: Callable[[str, str, str], Any]) -> Any:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "is no file name"
+        said = error.strerror if isinstance(error, OSError) else "is not a file name"
         raise refuse(f'"{name}" cannot be read: {said}', "check the path", key) from None
     if not stat.S_ISREG(status.st_mode):
         raise refuse(f'"{name}" is not a regular file', "name a file", key)
@@ -191,5 +193,5 @@ def _parsed(
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise refuse(f'"{name}" is no text', "name a list of numbers", key) from None
+        raise refuse(f'"{name}" is not text', "name a list of numbers", key) from None
     return parse(name, text, key)

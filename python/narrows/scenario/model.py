@@ -75,7 +75,7 @@ class Scenario(Tables):
         """Reads a scenario from TOML text; `file` is what errors call it.
 
         Raises:
-            ScenarioError: The text is no TOML, or the scenario is invalid.
+            ScenarioError: The text is not TOML, or the scenario is invalid.
         """
         return cls._build(reading.parse(text, file), file, set or {})
 
@@ -103,7 +103,7 @@ class Scenario(Tables):
     def of(
         cls, source: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any] | None = None
     ) -> Scenario:
-        """A scenario from whatever says one: a file, a scenario, or its values as TOML has them.
+        """A scenario from a file, from a scenario, or from its values as TOML has them.
 
         Args:
             source: A path, a scenario, or values.
@@ -123,8 +123,8 @@ class Scenario(Tables):
 
         Args:
             set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. Text is read as TOML,
-                or taken as it is if it is no TOML; other values are taken as they are.
-            **keys: Keys that have no dots: `duration="60 s"`, `seed=3`.
+                or taken as it is if it is not TOML; other values are taken as they are.
+            **keys: Keys without dots: `duration="60 s"`, `seed=3`.
 
         Raises:
             ScenarioError: A key leads nowhere, or the scenario would be invalid.
@@ -162,7 +162,7 @@ class Scenario(Tables):
         return f"<Scenario {self.name}: {', '.join(counts)}, at most {self.duration!s}>"
 
     def _repr_html_(self) -> str:
-        """What it says, as a table for notebooks: its groups by name, and their settings."""
+        """A table for notebooks: its groups by name, and their settings."""
         told = self.resolved()
         rows = []
         for kind in ("links", "traffic", "dns"):

@@ -34,7 +34,7 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> str:
     Args:
         values: The scenario.
         key: Dotted key, as in the module's description.
-        text: The value as TOML; text that is no TOML is taken as it is.
+        text: The value as TOML; text that is not TOML is taken as it is.
         file: The scenario's file, for errors.
 
     Raises:
@@ -65,7 +65,7 @@ def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
 def set_all(values: dict[str, Any], changes: Mapping[str, Any], file: str) -> dict[str, str]:
     """Sets several keys, in place; returns the keys as they are written, by their paths.
 
-    Text is read as TOML, or taken as it is if it is no TOML.
+    Text is read as TOML, or taken as it is if it is not TOML.
 
     Raises:
         ScenarioError: Keys lead nowhere, or to more than one place.
@@ -114,7 +114,9 @@ def _split(key: str, file: str) -> list[str | int]:
         parts.append(int(found[1]) if found[1] else found[2])
         position = found.end()
     if not parts or position < len(key):
-        raise ScenarioError(file, key, "is no key to set", "such as links.bottleneck.queue.limit")
+        raise ScenarioError(
+            file, key, "is not a key that can be set", "such as links.bottleneck.queue.limit"
+        )
     return parts
 
 
@@ -135,7 +137,7 @@ def _set(
                     raise ScenarioError(file, key, "is a whole entry", "name a key of it")
                 continue
         if not isinstance(node, dict) or not isinstance(part, str):
-            raise ScenarioError(file, key, "leads into a value that is no table")
+            raise ScenarioError(file, key, "leads into a value that is not a table")
         way.append(part)
         _reaches_both_ways(node, part, parts[position + 1 :], key, file)
         if last:
@@ -183,7 +185,7 @@ def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> Non
         raise ScenarioError(
             file,
             key,
-            f"would keep what is of {old}: {', '.join(kept)[:100]}",
+            f"would keep settings of {old}: {', '.join(kept)[:100]}",
             f"set the whole table: {whole}='{{ kind = \"{kind}\" }}'",
         )
 
@@ -217,7 +219,7 @@ def _entry(entries: list[Any], part: str | int, key: str, file: str) -> tuple[An
 def _the_queue(
     values: dict[str, Any], key: str, rest: list[str | int], file: str
 ) -> list[str | int]:
-    """The path of the queue that a bare `queue` means."""
+    """The path of the queue that `queue` alone means."""
     links = values.get("links")
     tables = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     given: list[tuple[str, ...]] = []

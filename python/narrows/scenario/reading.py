@@ -38,7 +38,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """Reads a TOML file of at most `MOST_BYTES`.
 
     Raises:
-        ScenarioError: It cannot be read, or it is no TOML.
+        ScenarioError: It cannot be read, or it is not TOML.
     """
     return parse(_text_of(path), str(path))
 
@@ -47,7 +47,7 @@ def with_inline_tables(path: str | Path) -> dict[str, Any]:
     """A TOML file's values, with tables in braces as `InlineTable`.
 
     Raises:
-        ScenarioError: It cannot be read, or it is no TOML.
+        ScenarioError: It cannot be read, or it is not TOML.
     """
     text = _text_of(path)
     known = set(_keys(parse(text, str(path))))
@@ -103,7 +103,7 @@ def _text_of(path: str | Path) -> str:
     except OSError as error:
         raise ScenarioError(file, "", f"cannot be read: {error.strerror}") from None
     except ValueError:
-        raise ScenarioError(file, "", "is no file name") from None
+        raise ScenarioError(file, "", "is not a file name") from None
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -120,10 +120,10 @@ def parse(text: str, file: str) -> dict[str, Any]:
     """Reads TOML text of at most `MOST_BYTES`.
 
     Raises:
-        ScenarioError: It is no TOML.
+        ScenarioError: It is not TOML.
     """
     if len(text) > MOST_BYTES:
-        raise ScenarioError(file, "", "is longer than 1 MiB, which no scenario needs")
+        raise ScenarioError(file, "", "is longer than 1 MiB, the limit for scenarios")
     if text.startswith("\ufeff"):
         raise ScenarioError(
             file, "", "starts with a byte-order mark", "save the file as UTF-8 without BOM"
@@ -141,7 +141,7 @@ def parse(text: str, file: str) -> dict[str, Any]:
         if place == "end of document":
             place = f"line {len(text.splitlines())}"
         raise ScenarioError(
-            file, place, f"is no TOML: {message[:1].lower()}{message[1:]}"
+            file, place, f"is not valid TOML: {message[:1].lower()}{message[1:]}"
         ) from None
     except RecursionError:
         raise ScenarioError(file, "", "is nested too deeply") from None
@@ -149,7 +149,7 @@ def parse(text: str, file: str) -> dict[str, Any]:
         # If an integer has thousands of digits, Python's message is about its own settings. Other
         # errors are values such as the 31st of February.
         what = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise ScenarioError(file, "", f"is no TOML: {what}") from None
+        raise ScenarioError(file, "", f"is not valid TOML: {what}") from None
 
 
 def value_of(text: str) -> Any:

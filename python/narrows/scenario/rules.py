@@ -1,8 +1,8 @@
-"""Rules between the keys of a table: each yields what is wrong, and a table raises it together.
+"""Rules between the keys of a table: each yields what is wrong, and a table raises all of it.
 
 If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the values that are
-wrong. A rule that reads such a value ends with `Unknown`: what it would say might only follow from
-another error.
+wrong. A rule that reads such a value ends with `Unknown`, because anything that it reported might
+only follow from another error.
 """
 
 from __future__ import annotations

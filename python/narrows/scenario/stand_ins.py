@@ -1,8 +1,8 @@
 """A second look at a refused scenario, for errors behind those at which pydantic stopped.
 
 Pydantic stops at the first wrong entry of a long array, and checks no rules of a table that has a
-wrong value. This reads each entry, and makes stand-ins: tables that lack their wrong values. The
-rules of a stand-in find what else is wrong, and skip what they cannot know (`rules`).
+wrong value. This module reads each entry, and makes stand-ins: tables without their wrong values.
+The rules of a stand-in find further errors, and skip what they cannot know (`rules`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Nodes(Table):
 
 
 class Tables(Table):
-    """What a scenario says: its keys, and what can be counted in them."""
+    """A scenario's keys, and what can be counted in them."""
 
     name: Name
     """The scenario's name."""

@@ -58,7 +58,7 @@ class Settings(Table):
 
 
 class Discipline(Settings):
-    """A queue discipline, made from what the extension says of it."""
+    """A queue discipline, made from the extension's declaration."""
 
     label: ClassVar[str]
     """Its name in titles."""
@@ -74,7 +74,7 @@ class Discipline(Settings):
 
     @property
     def facts(self) -> Facts:
-        """What there is to know of a queue with these settings."""
+        """Facts about a queue with these settings."""
         return _facts(json.dumps(self.plain()))
 
     def wrong_at(self, rate: int) -> tuple[str, str, str] | None:

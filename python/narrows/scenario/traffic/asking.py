@@ -74,4 +74,4 @@ class Asking(Group):
     def _has_other_ends(self, keyed: Iterable[tuple[str, str]]) -> Faults:
         for key, server in keyed:
             if server == self.client:
-                yield refuse("is the client too", "name another node", key)
+                yield refuse("is also the client", "name another node", key)

@@ -192,7 +192,7 @@ class Flood(Group):
     @rule
     def _has_two_ends(self) -> Faults:
         if self.source == self.server:
-            yield refuse("is the source too", "name two nodes", "server")
+            yield refuse("is also the source", "name two nodes", "server")
 
     @rule
     def _stops_after_its_start(self) -> Faults:
@@ -207,7 +207,7 @@ class Flood(Group):
     def _keys_of_queries_have_a_use(self) -> Faults:
         for key in ("query", "reply", "udp_size"):
             if self.of != "queries" and known(self, key) is not None:
-                yield refuse("is for queries", 'leave it out, or of = "queries"', key)
+                yield refuse("is only for queries", 'leave it out, or of = "queries"', key)
 
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
         """Source and target."""

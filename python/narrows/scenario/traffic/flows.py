@@ -74,7 +74,7 @@ class Flows(Group):
         in_ramp = list(self._of_the_ramp())
         yield from in_ramp
         last = self.start + self._longest_offset()
-        # Where the ramp is wrong, nobody knows the last start.
+        # If the ramp is wrong, the last start is unknown.
         if not in_ramp and self.stop is not None and self.stop <= last:
             yield refuse(
                 f'"{span_text(self.stop)}" is not after the last start ("{span_text(last)}")',
@@ -84,15 +84,15 @@ class Flows(Group):
 
     def _of_the_ramp(self) -> Faults:
         if self.ramp == "rising" and not self.spread:
-            yield refuse("needs a time to rise in", 'such as spread = "60 s"', "ramp")
+            yield refuse("needs a time over which it rises", 'such as spread = "60 s"', "ramp")
         if isinstance(self.ramp, str):
             return
         if self.spread:
-            yield refuse("has times of its own", "leave spread out", "ramp")
+            yield refuse("already has times", "leave spread out", "ramp")
         for index, (point, before) in enumerate(zip(self.ramp[1:], self.ramp, strict=False), 1):
             if point[0] < before[0] or point[1] < before[1]:
                 yield refuse("goes back", "times and numbers must not fall", f"ramp[{index}]")
-        # Without ends, nobody knows how many flows the group has.
+        # Without ends, the number of the group's flows is unknown.
         if self.ramp[-1][1] != self.total and not any(self._has_ends()):
             flows = self.countables[0].many
             yield refuse(

@@ -329,12 +329,14 @@ class Page(Asking):
             key = f"objects[{index}]"
             if entry.name in seen:
                 named_well = False
-                yield refuse(f'"{entry.name}" is there already', "use number", f"{key}.name")
+                yield refuse(f'"{entry.name}" is already used', "use number", f"{key}.name")
             for place, name in enumerate(entry.after):
                 if name not in seen:
                     named_well = False
                     hint = "objects come after those that they depend on"
-                    yield refuse(f'"{name}" is no object before', hint, f"{key}.after[{place}]")
+                    yield refuse(
+                        f'"{name}" is not an object before this one', hint, f"{key}.after[{place}]"
+                    )
             seen.add(entry.name)
             yield from bounded(entry.size, f"{key}.size")
         if self.of_each > MOST_OBJECTS:
@@ -375,12 +377,12 @@ class Page(Asking):
         # A page over HTTP/3 needs the transport, so only the transport is reported.
         needs_quic = self.protocol == "http/3"
         if self.transport != "quic" and not needs_quic and self.quic != Quic():
-            yield refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
+            yield refuse("has no effect without QUIC", 'set transport = "quic"', "quic")
 
     @rule
     def _tls_has_a_use(self) -> Faults:
         if self.transport == "tcp" and self.protocol != "http/3" and self.tls != PageTls():
-            yield refuse("is of no use without TLS", 'set transport = "tls" or "quic"', "tls")
+            yield refuse("has no effect without TLS", 'set transport = "tls" or "quic"', "tls")
 
     @property
     def speaks(self) -> str:

@@ -202,7 +202,7 @@ class Transfer(Group):
         seen: set[str] = set()
         for index, name in enumerate(self.secondaries):
             if name == self.server:
-                yield refuse("is the server too", "name another node", f"secondaries[{index}]")
+                yield refuse("is also the server", "name another node", f"secondaries[{index}]")
             elif name in seen:
                 yield refuse("is named twice", "name each node once", f"secondaries[{index}]")
             seen.add(name)

@@ -202,19 +202,19 @@ class Voip(Datagrams):
     @rule
     def _packets_hold_whole_frames(self) -> Faults:
         if self.packet_time % (10 * MILLISECOND) or self.packet_time > 100 * MILLISECOND:
-            yield refuse("is no multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time")
+            yield refuse(
+                "is not a multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time"
+            )
 
     @rule
     def _spurts_are_talk(self) -> Faults:
         if self.talk == "constant":
             for key in ("spurt", "pause"):
                 if known(self, key) is not None:
-                    yield refuse(
-                        'is for talk = "spurts" alone', "leave it out, or change talk", key
-                    )
+                    yield refuse('is only for talk = "spurts"', "leave it out, or change talk", key)
             if self.playout == "adaptive":
                 yield refuse(
-                    "adapts between talk spurts, and there are none",
+                    "adapts between talk spurts, but there are none",
                     'give a time such as "60 ms", or talk = "spurts"',
                     "playout",
                 )
