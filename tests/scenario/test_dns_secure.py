@@ -92,14 +92,18 @@ HTTPS = 'transport = "https"'
         ([TLS, 'answers = { profile = "knot" }'], "answers.profile", "knot does not speak TLS"),
         ([TLS, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
         ([TLS, "answers = { tcp = false }"], "answers.tcp", "must be true for TLS"),
-        (["answers = { tcp = false, tls = {} }"], "answers.tls", "no use without TCP"),
+        (["answers = { tcp = false, tls = {} }"], "answers.tls", "no effect without TCP"),
         (
             [TLS, 'answers = { tls = { certificates = ["99 B"] } }'],
             "answers.tls.certificates[0]",
             "at least 100",
         ),
         ([TLS, 'answers = { tls = { certificates = "mine" } }'], "certificates", "google-rsa"),
-        ([HTTPS, 'answers = { profile = "nsd" }'], "answers.profile", "how nsd speaks HTTPS"),
+        (
+            [HTTPS, 'answers = { profile = "nsd" }'],
+            "answers.profile",
+            "nsd was not captured over HTTPS",
+        ),
     ],
 )
 def test_what_tls_cannot_do_is_refused_by_name(lines: list[str], key: str, said: str) -> None:
@@ -185,7 +189,11 @@ def test_attempts_over_quic_say_so() -> None:
             "connections.tls.early_data",
             "needs a session to resume",
         ),
-        ([QUIC, 'answers = { profile = "bind" }'], "answers.profile", "how bind speaks QUIC"),
+        (
+            [QUIC, 'answers = { profile = "bind" }'],
+            "answers.profile",
+            "bind was not captured over QUIC",
+        ),
         ([QUIC, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
         ([QUIC, 'quic = { payload = "1199 B" }'], "quic.payload", "1200"),
     ],
