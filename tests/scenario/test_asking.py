@@ -188,7 +188,7 @@ HTML = {"name": "html", "size": "1 kB"}
         (changed(PAGE, objects=[HTML, HTML]), 'objects[1].name: "html" is already used'),
         (
             changed(PAGE, objects=[{**HTML, "after": ["html"]}]),
-            'objects[0].after[0]: "html" is not an object before this one; hint: objects come after those',
+            'objects[0].after[0]: "html" is not an object before this one; hint: objects come',
         ),
         (changed(PAGE, objects=[{**HTML, "server": "x"}]), 'objects[0].server: "x" is not a node'),
         (changed(PAGE, objects=[{**HTML, "server": "b"}]), "objects[0].server: is also the client"),
