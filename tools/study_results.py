@@ -24,7 +24,7 @@ def main(folder: Path) -> None:
     """Writes the documents from a study that is complete."""
     result = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     if result["status"] != "complete":
-        sys.exit(f"{folder}: the study is {result['status']}; hint: the same command goes on")
+        sys.exit(f"{folder}: the study is {result['status']}; hint: run the same command again")
     result["cell_count"] = len(result.pop("cells"))
     text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     (STUDY / "result.json").write_text(text, encoding="utf-8")

@@ -118,7 +118,7 @@ def test_a_sweep_is_the_chosen_backends_and_its_folder_says_so(tmp_path: Path) -
     assert Run.load(tmp_path / row["folder"]).backend == ASIDE
     assert sweep(VALUES, workers=1, out=tmp_path / "sweep").backend == "sim"
     assert Sweep.load(tmp_path / "sweep").backend == "sim"
-    with pytest.raises(RunFolderError, match="holds a sweep of the backend sim, and this is of"):
+    with pytest.raises(RunFolderError, match="holds a sweep of the backend sim, but this is of"):
         sweep(VALUES, workers=1, out=tmp_path / "sweep", backend=ASIDE)
 
 

@@ -98,8 +98,8 @@ def test_a_program_that_is_none_is_refused(tmp_path: Path) -> None:
         "program:": "names no program",
         "program:'": "no closing quotation",
         "program:/nowhere/mine": "no such file or directory; hint: is it built",
-        program("print('hello')"): "standard output is no answer; hint: print to standard error",
-        program("print(['ok'])"): "standard output is no answer",
+        program("print('hello')"): "its standard output is not an answer; hint: print to standard",
+        program("print(['ok'])"): "its standard output is not an answer",
         program(f"print('{greeting}')"): "was built with narrows 0.0.0, and this is",
         program("raise SystemExit(3)"): r"ended \(exit code 3\) before the run did",
     }
@@ -139,7 +139,7 @@ for line in sys.stdin:
     with pytest.raises(BackendError):
         run(scenario, backend=program(uneven))
     broken = f"COLUMNS = [('a', '[\"x\"')]\n{code}"
-    with pytest.raises(BackendError, match="standard output is no answer"):
+    with pytest.raises(BackendError, match="its standard output is not an answer"):
         run(scenario, backend=program(broken))
     whole = f"COLUMNS = [('a', '[\"x\"]')]\n{code}"
     assert run(scenario, backend=program(whole)).tables["own"]["a"].to_list() == ["x"]

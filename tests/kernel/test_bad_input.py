@@ -68,7 +68,7 @@ def test_no_room_for_a_guests_memory(
     kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guest, "_room_mb", lambda _place: 12)
-    with pytest.raises(BackendError, match=r"12 MB are free, .* MB are needed; hint: let TMPDIR"):
+    with pytest.raises(BackendError, match=r"12 MB are free, but .* needs .* MB; hint: set TMPDIR"):
         run(dumbbell(), backend="kernel-virtual")
     assert gone(lambda: bool(left(tmp_path / "runs")))
 
@@ -93,7 +93,7 @@ def test_no_room_for_a_runs_folder(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(full))
     monkeypatch.setattr(guest, "_room_mb", lambda _place: 10_000)
-    with pytest.raises(BackendError, match=r"no space left .*; hint: let TMPDIR") as refused:
+    with pytest.raises(BackendError, match=r"no space left .*; hint: set TMPDIR") as refused:
         run(dumbbell(), backend="kernel-virtual")
     assert "\n" not in str(refused.value)
     assert gone(lambda: bool(left(full)))

@@ -227,7 +227,7 @@ def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
 
 def test_drr_is_refused_with_what_linux_means_by_it() -> None:
     queue = '{ kind = "drr", limit = 100 }'
-    with pytest.raises(BackendError, match="Linux's drr has no room that all flows share; sfq has"):
+    with pytest.raises(BackendError, match="Linux's drr has no limit that all flows share"):
         get("kernel").check(dumbbell(links__bottleneck__forward__queue=queue))
 
 

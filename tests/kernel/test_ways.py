@@ -53,7 +53,7 @@ def test_a_guest_that_does_not_boot_is_one_line(folder: Path) -> None:
             "it does not run on this machine: Attempted to kill init! exitcode=0x0000000b",
         ),
         ("echo no memory; exit 1", "it does not run on this machine: no memory"),
-        ("exit 1", "it does not run on this machine: it said nothing"),
+        ("exit 1", "it does not run on this machine: it printed nothing"),
         (r"printf '\377\n'", "it does not run on this machine: \ufffd"),
     ],
 )

@@ -42,10 +42,10 @@ def test_nothing_is_said_of_peaks_in_few_pairs_or_a_machines_own_times(
 ) -> None:
     table = analyse([samples["after"]]).table
     (said,) = say_group(Group("server", None, table.head(10)))
-    assert said == "server: 10 pairs show no peaks; it takes 30."
+    assert said == "server: 10 pairs show no peaks; at least 30 are needed."
     near = table.with_columns(pl.col("udp_ms", "tcp_ms") / 1000.0)
     (said,) = say_group(Group("server", None, near))
-    assert "below 1 ms a ratio tells of the machines" in said and "peak" not in said
+    assert "below 1 ms a ratio depends on the machines" in said and "peak" not in said
 
 
 def test_the_truncated_query_counts_if_all_answers_over_udp_are_truncated(
@@ -76,7 +76,7 @@ def test_days_and_servers_make_groups(samples: dict[str, Measurement]) -> None:
     assert analysis.by_server_and_day[0].label == "192.0.2.53, 2012-09-20"
     assert len(analysis.by_server) == 1
     # A change between days: a line through both has slope 3, and means nothing.
-    assert any("tells nothing of several peaks" in said for said in say_group(analysis.whole))
+    assert any("does not describe several peaks" in said for said in say_group(analysis.whole))
 
 
 def test_several_measurements_of_a_server_are_judged_apart(
@@ -193,7 +193,7 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
         analyse([udp])
     with pytest.raises(RatioError, match=r"no TCP answer within 1 s;.*--window"):
         analyse([only], Rules(window_s=1.0))
-    with pytest.raises(RatioError, match=r"X: was not asked; hint: these were: 192\.0\.2\.53"):
+    with pytest.raises(RatioError, match=r"X: was not asked; hint: the servers are 192\.0\.2\.53"):
         analyse([only], servers=["X"])
 
 

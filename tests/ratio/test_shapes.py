@@ -147,7 +147,7 @@ UDP = np.array([2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 120.0, 200.0, 300.0])
     [
         (2.0 * UDP + 0.3, 2.0, 0.3, "two round trips: the server writes the reply at once"),
         (3.0 * UDP + 0.3, 3.0, 0.3, "three round trips: the server writes the length in a segment"),
-        (2.0 * UDP + 20.0, 2.0, 20.0, "besides, 20 ms that do not depend on the distance"),
+        (2.0 * UDP + 20.0, 2.0, 20.0, "plus 20 ms that do not depend on the distance"),
         (1.2 * UDP + 1.0, 1.2, 1.0, "fewer than a handshake needs"),
         (2.5 * UDP, 2.5, 0.0, "between the patterns"),
     ],

@@ -333,7 +333,7 @@ def test_a_single_seed_has_no_interval() -> None:
             "links.wan.rate was varied too.*--by links.wan.rate, or --wh",
         ),
         ("loss_percent", "limit", {"where": {"rate": "3 Mbit/s"}}, "rate=3 Mbit/s was not run"),
-        ("loss_percent", "limit", {"by": ["limit"]}, "a key is there twice"),
+        ("loss_percent", "limit", {"by": ["limit"]}, "a key is given twice"),
         ("loss_percent", "limit", {"by": ["rate"], "x_scale": "log2"}, "one of auto, linear, log"),
         ("nothing_at_all", "limit", {}, "hint: one of queues.*all"),
         (

@@ -241,7 +241,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     first.send_signal(signal.SIGINT)
     _, errors = first.communicate()
     assert first.returncode == 130
-    assert "the same command goes on" in errors
+    assert "the same command continues" in errors
     kept = lines.read_bytes()
     done = kept.count(b"\n")
     assert 0 < done < 80

@@ -87,9 +87,9 @@ def test_a_plan_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("vari = 3", r"plan.toml: vari: is no key of a plan; hint: did you mean .vary"),
+        ("vari = 3", r"plan.toml: vari: is not a key of a plan; hint: did you mean .vary"),
         ("vary = 3", "plan.toml: vary: is not a table"),
-        ("[vary]\nqueue.limit = 3", "vary.queue.limit: is no list of values"),
+        ("[vary]\nqueue.limit = 3", "vary.queue.limit: is not a list of values"),
         ("seeds = 'x'", "seeds: is neither"),
         ("[vary", "is not valid TOML"),
     ],

@@ -129,7 +129,7 @@ def test_a_lost_cluster_is_one_line_and_keeps_what_there_is(
         if at.done >= 5:
             cluster.end()
 
-    with pytest.raises(SweepError, match="lost; what is done is kept; hint: the same command") as e:
+    with pytest.raises(SweepError, match="lost; what is done is kept; hint: run the same") as e:
         sweep(small, seeds=60, dask=cluster.address, out=tmp_path / "s", progress=progress)
     assert "\n" not in str(e.value)
     left = Sweep.load(tmp_path / "s")

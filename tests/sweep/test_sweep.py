@@ -231,7 +231,7 @@ def test_ctrl_c_leaves_a_sweep_that_goes_on(small_file: Path, tmp_path: Path) ->
     finally:
         process.kill()
     assert process.returncode == 130, said
-    assert "the same command goes on" in said
+    assert "the same command continues" in said
     assert "Traceback" not in said
     assert "of 240 runs are not complete" in printed
     left = Sweep.load(tmp_path / "s")
@@ -264,7 +264,7 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
         (["--vary", "queue.limt=1"], "is not a known key"),
         (["--vary", "queue.limit"], "not KEY=VALUE"),
         (["--vary", "duration=1 s,x"], "(with duration=x)"),
-        (["--seeds", "x"], "no seeds"),
+        (["--seeds", "x"], "not seeds"),
         (["--seeds", "5-3"], "ends before it begins"),
         (["--seeds", "1-99999999999999"], "more than 100000 seeds"),
         (["--plan", "missing.toml"], "does not exist"),

@@ -235,8 +235,8 @@ def test_bad_variants_are_one_line_and_code_2(small_file: Path, tmp_path: Path) 
         (["--variant", "queue.limit=1"], "--variant queue.limit=1: not NAME:KEY=VALUE"),
         (["--variant", "red:queue.limit"], 'red: "queue.limit" is not KEY=VALUE; hint: '),
         (["--variant", "red:"], "hint: such as --variant red:"),
-        (["--variant", "7:queue.limit=1"], "variant 7: is no name; hint: a letter"),
-        (["--variant", "true"], "variant true: is no name; hint: a letter"),
+        (["--variant", "7:queue.limit=1"], "variant 7: is not a valid name; hint: a letter"),
+        (["--variant", "true"], "variant true: is not a valid name; hint: a letter"),
         (["--variant", "a:duration=1 s", "--variant", "a:duration=2 s"], "gives duration twice"),
         (["--variant", "a:seed=1"], "variant a: sets the seed; hint: use --seeds"),
         (["--variant", "a", "--variant", "b"], "variant=a and variant=b are the same scenario"),
@@ -245,7 +245,7 @@ def test_bad_variants_are_one_line_and_code_2(small_file: Path, tmp_path: Path) 
             "links.bottleneck.queue.limit: is varied, and variant a sets it too; hint: ",
         ),
         (["--vary", "variant=a,b"], "variant: is not varied like other keys; hint: use --variant"),
-        (["--plan", "plan.toml"], "plan.toml: variants.red: is no table of keys; hint: write ["),
+        (["--plan", "plan.toml"], "plan.toml: variants.red: is not a table of keys; hint: write ["),
     ):
         done = narrows("sweep", str(small_file), *arguments, "--workers", "1", "-q", cwd=tmp_path)
         assert done.returncode == 2, done.stderr
@@ -260,7 +260,7 @@ def test_bad_variants_are_one_line_and_code_2(small_file: Path, tmp_path: Path) 
         ({"queue.kind": "red", "queue": {"kind": "red"}}, "a key above it"),
         ({"queue.kind": "red", "queue.kind.x": 1}, "a key above it"),
         ({"queue.kind": "red", "queue.a": 1, "queue.a.b": 1}, "a key above it"),
-        (["queue"], "is no table of keys"),
+        (["queue"], "is not a table of keys"),
     ],
 )
 def test_keys_that_cannot_be(keys: Any, message: str) -> None:

@@ -1,16 +1,16 @@
 """What counts as agreement: figures of a run in both, their difference, and its bound.
 
 The simulator's figure is the mean over its seeds; the kernel has one run. Two runs of the same
-scenario differ too. `Comparison.chance` says by how much a run of the simulator differs from the
-mean of the others, which is the difference that a perfect simulator would show.
+scenario differ too. `Comparison.chance` is the amount by which a run of the simulator differs from
+the mean of the others, which is the difference that a perfect simulator would show.
 
 If about 95 % of the queries are answered by the first attempt (or by the second, ...), the 95th
-percentile of response time is no measure: chance decides whether it is the time of that attempt or
-of the next one, which comes a second or more later. A draw *stands at the jump* if the share that
-some attempt answers, in the kernel's run or in the mean of the simulator's, is closer to 95 % than
-chance lets one tell, which is two standard deviations of the simulator's runs and of their mean.
-The response time of such a draw is not compared; the share of queries answered at the first attempt
-is, as in every draw. The rule was set before a sealed set was drawn.
+percentile of response time is useless as a measure: chance decides whether it is the time of that
+attempt or of the next one, which comes a second or more later. A draw *stands at the jump* if the
+share that some attempt answers, in the kernel's run or in the mean of the simulator's, is closer to
+95 % than chance lets one tell, which is two standard deviations of the simulator's runs and of
+their mean. The response time of such a draw is not compared; the share of queries answered at the
+first attempt is, as in every draw. The rule was set before a sealed set was drawn.
 """
 
 from __future__ import annotations

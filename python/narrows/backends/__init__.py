@@ -1,9 +1,9 @@
-"""What can run a scenario, and `run`, which chooses.
+"""The backends, which run scenarios, and `run`, which chooses one.
 
-A backend takes a scenario and gives a `narrows.results.Run`. It refuses what it cannot honour,
-naming the key; it never runs something else quietly.
+A backend takes a scenario and returns a `narrows.results.Run`. It refuses a key that it cannot
+honour, and names it; it never runs something else without saying so.
 
-To add a backend: a module with a `Backend`, and a line in `BACKENDS`.
+To add a backend, write a module with a `Backend`, and add a line to `BACKENDS`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BACKENDS: Mapping[str, str] = {
 are imported when they are needed."""
 
 DEFAULT = "sim"
-"""The backend where none is named."""
+"""The default backend."""
 
 
 def get(name: str) -> Backend:
@@ -85,26 +85,27 @@ def run(
 ) -> Run:
     """Runs a scenario.
 
-    Ctrl-C ends the run early; what there is by then is returned, and saved to ``out``, with the
-    status `partial`. A Ctrl-C that comes after the simulation's end, or a second one, is raised as
+    Ctrl-C ends the run early: the results so far are returned, and saved to ``out``, with the
+    status `partial`. A Ctrl-C after the end of the simulation, or a second one, is raised as
     KeyboardInterrupt when the run is saved.
 
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
         set: Keys to change, as `Scenario.with_` takes them: `{"queue.limit": 100}`.
-        seed: Instead of the scenario's own.
-        out: Folder to save the run to; it must not hold anything yet. Nothing is saved by default.
-        backend: What runs it: one of `BACKENDS`, or `program:` and the command that starts a
-            simulator with parts of your own (docs/extending.md).
-        progress: Told now and then how far the run is, from 0 to 1; True shows it on a terminal or
-            in a notebook, and elsewhere writes a line every ten seconds.
-        event_limit: Events after which the run stops; the scenario's own by default.
+        seed: The seed to use instead of the scenario's.
+        out: Folder to save the run to; it must be new or empty. By default nothing is saved.
+        backend: One of `BACKENDS`, or `program:` and the command that starts a simulator with
+            components of your own (docs/extending.md).
+        progress: Called now and then with the share of the run that is done, from 0 to 1; True
+            shows progress on a terminal or in a notebook, and elsewhere writes a line every ten
+            seconds.
+        event_limit: Events after which the run stops; the scenario's limit by default.
 
     Raises:
         ScenarioError: The file cannot be read, or the scenario is invalid.
         BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
             do the run.
-        RunFolderError: ``out`` holds something or cannot be written; found before the run where
+        RunFolderError: ``out`` holds something or cannot be written; checked before the run if
             possible.
     """
     from narrows.scenario import Scenario

@@ -1,4 +1,4 @@
-"""What a backend is: it runs scenarios, and says which of their keys it cannot honour."""
+"""The interface of a backend: it runs scenarios, and names the keys that it cannot honour."""
 
 from __future__ import annotations
 

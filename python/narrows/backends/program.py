@@ -76,7 +76,7 @@ def _run(
             backend=name,
         )
     except (ValueError, pl.exceptions.PolarsError) as error:
-        # It is no table: its columns may have different lengths, for example.
+        # It is not a table: its columns may have different lengths, for example.
         raise BackendError(f"{command[0]}: {str(error).splitlines()[0]}") from None
     finally:
         for program in programs:
@@ -114,7 +114,7 @@ class _Program:
         version = reply.get("ok")
         if version != _core.version:
             raise BackendError(
-                f"{self._name}: was built with narrows {version}, and this is {_core.version}; "
+                f"{self._name}: was built with narrows {version}, but this is {_core.version}; "
                 "hint: build it again"
             )
 
@@ -207,7 +207,7 @@ class _Program:
 
     def _nonsense(self) -> BackendError:
         return BackendError(
-            f"{self._name}: standard output is no answer; hint: print to standard error"
+            f"{self._name}: its standard output is not an answer; hint: print to standard error"
         )
 
     def _gone(self) -> BackendError:

@@ -116,6 +116,6 @@ def command(
         study.failures,
         others="all are in study.json",
         wrote=folder / "report.html",
-        interrupted=f" after {study.runs.height} runs; the same command goes on",
+        interrupted=f" after {study.runs.height} runs; the same command continues",
         quiet=quiet,
     )

@@ -42,7 +42,7 @@ def end_sweep(sweep: Sweep, *, quiet: bool) -> Exit:
         [run.failure for run in sweep.failures],
         others="see column message",
         wrote=sweep.folder,
-        interrupted=f" after {len(sweep.runs)} of {sweep.total} runs; the same command goes on",
+        interrupted=f" after {len(sweep.runs)} of {sweep.total} runs; the same command continues",
         failed=f"{counts['failed'] + counts['partial']} of {sweep.total} runs failed",
         quiet=quiet,
     )

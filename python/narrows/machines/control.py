@@ -72,7 +72,7 @@ class _Line:
         """The next message; None: none came in time.
 
         Raises:
-            OSError: The connection is over, or what came is no message.
+            OSError: The connection is over, or the input is not a message.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while b"\n" not in self._text:
@@ -89,7 +89,7 @@ class _Line:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise ConnectionAbortedError("what came is no message")
+            raise ConnectionAbortedError("the input is not a message")
         return message
 
 
@@ -179,9 +179,9 @@ class Conductor:
             if told.get("digest") != self._digest:
                 why = "it has another scenario or seed; hint: copy the same file to each machine"
             elif part.role != "monitor" and part not in self._awaited:
-                why = f"nobody waits for {part.role} at {part.node}"
+                why = f"this run does not need {part.role} at {part.node}"
             elif part in self._lines:
-                why = f"{part.role} at {part.node} is there already"
+                why = f"{part.role} at {part.node} has already connected"
             elif self._started:
                 why = "the run has begun without it"
             else:
@@ -238,7 +238,7 @@ class Member:
             raise
         if answer is None or "run" not in answer:
             self._line.socket.close()
-            why = "nobody answers" if answer is None else str(answer.get("refused", answer))
+            why = "there is no answer" if answer is None else str(answer.get("refused", answer))
             raise MachineError(f"{part} was refused by {where[0]}: {why}")
         self.run = str(answer["run"])
 
@@ -311,8 +311,8 @@ class Member:
                 if time.monotonic() > until:
                     why = (error.strerror or str(error)).lower()
                     raise MachineError(
-                        f"{address}: nobody is at port {port} ({why}); hint: start the command of "
-                        "that machine first, or give more time with --wait"
+                        f"{address}: nothing listens on port {port} ({why}); hint: start the "
+                        "command of that machine first, or give more time with --wait"
                     ) from None
             time.sleep(_RETRY_S)
 
@@ -331,8 +331,8 @@ class Member:
     def _lost(self, error: OSError) -> MachineError:
         why = (error.strerror or str(error)).lower()
         return MachineError(
-            f"{self._where[0]}: the connection to the machine that conducts is lost ({why}); "
-            "hint: see what its command says"
+            f"{self._where[0]}: the connection to the machine that keeps the time is lost ({why}); "
+            "hint: see the output of its command"
         )
 
 
@@ -358,8 +358,8 @@ def listening(address: str, port: int, *, kind: int = socket.SOCK_STREAM) -> soc
 def _why(error: OSError) -> str:
     text = (error.strerror or str(error)).lower()
     hints = {
-        "EADDRINUSE": "ss -tulnp says by whom",
-        "EADDRNOTAVAIL": "give this machine's own address; ip addr says which it has",
+        "EADDRINUSE": "ss -tulnp shows the program",
+        "EADDRNOTAVAIL": "give this machine's own address, which ip addr shows",
         "EACCES": "ports below 1024 need root",
     }
     hint = hints.get(errno.errorcode.get(error.errno or 0, ""))

@@ -69,7 +69,7 @@ class Lab:
                 addresses[node] = str(ipaddress.IPv4Address(f"{address}"))
             except ValueError:
                 raise MachineError(
-                    f"{where}: {node}: {address!r} is no IPv4 address; hint: such as 192.0.2.1"
+                    f"{where}: {node}: {address!r} is not an IPv4 address; hint: such as 192.0.2.1"
                 ) from None
         if not addresses:
             raise MachineError(
@@ -78,14 +78,14 @@ class Lab:
         chosen = clock or given.get("clock") or next(iter(addresses))
         if not isinstance(chosen, str) or chosen not in addresses:
             raise MachineError(
-                f"clock: {chosen!r} is no machine; hint: one of {', '.join(addresses)}"
+                f"clock: {chosen!r} is not one of the machines; hint: one of {', '.join(addresses)}"
             )
         port = given.get("control_port", CONTROL_PORT)
         if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 1 << 16:
-            raise MachineError(f"{where}: control_port: {port!r} is no port; hint: 1 to 65535")
+            raise MachineError(f"{where}: control_port: {port!r} is not a port; hint: 1 to 65535")
         monitors = given.get("monitors", [])
         if not isinstance(monitors, list) or not all(isinstance(each, str) for each in monitors):
-            raise MachineError(f'{where}: monitors: no list of nodes; hint: ["router"]')
+            raise MachineError(f'{where}: monitors: not a list of nodes; hint: ["router"]')
         return cls(addresses, chosen, port, monitors)
 
     def address(self, node: str) -> str:

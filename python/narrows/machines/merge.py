@@ -47,18 +47,18 @@ def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
     for folder, record in records.items():
         if record.digest != first.digest:
             raise MachineError(
-                f"{folder}: another scenario or seed than {first_folder}; "
+                f"{folder}: has another scenario or seed than {first_folder}; "
                 "hint: give the records of one run"
             )
         if record.run != first.run:
             raise MachineError(
-                f"{folder}: of run {record.run}, and {first_folder} is of {first.run}; "
+                f"{folder}: is of run {record.run}, but {first_folder} is of {first.run}; "
                 "hint: give the records of one run"
             )
     parts = Parts(Scenario.from_dict(first.scenario), first.seed)
     if parts.digest != first.digest:
         raise MachineError(
-            f"{first_folder}: this version of narrows understands its scenario otherwise; "
+            f"{first_folder}: this version of narrows reads its scenario differently; "
             "hint: merge with the version that ran it"
         )
     by_part = _by_part(records, parts)
@@ -96,7 +96,7 @@ def _by_part(records: Mapping[Path, Record], parts: Parts) -> dict[Part, Record]
     for folder, record in records.items():
         part = record.part
         if part in found:
-            raise MachineError(f"{folder}: a second record of {part}; hint: leave one out")
+            raise MachineError(f"{folder}: is a second record of {part}; hint: leave one out")
         if part.role != "monitor" and part not in parts.all:
             raise MachineError(f"{folder}: the scenario has no {part}")
         found[part] = record
@@ -119,8 +119,8 @@ def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
         if clock.uncertainty_s > bound_s:
             raise MachineError(
                 f"{folder}: its times may be off by {1e3 * clock.uncertainty_s:.3g} ms, more than "
-                f"{1e3 * bound_s:.3g} ms; hint: synchronise the clocks (chronyd), a path of their "
-                "own for the control connection, or --bound"
+                f"{1e3 * bound_s:.3g} ms; hint: synchronise the clocks (chronyd), give the control "
+                "connection its own path, or raise --bound"
             )
 
 

@@ -176,8 +176,8 @@ class Parts:
             wanted = routes[address]
             if peers.setdefault(lab.address(nodes[number]), wanted) != wanted:
                 raise MachineError(
-                    f"{key}: connections from {part.node} to {nodes[number]} differ in what only "
-                    "routes say (ECN, initial window, least time-out); hint: a node for each"
+                    f"{key}: connections from {part.node} to {nodes[number]} differ in settings of "
+                    "routes (ECN, initial window, least time-out); hint: use a node for each"
                 )
         return peers
 
@@ -250,12 +250,12 @@ class Parts:
             name, node = server["group"], server["namespace"]
             if node in held:
                 raise MachineError(
-                    f"dns.{name}.server: a machine has one DNS server, and {held[node]} has it; "
-                    "hint: another node"
+                    f"dns.{name}.server: a machine has only one DNS server, that of "
+                    f"{held[node]}; hint: use another node"
                 )
             held[node] = name
         if not self.all:
-            raise MachineError(f"{self.scenario.name}: no traffic; hint: bulk traffic or DNS")
+            raise MachineError(f"{self.scenario.name}: no traffic; hint: add bulk traffic or DNS")
 
 
 def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
@@ -266,7 +266,7 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
     """
     for name in named(scenario):
         raise MachineError(
-            f"dns.{name}.answers.software: a real server is not started between machines yet; "
+            f"dns.{name}.answers.software: real servers are not yet supported between machines; "
             "hint: leave it out"
         )
     links = [{**link, **_PLAIN, "rate": max(link["rate"], 10**9)} for link in plan["links"]]

@@ -112,8 +112,8 @@ class Record:
         document = _read(folder / FILE)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise MachineError(
-                f"{folder / FILE}: no record of this version; hint: narrows merge takes the "
-                "folders that traffic serve, traffic drive, resolve and monitor left"
+                f"{folder / FILE}: is not a record of this version; hint: narrows merge takes "
+                "the folders that traffic serve, traffic drive, resolve and monitor wrote"
             )
         for key, kind in _TYPES.items():
             if not isinstance(document.get(key), kind):
@@ -141,7 +141,7 @@ def gathered(place: Path) -> dict[str, Any]:
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: A file is no JSON.
+        ValueError: A file is not JSON.
     """
     found = sorted(path for path in place.iterdir() if _ROWS.match(path.name))
     return {path.name: json.loads(path.read_text()) for path in found}
@@ -154,10 +154,10 @@ def check_target(folder: Path) -> None:
         MachineError: Something is there already.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MachineError(f"{folder}: it is there already; hint: give another --out")
+        raise MachineError(f"{folder}: already exists; hint: give another --out")
     free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
     if free < 1 << 20:
-        raise MachineError(f"{folder}: no room; hint: give another --out")
+        raise MachineError(f"{folder}: the disk is full; hint: give another --out")
 
 
 def _offset(found: Mapping[str, Any]) -> Offset:

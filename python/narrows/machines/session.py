@@ -45,7 +45,7 @@ class Session:
             monitors = [Part("monitor", node) for node in lab.monitors]
             self._conductor = Conductor(*where, parts.digest, [*parts.all, *monitors])
         else:
-            told(f"connecting to {lab.clock} at {where[0]}, whose clock counts")
+            told(f"connecting to {lab.clock} at {where[0]}, which keeps the time")
         try:
             self._member = Member(part, where, parts.digest, wait_s=wait_s)
             self._before = self._member.offset()
@@ -94,7 +94,7 @@ class Session:
                 self._told(f"waiting for {names or 'the others'}")
 
         begins = self._member.start(waiting) - self._before.offset_s
-        self._told("all are there")
+        self._told("all machines are ready")
         return time.monotonic() + (begins - clocks.now())
 
     def stopped(self) -> str | None:

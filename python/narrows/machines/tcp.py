@@ -61,14 +61,14 @@ def held(
     if setting is Setting.CHECK and wrong:
         words = " ".join(f"{_name(path)}='{value}'" for path, value in wrong.items())
         raise MachineError(
-            f"this machine's {_name(next(iter(wrong)))} is not as the scenario asks; "
-            f"hint: sysctl -w {words}, or --tcp set for the run, or --tcp as-is to note it"
+            f"this machine's {_name(next(iter(wrong)))} differs from the scenario; "
+            f"hint: sysctl -w {words}, or --tcp set for this run, or --tcp as-is to only record it"
         )
     left = [f"{peer} {each}" for peer, asked in metrics.items() for each in _differs(peer, asked)]
     if left and setting is not Setting.AS_IS:
         raise MachineError(
-            f"the route to {left[0]}, other than the scenario asks; hint: ip route replace with "
-            "these metrics (ip-route(8)), or --tcp as-is to note it"
+            f"the route to {left[0]}, unlike the scenario; hint: ip route replace with these "
+            "metrics (ip-route(8)), or --tcp as-is to only record it"
         )
     before: dict[str, str] = {}
     try:

@@ -1,4 +1,4 @@
-"""TCP against UDP: ratios of response times, their peaks, and the reasons."""
+"""Compares TCP with UDP: ratios of response times, their peaks, and the reasons."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def analyse(
         chosen = exchanges.filter(pl.col("name").is_in(wanted) | pl.col("target").is_in(wanted))
         if not chosen.height:
             known = ", ".join(sorted(exchanges["name"].unique())[:20])
-            raise RatioError(f"{servers[0]}: was not asked; hint: these were: {known}")
+            raise RatioError(f"{servers[0]}: was not asked; hint: the servers are {known}")
         exchanges = chosen
     exchanges = _few_servers(exchanges)
     pairs = pair_up(exchanges, rules)
@@ -286,8 +286,8 @@ def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> li
     for part, source in zip(measurements, sources, strict=True):
         if part.findings.get("watched_near") == "server":
             said.append(
-                f"{source} was captured near the server, where times hold no round trip: its "
-                "ratios mean nothing; connections.ack_ms holds the clients' round trips"
+                f"{source} was captured near the server, where times contain no round trip, so "
+                "its ratios mean nothing; connections.ack_ms has the clients' round trips"
             )
         untold = _untold(part)
         if part.source == "capture" and untold:
@@ -396,7 +396,7 @@ def _no_pairs(exchanges: pl.DataFrame, pairs: Pairs) -> str:
             )
     reasons = sorted(pairs.dropped, key=lambda part: -part.exchanges)[:3]
     said = "; ".join(f"{part.transport}: {part.exchanges} {part.reason}" for part in reasons)
-    hint = "--window says how far apart"
+    hint = "--window sets how far apart they may be"
     if any(part.reason == NO_TYPE for part in pairs.dropped):
         hint = WHOLE_PACKETS
     return f"no UDP answer pairs with a TCP answer ({said}); hint: {hint}"

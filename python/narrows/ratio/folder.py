@@ -90,7 +90,7 @@ def load(folder: Path) -> RatioAnalysis:
             raise RunFolderError(path, "is larger than any analysis", _AGAIN)
         found = json.loads(path.read_bytes())
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise RunFolderError(path, "is of another format", _AGAIN)
+            raise RunFolderError(path, "has another format", _AGAIN)
         return RatioAnalysis(
             table=_table(folder / "pairs.parquet", _PAIRS),
             dropped=tuple(Dropped(**part) for part in found["dropped"]),
@@ -119,7 +119,7 @@ def _table(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException:
-        # A panic in the reader is no Exception.
+        # A panic in the reader is not an Exception.
         raise RunFolderError(path, "is not a readable Parquet file", _AGAIN) from None
     missing = [name for name in needed if name not in table.columns]
     if missing:

@@ -82,7 +82,7 @@ def say_line(line: Line) -> str:
             "kinds of servers behind one address, or TCP and UDP take different ways"
         )
     if fixed > 5.0:
-        return f"{trips[whole]}; besides, {fixed:.0f} ms that do not depend on the distance"
+        return f"{trips[whole]}, plus {fixed:.0f} ms that do not depend on the distance"
     return trips[whole]
 
 

@@ -171,7 +171,7 @@ def _figures(
             "density-by-day",
             ridges_figure({str(part.day): part for part in days}),
             f"Densities of the ratio on {len(days)} days",
-            f"What a change at the server did. {SMOOTHED}",
+            f"Changes at the server show here. {SMOOTHED}",
         )
     add(
         "histogram",
@@ -218,7 +218,7 @@ def _figures(
             "failures",
             failures_figure(failures),
             f"Unanswered queries of {len(failures)} servers and transports",
-            "Of the queries that were asked: a vantage point's own refusal is no failure.",
+            "Of the queries that were asked: a vantage point's own refusal is not a failure.",
         )
     return found
 

@@ -56,12 +56,12 @@ def say_group(group: Group) -> list[str]:
         return [f"{group.label}: {why}.", *said]
     tall = [peak for peak in peaks.peaks if peak.share >= 0.1]
     if len(tall) == 1:
-        said.append(f"{group.label}: the ratio gathers at {tall[0].ratio:.2f}.")
+        said.append(f"{group.label}: the ratios cluster at {tall[0].ratio:.2f}.")
     elif tall:
         at = " and ".join(f"{peak.ratio:.2f} ({100 * peak.share:.0f} %)" for peak in tall)
-        said.append(f"{group.label}: the ratio has {len(tall)} peaks, at {at}.")
+        said.append(f"{group.label}: the ratios have {len(tall)} peaks, at {at}.")
     else:
-        said.append(f"{group.label}: the ratio has no peak that holds a tenth of the pairs.")
+        said.append(f"{group.label}: the ratios have no peak with a tenth of the pairs.")
     if peaks.shares["above_4"] >= 0.1:
         said.append(
             f"{100 * peaks.shares['above_4']:.0f} % of the pairs are above 4: TCP waits for "
@@ -70,8 +70,8 @@ def say_group(group: Group) -> list[str]:
     line = group.line
     if len(tall) > 1 and line is not None and is_pattern(line):
         said.append(
-            "A line through medians tells nothing of several peaks: look at the days and the "
-            "vantage points apart."
+            "A line through medians does not describe several peaks: look at the days and the "
+            "vantage points separately."
         )
     elif line is not None:
         said.append(f"At every distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
@@ -93,14 +93,14 @@ def _too_little(group: Group) -> str:
     """Why nothing is said about a group's peaks; empty if something is."""
     if group.peaks.count < FEWEST:
         return (
-            f"{group.peaks.count} pair{'' if group.peaks.count == 1 else 's'} show no peaks; it "
-            f"takes {FEWEST}"
+            f"{group.peaks.count} pair{'' if group.peaks.count == 1 else 's'} show no peaks; at "
+            f"least {FEWEST} are needed"
         )
     udp_ms = group.udp_ms
     if udp_ms < NEAR_MS:
         return (
-            f"UDP takes {udp_ms:.2g} ms; below {NEAR_MS:g} ms a ratio tells of the machines, "
-            "not of what crosses the path"
+            f"UDP takes {udp_ms:.2g} ms; below {NEAR_MS:g} ms a ratio depends on the machines, "
+            "not on the path"
         )
     return ""
 
@@ -142,8 +142,7 @@ def say_server(analysis: RatioAnalysis, group: Group) -> list[str]:
     return [
         *said,
         f"{group.server}: the row, the figures and the failures of the server as a whole pool "
-        f"{len(parts)} measurements, which may differ; hint: narrows compare sets two side by "
-        "side.",
+        f"{len(parts)} measurements, which may differ; hint: narrows compare compares two of them.",
     ]
 
 

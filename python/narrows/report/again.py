@@ -29,7 +29,7 @@ def again(run: Run) -> Again:
     if run.backend == MONITOR:
         return Again(
             "Measure again",
-            "It measures what the machine does then, so the tables will be others.",
+            "It measures the machine at that time, so its tables will differ.",
             _watching(run.scenario, run.end_s),
             scenario=False,
         )

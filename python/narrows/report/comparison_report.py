@@ -89,7 +89,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
             figures.differences(changes, f"{group.label} against {comparison.groups[0].label}"),
             f"Lines: relative difference of each figure of {group.label}, with its interval.",
             "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen. "
-            "At the right: what is better or worse, if a figure has a better direction.",
+            "At the right: whether a difference is better or worse, if that is known.",
         )
         for number, group in enumerate(comparison.groups)
         if (changes := _changes(comparison, number))
@@ -163,7 +163,7 @@ def _dns_figures(
                 "response-cdf" if asked is None else f"response-cdf-{file_name(asked)}",
                 figures.response_cdf(cases, others, asked),
                 f"Curves: response time of {asked or 'DNS queries'} in each case.",
-                "Steps far to the right come from lost packets, each of which costs a timer, or "
+                "Steps far to the right come from lost packets, for which a timer has to end, or "
                 "from connections that the server refused or closed.",
             )
         )

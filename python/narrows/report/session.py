@@ -102,7 +102,7 @@ def of_sweep(
     varied = [axis.key for axis in sweep.axes if len(axis.values) > 1 and axis.key not in where]
     if against is None:
         if not varied:
-            raise NarrowsError(f"{sweep.name}: no key has several values to draw anything against")
+            raise NarrowsError(f"{sweep.name}: no key has several values to draw a figure against")
         against = next((key for key in varied if key not in (by or ())), varied[0])
     if metric is None:
         known = figures_of(sweep)

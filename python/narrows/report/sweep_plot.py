@@ -47,7 +47,7 @@ class SweepPlot:
     axes: tuple[Axis, ...]
     """What the sweep varies."""
     notes: tuple[str, ...] = ()
-    """Notes that a reader has to know."""
+    """Notes that readers should know."""
 
     def write(
         self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
@@ -135,7 +135,7 @@ def plot_sweep(
     axis = axis_named(sweep, against)
     lines = [axis_named(sweep, key) for key in by]
     if axis in lines or len({line.key for line in lines}) < len(lines):
-        raise NarrowsError(f"{sweep.where}: a key is there twice; hint: other keys for --by")
+        raise NarrowsError(f"{sweep.where}: a key is given twice; hint: give other keys to --by")
     fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
     for key, value in fixed.items():
         fixed_axis = axis_named(sweep, key)
@@ -155,13 +155,13 @@ def plot_sweep(
         if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
     ]
     if not chosen:
-        raise NarrowsError(f"{sweep.where}: no complete run of these has {figure.key}")
+        raise NarrowsError(f"{sweep.where}: none of these complete runs has {figure.key}")
     ticks, place = _ticks(axis)
     log_asked = (x_scale == "log" and (ticks.names is not None or min(ticks.places) <= 0)) or (
         y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
     )
     if log_asked:
-        raise NarrowsError("scale log: there are values that are not above zero; hint: linear")
+        raise NarrowsError("scale log: some values are not above zero; hint: use linear")
     drawn = figures.against(
         _series(chosen, axis, lines, place),
         ticks,

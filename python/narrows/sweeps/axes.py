@@ -118,13 +118,13 @@ def read_plan(path: Path) -> SweepPlanFile:
     """Reads a plan file.
 
     Raises:
-        ScenarioError: It cannot be read, is no TOML, or is no valid plan.
+        ScenarioError: It cannot be read, is not TOML, or is not a valid plan.
     """
     file = str(path)
     values = with_inline_tables(path)
     for key in values:
         if key not in _PLAN_KEYS:
-            raise ScenarioError(file, key, "is no key of a plan", nearest(key, _PLAN_KEYS))
+            raise ScenarioError(file, key, "is not a key of a plan", nearest(key, _PLAN_KEYS))
     for key in ("vary", "set", "variants"):
         if not isinstance(values.get(key, {}), dict):
             raise ScenarioError(file, key, "is not a table", f"write [{key}]")
@@ -132,7 +132,7 @@ def read_plan(path: Path) -> SweepPlanFile:
     for key, value in _leaves(values.get("vary", {}), file, "vary"):
         if not isinstance(value, list) or not value:
             raise ScenarioError(
-                file, f"vary.{key}", "is no list of values", f"such as {key} = [1, 2]"
+                file, f"vary.{key}", "is not a list of values", f"such as {key} = [1, 2]"
             )
         vary[key] = [_as_text(entry) for entry in value]
     seeds = values.get("seeds")
@@ -145,7 +145,7 @@ def read_plan(path: Path) -> SweepPlanFile:
     for name, keys in values.get("variants", {}).items():
         if not isinstance(keys, dict):
             raise ScenarioError(
-                file, f"variants.{name}", "is no table of keys", f"write [variants.{name}]"
+                file, f"variants.{name}", "is not a table of keys", f"write [variants.{name}]"
             )
         variants[name] = {k: _as_text(v) for k, v in _leaves(keys, file, "variants")}
     return SweepPlanFile(vary, fixed, variants, seeds)
@@ -196,12 +196,12 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= MOST_RUNS:
-            raise SweepError("seeds", f"must be 1 to {MOST_RUNS:,} of them")
+            raise SweepError("seeds", f"must be 1 to {MOST_RUNS:,} seeds")
         return tuple(range(1, seeds + 1))
     found: list[int] = []
     for seed in seeds if isinstance(seeds, Iterable) else ():
         if type(seed) is not int or not 0 <= seed < 2**63:
-            raise SweepError("seeds", f"{seed!r} is no seed", "whole numbers from 0 to 2^63 - 1")
+            raise SweepError("seeds", f"{seed!r} is not a seed", "whole numbers from 0 to 2^63 - 1")
         if len(found) >= MOST_RUNS:
             raise SweepError("seeds", f"are more than {MOST_RUNS:,}", "give fewer")
         found.append(seed)
@@ -209,7 +209,7 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
         raise SweepError("seeds", "has no seed", "such as seeds = 5")
     if len(set(found)) < len(found):
         twice = next(seed for seed in found if found.count(seed) > 1)
-        raise SweepError("seeds", f"{twice} is there twice", "keep one")
+        raise SweepError("seeds", f"{twice} comes twice", "keep one")
     return tuple(found)
 
 

@@ -144,7 +144,7 @@ class DaskCluster:
             raise SweepError(
                 self._name,
                 f"has had no workers for {NO_WORKERS_S:.0f} s; what is done is kept",
-                "start workers, and the same command again",
+                "start workers, and run the same command again",
             )
 
     def _submit(self, job: Mapping[str, Any]) -> None:
@@ -205,7 +205,7 @@ class DaskCluster:
             raise SweepError(
                 self._name,
                 "the connection was lost; what is done is kept",
-                "the same command again, when the cluster is back",
+                "run the same command again when the cluster is back",
             )
         raise SweepError(self._name, f"{type(error).__name__}: {error}")
 
@@ -228,7 +228,7 @@ class DaskCluster:
                 has = f"narrows {theirs}" if theirs else f"no narrows ({why})"
                 raise SweepError(
                     self._name,
-                    f"worker {worker} has {has}, and this is {_core.version}",
+                    f"worker {worker} has {has}, but this is {_core.version}",
                     "install the same version on all workers",
                 )
 

@@ -90,15 +90,15 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
 
-    A run that fails gives a row that says why; the others are kept. Ctrl-C ends the sweep early;
-    what there is by then is returned, with the status `partial`. Called again with the same folder,
-    a sweep does what is missing, including failed runs; it may have more values and seeds than
+    A run that fails has a row with the reason; the others are kept. Ctrl-C ends the sweep early,
+    and the runs so far are returned with the status `partial`. Called again with the same folder,
+    a sweep runs what is missing, failed runs included; it may have more values and seeds than
     before.
 
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
         vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, text
-            is read as TOML, or taken as it is if it is no TOML; a value may be a whole table.
+            is read as TOML, or taken as it is if it is not TOML; a value may be a whole table.
         variants: Several keys that change together, by the name of the variant:
             `{"fifo": {}, "red": {"queue.kind": "red", "traffic.tcp.ecn": True}}`. One that
             gives a table's `kind` gives the whole table.
@@ -109,15 +109,15 @@ def sweep(
         workers: Processes; as many as there are cores by default.
         dask: Address of a Dask scheduler, whose workers are used instead of processes.
         keep_runs: Whether whole run folders are kept, below `out`.
-        csv: Whether the table is written as CSV, too.
+        csv: Whether the table is also written as CSV.
         only: Says which combinations are run, by the place of each value among its key's; all by
             default.
         measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
             the row's summary beside the run's own.
         metrics: Figures that are wanted, by path or its end: the sweep does not start if short runs
             show that there is none of a name. It ends after its first runs if only these do.
-        progress: Told now and then how far the sweep is; True shows it on a terminal or in a
-            notebook, and elsewhere writes a line every ten seconds.
+        progress: Called now and then with the sweep's progress; True shows it on a terminal or in
+            a notebook, and elsewhere writes a line every ten seconds.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.

@@ -43,7 +43,7 @@ class Errors:
         """Raises the errors together, if there are any.
 
         Raises:
-            ScenarioError: Combinations are no valid scenarios.
+            ScenarioError: Combinations are not valid scenarios.
             BackendError: The backend cannot honour combinations.
         """
         if self._found:

@@ -69,11 +69,11 @@ def parse_seeds(text: str) -> int | list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (not dash or last.isdecimal())) or len(part) > 40:
-            raise SweepError(where, "no seeds", "such as 5, or 3,7 or 11-20")
+            raise SweepError(where, "not seeds", "such as 5, or 3,7 or 11-20")
         low, high = int(first), int(last or first)
         if low > high:
             raise SweepError(where, "ends before it begins", "such as 11-20")
         if high - low + 1 + len(found) > MOST_RUNS:
-            raise SweepError(where, f"more than {MOST_RUNS} seeds", "fewer, in several sweeps")
+            raise SweepError(where, f"more than {MOST_RUNS} seeds", "make several sweeps")
         found.extend(range(low, high + 1))
     return found

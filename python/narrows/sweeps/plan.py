@@ -108,7 +108,7 @@ def make_plan(
         progress: Told how many combinations have been checked, and how many there are.
 
     Raises:
-        ScenarioError: Combinations are no valid scenarios; each error is there once.
+        ScenarioError: Combinations are not valid scenarios; each error is raised once.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large, two combinations are the same, or a key is varied that
             a variant sets.
@@ -123,7 +123,7 @@ def make_plan(
         raise SweepError(
             file,
             f"{combinations:,} combinations times {len(seeds):,} seeds are "
-            f"{combinations * len(seeds):,} runs, and a sweep may have {MOST_RUNS:,}",
+            f"{combinations * len(seeds):,} runs, but a sweep may have only {MOST_RUNS:,}",
             "give fewer values or seeds, or make several sweeps",
         )
     chosen = get(backend)

@@ -172,13 +172,13 @@ class Store:
         if before["narrows"] != _core.version:
             raise RunFolderError(
                 folder,
-                f"holds a sweep of narrows {before['narrows']}, and this is {_core.version}",
+                f"holds a sweep of narrows {before['narrows']}, but this is {_core.version}",
                 "choose another folder",
             )
         if before["backend"] != plan.backend:
             raise RunFolderError(
                 folder,
-                f"holds a sweep of the backend {before['backend']}, and this is of {plan.backend}",
+                f"holds a sweep of the backend {before['backend']}, but this is of {plan.backend}",
                 "choose another folder with --out",
             )
         ours = identity(plan.base, [axis.key for axis in plan.axes])

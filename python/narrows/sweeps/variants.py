@@ -76,7 +76,7 @@ def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
     has there belongs to another kind.
 
     Raises:
-        SweepError: A name is none, or a variant is no table of keys.
+        SweepError: A name is not valid, or a variant is not a table of keys.
 
     Examples:
         >>> variant_axis({"red": {"queue.kind": "red", "queue.limit": "9"}}).settings(0)
@@ -87,13 +87,13 @@ def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or value_of(name) != name:
             raise SweepError(
                 f"variant {str(name)[:60]}",
-                "is no name",
+                "is not a valid name",
                 "a letter, then up to 39 letters, digits, spaces or any of _ . + - / ( ) %; not "
                 "true, false, inf or nan",
             )
         if not isinstance(keys, Mapping):
             raise SweepError(
-                f"variant {name}", "is no table of keys", "give each of its keys a value"
+                f"variant {name}", "is not a table of keys", "give each of its keys a value"
             )
         if "seed" in keys:
             raise SweepError(f"variant {name}", "sets the seed", "use --seeds")

@@ -1,4 +1,4 @@
-"""One run, in any process: an item of a plan in, a row out.
+"""Does one run, in any process: it takes an item of a plan and returns a row.
 
 A worker gets the scenario once, and then the values and seed of each run. It validates the scenario
 of each combination anew, and keeps it for the next seeds.
@@ -56,7 +56,7 @@ class Worker:
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         if job["narrows"] != _core.version:
-            raise Fatal(f"has narrows {_core.version}, and this sweep is of {job['narrows']}")
+            raise Fatal(f"has narrows {_core.version}, but this sweep is of {job['narrows']}")
         self._base: Mapping[str, Any] = job["base"]
         self._file: str = job["file"]
         self._backend: str = job["backend"]

@@ -42,8 +42,8 @@ def run_kernel(
 ) -> Run:
     """Runs a scenario on a kernel.
 
-    An interrupt (Ctrl-C) ends the run early; what there is by then is returned, as `partial`. Other
-    exceptions of `progress` propagate. The run leaves nothing behind on the machine.
+    An interrupt (Ctrl-C) ends the run early, and the results so far are returned as `partial`.
+    Other exceptions of `progress` propagate. The run leaves nothing behind on the machine.
 
     Args:
         scenario: What to run.
@@ -187,7 +187,7 @@ def _no_cookies(
     path = "ipv4/tcp_syncookies"
     return [
         f"{_node(name, place.prefix, plan['nodes'])}: {count} SYNs were dropped that cookies would "
-        "have answered, which this kernel has not"
+        "have answered; this kernel has no cookies"
         for name, count in applied["syns_dropped"].items()
         if applied["settings"][name].get(path, "") is None and job["settings"][name][path] != "0"
     ]

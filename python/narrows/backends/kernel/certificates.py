@@ -66,7 +66,7 @@ def _certificate(program: str, key: Path, length: int) -> str:
             break
     raise BackendError(
         f"no certificate of {length} B can be made ({found} B come nearest); "
-        "hint: answers.tls.certificates with other lengths"
+        "hint: give answers.tls.certificates other lengths"
     )
 
 

@@ -89,7 +89,7 @@ def _codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
 def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
     _own_mtu(queue, refuse)
     if queue["when_empty"] != "forget":
-        refuse("when_empty", "the kernel that runs decides it")
+        refuse("when_empty", "the kernel decides it")
     words = ["fq_codel"]
     for key in ("limit", "flows", "quantum", "memory_limit", "drop_batch"):
         words += [key, str(queue[key])]
@@ -170,7 +170,7 @@ def _filters(
         place = f"{key}.match[{index}]"
         for other in ("min_bytes", "max_bytes", "ecn"):
             if match[other] is not None:
-                refuse(f"{place}.{other}", "no filter of u32 is made for it")
+                refuse(f"{place}.{other}", "narrows makes no u32 filter for it")
         protocols = {"udp": [17], "tcp": [6], None: [6, 17] if _has_port(match) else [None]}
         for protocol in protocols[match["protocol"]]:
             for ports in _ports(match):
@@ -213,7 +213,7 @@ def _time(picoseconds: int) -> str:
 
 _OTHERS = {
     # sch_drr.c: a scheduler of classes, each with a queue and a limit of its own.
-    "drr": "Linux's drr has no room that all flows share; sfq has",
+    "drr": "Linux's drr has no limit that all flows share; sfq has one",
 }
 """Why Linux's discipline of the same name is another one."""
 

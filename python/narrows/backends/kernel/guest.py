@@ -38,7 +38,7 @@ END_S = 120.0
 MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
 
 _LOOK_S = 0.05
-_ROOM_HINT = "hint: let TMPDIR name a place with room"
+_ROOM_HINT = "hint: set TMPDIR to a place with more room"
 _INSIDE = Path(__file__).parent / "inside"
 _IN_GUEST = "/run/narrows"
 
@@ -122,8 +122,7 @@ def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
     free, needed = _room_mb(place), _memory_mb(job)
     if free < needed:
         raise BackendError(
-            f"{place}: {free} MB are free, and for the guest's memory {needed} MB are needed; "
-            f"{_ROOM_HINT}"
+            f"{place}: {free} MB are free, but the guest's memory needs {needed} MB; {_ROOM_HINT}"
         )
 
 
@@ -207,11 +206,11 @@ def _wait(
             if now - started > BOOT_S:
                 raise BackendError(
                     f"the guest kernel did not boot within {BOOT_S:g} s ({_last_words(folder)}); "
-                    "hint: narrows kernel check says what else there is"
+                    "hint: narrows kernel check lists the other kernels"
                 )
         elif not (folder / "built").exists() and now - started > BOOT_S + BUILD_S:
             raise BackendError(
-                f"the network was not there within {BUILD_S:g} s; hint: leave out some links"
+                f"the network was not ready within {BUILD_S:g} s; hint: leave out some links"
             )
         if progress is not None:
             progress(_share(folder, job))
@@ -246,6 +245,6 @@ def _last_words(folder: Path) -> str:
     try:
         lines = (folder / "console.txt").read_text(errors="replace").split("\n")
     except OSError:
-        return "it said nothing"
+        return "it printed nothing"
     said = [" ".join(line.split()) for line in lines if line.strip()]
-    return said[-1][:200] if said else "it said nothing"
+    return said[-1][:200] if said else "it printed nothing"

@@ -47,7 +47,7 @@ def commands(
         if told[key]:
             refuse(key, "not supported yet")
     if told["block_tcp_53"] == "reject":
-        refuse("block_tcp_53", "a reset needs netfilter, which the guest kernel has not")
+        refuse("block_tcp_53", "a reset needs netfilter, which the guest kernel lacks")
         return
     yield f"qdisc add dev {device} clsact"
     for match in _matches(told):

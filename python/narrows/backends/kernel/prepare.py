@@ -103,7 +103,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
             if free < ROOM_BYTES:
                 raise BackendError(
                     f"{work.parent}: {free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed; "
-                    "hint: let XDG_CACHE_HOME name a place with room"
+                    "hint: set XDG_CACHE_HOME to a place with more room"
                 )
             version = _build(work, told, source, kernel, place)
             told("trying it", 0.99)
@@ -119,7 +119,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
-            f"{error.filename}: {what}; hint: let XDG_CACHE_HOME name a place that can be written"
+            f"{error.filename}: {what}; hint: set XDG_CACHE_HOME to a place that can be written"
         ) from None
     return program
 
@@ -175,7 +175,7 @@ def _package(work: Path) -> str:
     known = [name for name in names if _SOURCE.match(name)]
     if not known:
         raise BackendError(
-            "apt knows no linux-source-6 package; hint: apt-get update, or give --source"
+            "apt does not know a linux-source-6 package; hint: apt-get update, or give --source"
         )
     if "linux-source-6.1" in known:
         return "linux-source-6.1"
@@ -229,7 +229,7 @@ def _run(words: Sequence[str], work: Path, **environment: str) -> str:
 def _last(text: str) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (errors or lines or ["it printed nothing"])[-1][:300]
 
 
 @contextmanager

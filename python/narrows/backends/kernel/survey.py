@@ -56,8 +56,8 @@ class Survey:
             yield "none can be used: run narrows kernel prepare"
         else:
             yield (
-                f"a run with --backend kernel takes {self.chosen}; "
-                "--backend kernel-NAME takes another"
+                f"a run with --backend kernel uses {self.chosen}; "
+                "--backend kernel-NAME uses another"
             )
 
 

@@ -36,7 +36,7 @@ def read_tables(
 
     Raises:
         OSError: A file of the agent is missing.
-        ValueError: A file of the agent is no JSON.
+        ValueError: A file of the agent is not JSON.
     """
     links = {link["name"]: link for link in plan["links"]}
     tables = {

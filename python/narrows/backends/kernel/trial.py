@@ -69,5 +69,5 @@ def _boot(kernel: Path, _changed_ns: int, virtual: bool) -> str:
     if _DONE in said:
         return ""
     found = re.search(r"Kernel panic - not syncing: (.+)", said)
-    last = found[1] if found else (said.strip().splitlines() or ["it said nothing"])[-1]
+    last = found[1] if found else (said.strip().splitlines() or ["it printed nothing"])[-1]
     return f"it does not run on this machine: {last.strip()[:120]}"

@@ -71,7 +71,7 @@ class Way:
     """Why it is not available; empty if it is."""
     mend: str = ""
     """What would help."""
-    hint: str = "narrows kernel check says which kernels there are"
+    hint: str = "narrows kernel check lists the kernels"
     profile: str = "linux-6"
     """The TCP profile of the kernel."""
     arguments: Sequence[str] = ()
@@ -166,7 +166,7 @@ def _host() -> Way:
     title = f"this machine's own kernel, {platform.release()}"
     way = Way("host", title, None, virtual=False)
     if platform.system() != "Linux":
-        return _lacking(way, f"{platform.system()} is no Linux", "a Linux machine")
+        return _lacking(way, f"{platform.system()} is not Linux", "use a Linux machine")
     if os.geteuid() != 0:
         return _lacking(way, "it needs root", "use a guest, or run as root")
     missing = _refused_queues()
@@ -199,7 +199,7 @@ def _other(name: str) -> Way:
 def _built(way: Way, version: str | None, command: str) -> Way:
     """The way with the version in its title, or with what it lacks."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return _lacking(way, "User-Mode Linux is for x86-64", "a Linux machine with x86-64")
+        return _lacking(way, "User-Mode Linux is for x86-64", "use a Linux machine with x86-64")
     if version is None:
         return _lacking(way, "no kernel is built", f"run {command}")
     return replace(way, title=f"{way.title}, Linux {version}")

@@ -118,7 +118,7 @@ def workspace() -> Iterator[Workspace]:
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
-            f"{error.filename}: {what}; hint: let TMPDIR name a place with room"
+            f"{error.filename}: {what}; hint: set TMPDIR to a place with more room"
         ) from None
     made = Workspace(folder)
     keeper = subprocess.Popen(

@@ -38,7 +38,7 @@ class AskingDesign:
         if secure:
             why = "not supported yet"
             if secure.get("quic"):
-                why = "the agent has Python's standard library alone, which has no QUIC"
+                why = "the agent has only Python's standard library, which has no QUIC"
             network.refuse(f"{key}transport", why)
             return
         is_page = kind == "page"

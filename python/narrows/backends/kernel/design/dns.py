@@ -37,7 +37,7 @@ _SERVICE_KEYS = {
 _COOKIES = {"never": "0", "when-full": "1", "always": "2"}
 _TAKES_ALL = 65_507
 _STATELESS = (
-    "narrows-gateway needs eBPF or an address of its own, which a run has not; hint: leave it out"
+    "narrows-gateway needs eBPF or its own address, which a run does not have; hint: leave it out"
 )
 _SOMAXCONN = 4096
 
@@ -73,7 +73,7 @@ class DnsDesign:
         tls = None if told["tcp"] is None else told["tcp"]["tls"]
         if tls is not None and (tls["https"] is not None or tls["quic"] is not None):
             what = "HTTPS" if tls["quic"] is None else "QUIC"
-            why = f"Python's standard library, which the agent has alone, has no {what}"
+            why = f"the agent has only Python's standard library, which has no {what}"
             network.refuse(f"{key}transport", f"{why}; hint: udp, tcp or tls")
             return
         there, back = (network.plan["paths"][told[way]] for way in ("there", "back"))

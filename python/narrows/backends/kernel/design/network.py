@@ -322,7 +322,7 @@ class Network:
         framing = way["framing"]
         ring = way["ring"]
         if ring is not None and "bytes" not in ring and ring != {"packets": 1}:
-            self.refuse(f"{key}ring.packets", "the kernel's ring is had in bytes")
+            self.refuse(f"{key}ring.packets", "the kernel's ring counts bytes")
         beyond = framing["overhead"] - framing["queue_overhead"]
         if beyond < 0:
             self.refuse(f"{key}framing.queue_overhead", "it is above framing.overhead")
@@ -494,5 +494,5 @@ def _ring_bytes(way: Plan) -> int:
 
 
 def _time(picoseconds: int) -> str:
-    # tc reads decimals, but knows no unit below a microsecond.
+    # tc reads decimals, but has no unit below a microsecond.
     return f"{round(picoseconds / 1000) / 1000:.12g}us"
