@@ -228,7 +228,12 @@ _TABLES: Sequence[Table] = (
         (
             _QUERY,
             Column("group", _TEXT, "", "The group of resolver workers that asked."),
-            Column("worker", _U32, "", "The worker that asked; of arrivals, the place they took."),
+            Column(
+                "worker",
+                _U32,
+                "",
+                "The worker that asked; for arrivals, the worker that they took.",
+            ),
             Column(
                 "index",
                 _U32,
@@ -250,7 +255,9 @@ _TABLES: Sequence[Table] = (
                 "From the first attempt to the answer that ended the query; null: unanswered.",
             ),
             _null("rtt_ms", "ms", "From the successful attempt to its answer; null: unanswered."),
-            Column("late_answers", _U8, "", "Answers that came after their attempt had timed out."),
+            Column(
+                "late_answers", _U8, "", "Answers that arrived after their attempt had timed out."
+            ),
             Column(
                 "fates",
                 _TEXTS,
@@ -272,7 +279,7 @@ _TABLES: Sequence[Table] = (
                 _TEXT,
                 "",
                 "`answered`, `late`, `query-lost`, `reply-lost`, `truncated`, `refused`, `closed`, "
-                "`reset`, `timed-out` (nothing came, no loss is known) or `pending` (open at "
+                "`reset`, `timed-out` (nothing arrived, no loss is known) or `pending` (open at "
                 "the end of the run).",
             ),
             Column("lost_at", _TEXT, "", "The link at which a packet was lost; empty: none was."),
@@ -281,7 +288,7 @@ _TABLES: Sequence[Table] = (
                 _TEXT,
                 "",
                 "Why it was lost: `overflow`, `early` or `forced` in the queue, `wire`, `mtu`, "
-                "`reassembly` (its fragments came too late), `no-neighbour` (ARP gave no address), "
+                "`reassembly` (its fragments arrived late), `no-neighbour` (ARP gave no address), "
                 "or what a middlebox dropped: "
                 "`middlebox-dns-length`, `middlebox-fragment`, `middlebox-too-big`, "
                 "`middlebox-tcp-53`, `middlebox-syn-data`; empty: it was not.",
@@ -295,7 +302,7 @@ _TABLES: Sequence[Table] = (
                 "reused",
                 _BOOL,
                 "",
-                "Whether it went over a connection that had carried a query before.",
+                "Whether it used a connection that had carried a query before.",
             ),
             Column("handshake_round_trips", _U8, "", "Round trips before the query could be sent."),
             _null(
@@ -316,7 +323,7 @@ _TABLES: Sequence[Table] = (
                 "packets_received",
                 _U32,
                 "packets",
-                "IP packets that the server sent for it; on a kernel those that came.",
+                "IP packets that the server sent for it; on a kernel, those that arrived.",
             ),
             Column("bytes_received", _U32, "bytes", "Their lengths, without framing."),
         ),
@@ -352,13 +359,13 @@ _TABLES: Sequence[Table] = (
                 "arrived_packets",
                 _U64,
                 "packets",
-                "Packets that came since the start, dropped ones included.",
+                "Packets that arrived since the start, dropped ones included.",
             ),
             Column(
                 "arrived_bytes",
                 _U64,
                 "bytes",
-                "Bytes that came since the start, dropped ones included.",
+                "Bytes that arrived since the start, dropped ones included.",
             ),
             Column("sent_packets", _U64, "packets", "Packets that left since the start."),
             Column(
@@ -395,7 +402,7 @@ _TABLES: Sequence[Table] = (
                 "dropped_dns",
                 _U64,
                 "packets",
-                "Of all drops since the start, those of DNS packets.",
+                "Drops of DNS packets since the start.",
             ),
         ),
     ),

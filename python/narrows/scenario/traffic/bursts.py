@@ -72,13 +72,15 @@ BURSTS = Record(
                 nullable=True,
             ),
             Column("bytes", "u64", "bytes", "Its size."),
-            Column("segments_retransmitted", "u32", "segments", "Data segments of it sent again."),
+            Column(
+                "segments_retransmitted", "u32", "segments", "Data segments that were sent again."
+            ),
         ),
     ),
     title="bursts",
     figures=(
-        Figure("bursts", "bursts", doc="Bursts that were begun."),
-        Figure("completed", "completed", doc="Those that were acknowledged to the last byte."),
+        Figure("bursts", "bursts", doc="Bursts that began."),
+        Figure("completed", "completed", doc="Bursts that were acknowledged to the last byte."),
         Figure(
             "completion_mean_s",
             "completion time, mean",

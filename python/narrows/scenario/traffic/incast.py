@@ -75,17 +75,17 @@ ROUNDS = Record(
             Column("group", "string", "", "The traffic group that it belongs to."),
             Column("round", "u32", "", "Number of the round in its group, from 0."),
             Column("start_s", "f64", "s", "When the servers were asked."),
-            Column("first_s", "f64", "s", "When the first block was there.", nullable=True),
+            Column("first_s", "f64", "s", "When the first block had arrived.", nullable=True),
             Column(
                 "end_s",
                 "f64",
                 "s",
-                "When the last block was there; null: not by the end of the run, or one failed.",
+                "When the last block had arrived; null: not by the end of the run, or one failed.",
                 nullable=True,
             ),
             Column("blocks", "u32", "blocks", "Blocks that were asked for."),
             Column("failed", "u32", "blocks", "Those whose connection failed."),
-            Column("bytes", "u64", "bytes", "Bytes of the blocks that came."),
+            Column("bytes", "u64", "bytes", "Bytes of the blocks that arrived."),
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that servers sent again."
             ),
@@ -94,11 +94,9 @@ ROUNDS = Record(
     ),
     title="incast",
     figures=(
-        Figure("rounds", "rounds", doc="Rounds that were begun."),
-        Figure("completed", "completed", doc="Those whose blocks all came."),
-        Figure(
-            "round_mean_ms", "time of a round, mean", "ms", doc="Until the last block is there."
-        ),
+        Figure("rounds", "rounds", doc="Rounds that began."),
+        Figure("completed", "completed", doc="Rounds whose blocks all arrived."),
+        Figure("round_mean_ms", "time of a round, mean", "ms", doc="Until the last block arrives."),
         Figure("round_p50_ms", "time of a round, median", "ms"),
         Figure("round_p99_ms", "time of a round, 99 % within", "ms"),
         Figure(
@@ -117,11 +115,11 @@ ROUNDS = Record(
     pictures=(
         Picture(
             "incast-cdf",
-            title="Time of a round, until the last server's block is there",
+            title="Time of a round, until the last server's block arrives",
             x="time of a round (ms)",
             y="rounds over\nwithin this time (%)",
             caption=(
-                "From asking all servers until the last block is there. Steps at 200 ms and more "
+                "From asking all servers until the last block arrives. Steps at 200 ms and more "
                 "are retransmission time-outs: the port's buffer lost a block's tail. The curve "
                 "ends below 100 % where rounds had no end."
             ),

@@ -95,7 +95,9 @@ PINGS = Record(
                 "One-way delay of the probe; null: it did not arrive.",
                 nullable=True,
             ),
-            Column("rtt_ms", "f64", "ms", "Until its answer came; null: none did.", nullable=True),
+            Column(
+                "rtt_ms", "f64", "ms", "Until its answer arrived; null: none did.", nullable=True
+            ),
             Column("lost_at", "string", "", "The directed link where it was lost; empty: nowhere."),
             Column(
                 "reason",

@@ -102,8 +102,8 @@ def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 STREAMS = Record(
     table=Table(
         "streams",
-        "a period of a stream of `udp` or `trace` in which it sent something: what became of the "
-        "packets that were sent then",
+        "a period of a stream of `udp` or `trace` in which it sent packets, and what happened to "
+        "these packets",
         (
             Column("group", "string", "", "The group that it belongs to."),
             Column("stream", "u32", "", "Number of the stream within its group, from 0."),

@@ -88,22 +88,22 @@ RECORDS = Record(
                 "When the connection was open, and the zone was asked for; null: never.",
                 nullable=True,
             ),
-            Column("first_s", "f64", "s", "When the first message was there.", nullable=True),
+            Column("first_s", "f64", "s", "When the first message had arrived.", nullable=True),
             Column(
                 "end_s",
                 "f64",
                 "s",
-                "When the last message was there; null: not by the end of the run, or it failed.",
+                "When the last message had arrived; null: not by the end of the run, or it failed.",
                 nullable=True,
             ),
             Column(
                 "fate",
                 "string",
                 "",
-                "`whole`, `unfinished` at the end of the run, or what the connection came to: "
+                "`whole`, `unfinished` at the end of the run, or how the connection ended: "
                 "`refused`, `reset`, `timed-out`, `closed` by the server.",
             ),
-            Column("messages", "u32", "messages", "DNS messages that came."),
+            Column("messages", "u32", "messages", "DNS messages that arrived."),
             Column("bytes", "u64", "bytes", "Bytes of these, each with its length of two bytes."),
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that the server sent again."
@@ -113,14 +113,14 @@ RECORDS = Record(
     ),
     title="zone transfers",
     figures=(
-        Figure("transfers", "transfers", doc="Transfers that were begun."),
-        Figure("completed", "completed", doc="Those whose last message came."),
-        Figure("failed", "failed", doc="Those that were refused, reset, timed out or closed."),
+        Figure("transfers", "transfers", doc="Transfers that began."),
+        Figure("completed", "completed", doc="Transfers whose last message arrived."),
+        Figure("failed", "failed", doc="Transfers that were refused, reset, timed out or closed."),
         Figure(
             "transfer_mean_s",
             "time of a transfer, mean",
             "s",
-            doc="From opening the connection until the last message is there.",
+            doc="From opening the connection until the last message arrives.",
         ),
         Figure("transfer_p50_s", "time of a transfer, median", "s"),
         Figure("transfer_p99_s", "time of a transfer, 99 % within", "s"),
@@ -141,7 +141,7 @@ RECORDS = Record(
     pictures=(
         Picture(
             "transfer-cdf",
-            title="Time of a zone transfer, until the last message is there",
+            title="Time of a zone transfer, until the last message arrives",
             x="time of a transfer (s)",
             y="transfers over\nwithin this time (%)",
             caption=(
