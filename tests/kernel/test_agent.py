@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import random
 import socket
 import struct
 import time
@@ -14,7 +15,9 @@ import pytest
 
 from narrows.backends.kernel.design.exchanges import Exchanges, Names
 from narrows.backends.kernel.inside.agent import dns
+from narrows.backends.kernel.inside.agent.dns_connections import Connections
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query, reply, truncated
+from narrows.backends.kernel.inside.agent.dns_rows import Attempt, Query
 from narrows.backends.kernel.inside.agent.loop import READ, Loop
 from narrows.backends.kernel.inside.agent.samples import in_ring, reasons
 
@@ -234,3 +237,60 @@ def test_what_waits_in_a_ring_is_told_and_nothing_where_there_is_none() -> None:
     assert empty == {"ring_packets": 0, "ring_bytes": 0}
     without = in_ring({"ring": False, "propagation_bytes": 6_000}, wire)
     assert without == {"ring_packets": None, "ring_bytes": None}
+
+
+class _Asker:
+    """Notes how attempts fail."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def on_written(self, attempt: Attempt) -> None:
+        pass
+
+    def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
+        raise AssertionError("the server answers nothing")
+
+    def on_failed(self, attempt: Attempt, how: str) -> None:
+        self.failed.append(how)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_failed_attempts_over_kept_connections_count_their_packets(closes: bool) -> None:
+    """Two queries share a connection: the first attempt that ends counts for both."""
+    loop = Loop(time.monotonic())
+    asker = _Asker()
+    reuse = {"shared": True, "pipelined": True, "queries": None, "idle_s": None}
+    told = {
+        **{"reuse": {**reuse, "after_silence": False}, "tls": None, "fast_open": False},
+        **{"congestion": "reno", "mss": None, "nodelay": True, "length_apart": False},
+        **{"client_address": "127.0.0.1", "server_address": "127.0.0.1"},
+    }
+    job = {"group": "stub", "client": "", "realtime_origin": time.time(), "tcp": told}
+    messages = [query(0, length, 1232) for length in (40, 300)]
+    carried = sum(2 + len(message) for message in messages)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        job["port"] = listener.getsockname()[1]
+        connections = Connections(job, loop, random.Random(1), asker)
+        attempts = [Attempt(Query(0, 0, 0.0, measured=True), 0.0, "tcp") for _ in messages]
+        for attempt, message in zip(attempts, messages, strict=True):
+            connections.ask(0, attempt, message)
+
+        def serve() -> None:
+            served, _ = listener.accept()
+            with served:
+                assert len(served.recv(carried, socket.MSG_WAITALL)) == carried
+                for attempt in [] if closes else attempts:
+                    connections.leave(attempt)
+
+        loop.at(0.05, serve)
+        loop.at(0.2, loop.stop)
+        loop.run()
+    assert asker.failed == (["closed"] * 2 if closes else [])
+    first, second = ((*attempt.sent, *attempt.received) for attempt in attempts)
+    # SYN, ACK and the queries; the SYN-ACK, and the server's FIN or an acknowledgement.
+    assert first[0] >= 3 and first[2] >= 2
+    # Headers of 52 bytes; a SYN has 8 more.
+    assert first[1] == 52 * first[0] + 8 + carried
+    assert first[3] == 52 * first[2] + 8
+    assert second == (0, 0, 0, 0)

@@ -24,6 +24,12 @@ GROUPS = {
     'answers.on_query = "reset"',
     "closed": 'transport = "tcp"\nconnections = { tries = { closed = 2 } }\n'
     'answers.on_query = "close"',
+    # The same on connections that the client would keep.
+    "kept-closed": 'transport = "tcp"\nconnections = { reuse = true, tries = { closed = 2 } }\n'
+    'answers.on_query = "close"',
+    # Half of a service's time is too short to wait.
+    "kept-silent": 'transport = "tcp"\nservice = "500 ms"\n'
+    'connections = { reuse = true, answer_timeout = "250 ms", tries = { silent = 2 } }',
     # One of two workers has the only connection that the server takes.
     "rejected": 'transport = "tcp"\nworkers = 2\nspread = "10 ms"\nservice = "200 ms"\n'
     'answers = { connections = 1, when_full = "reject" }',
@@ -86,11 +92,22 @@ def test_without_a_number_workers_ask_until_the_end(results: tuple[Run, Run]) ->
 
 
 # It differs which packets the queue has sent when the answer comes.
-@pytest.mark.parametrize("name", ["fresh", "truncated", "mixed", "given-up"])
+@pytest.mark.parametrize("name", ["fresh", "truncated", "mixed", "given-up", "kept-silent"])
 def test_packets_are_those_of_the_simulator(results: tuple[Run, Run], name: str) -> None:
     columns = ["packets_sent", "bytes_sent", "packets_received", "bytes_received"]
     kernel, simulated = (attempts(result, name).select(columns).rows() for result in results)
     assert kernel == simulated
+
+
+def test_attempts_on_connections_that_the_server_closes_have_packets(
+    results: tuple[Run, Run],
+) -> None:
+    """It differs whether the acknowledgement of the server's FIN has left when it is read."""
+    for result in results:
+        rows = attempts(result, "kept-closed")
+        # From the client: SYN, ACK, query. From the server: SYN-ACK, FIN, and perhaps an ACK.
+        assert set(rows.get_column("packets_sent")) <= {3, 4}
+        assert set(rows.get_column("packets_received")) <= {2, 3}
 
 
 def test_times_are_those_of_the_path(results: tuple[Run, Run]) -> None:

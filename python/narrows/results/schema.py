@@ -315,8 +315,8 @@ _TABLES: Sequence[Table] = (
                 _U32,
                 "packets",
                 "IP packets that the client sent for it: all of a connection for one query; of a "
-                "kept connection those between query and answer that no answer has counted yet; "
-                "over UDP each fragment.",
+                "kept connection those that crossed while it waited, answered or not, unless "
+                "another attempt counts them; over UDP each fragment.",
             ),
             Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
             Column(

@@ -22,7 +22,7 @@ use over_tcp::{Failure, count_packets};
 pub use settings::{Attempts, Client, Tcp, Tls, Udp};
 use worker::{State, Worker};
 
-use super::connections::{self, Asked, Connections, Crossed};
+use super::connections::{self, Asked, Connections};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::Exchange;
 use super::{PORT, is_truncated};
@@ -173,14 +173,13 @@ impl Application for Workers {
         let (now, first_byte_at) = (host.now(), host.first_byte_at());
         let row = reply.tag;
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
-        let place = connection.waiting.iter().position(|asked| asked.row == row);
-        let asked = place.map(|place| connection.waiting.swap_remove(place));
-        let counted_from = asked.map(|asked| connection.count_from(host, asked));
+        let ended = connection.end_wait(host, row);
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
         (attempt.first_byte, attempt.received) = (Some(first_byte_at), Some(now));
-        let in_time = asked
-            .filter(|asked| self.workers[asked.worker as usize].state == State::Connection { row });
+        let in_time = ended
+            .map(|(asked, _)| asked.worker)
+            .filter(|&worker| self.workers[worker as usize].state == State::Connection { row });
         match in_time {
             Some(_) => attempt.fate = Fate::Answered,
             None => {
@@ -190,12 +189,12 @@ impl Application for Workers {
             }
         }
         let (attempt, rtt) = (attempt.attempt, now.since(attempt.sent));
-        if let Some(from) = counted_from {
+        if let Some((_, from)) = ended {
             count_packets(host, socket, row, from);
         }
         self.connections.release(host, number);
-        if let Some(asked) = in_time {
-            self.end_query(host, asked.worker, Some((attempt, rtt)));
+        if let Some(worker) = in_time {
+            self.end_query(host, worker, Some((attempt, rtt)));
         }
     }
 
@@ -207,15 +206,14 @@ impl Application for Workers {
             Closed::Reset => Failure::Reset,
             Closed::TimedOut => Failure::Silent,
         };
-        let waiting = std::mem::take(&mut connection.waiting);
-        let only_row = connection.only_row;
+        let (waiting, counts) = connection.end_all(host);
         if how == Closed::ByPeer {
             connection.close(host);
         } else {
             self.connections.forget(number);
         }
-        if let Some(row) = only_row {
-            count_packets(host, socket, row, Crossed::default());
+        if let Some((row, from)) = counts {
+            count_packets(host, socket, row, from);
         }
         for Asked { worker, row, .. } in waiting {
             if (self.workers[worker as usize].state == State::Connection { row }) {

@@ -53,7 +53,7 @@ pub(super) struct Asked {
     /// The row of the attempt.
     pub(super) row: u32,
     /// What had crossed the connection before.
-    pub(super) before: Crossed,
+    before: Crossed,
     /// Whether it is in the SYN (RFC 7413), or follows the TLS hello directly (RFC 8446, 2.3; in
     /// QUIC, RFC 9001, 4.6).
     pub(super) early: bool,
@@ -90,13 +90,13 @@ pub(super) struct Connection {
     pub(super) queries: u32,
     /// The number of queries written.
     pub(super) written: u32,
-    /// Queries without a reply.
+    /// Queries without a reply, in the order in which they were asked.
     pub(super) waiting: Vec<Asked>,
     /// Whether it is being closed: it takes nothing new.
     pub(super) closing: bool,
     /// The row that its packets are counted for; `None`: it serves several queries.
-    pub(super) only_row: Option<u32>,
-    /// What had crossed it when packets were last counted for a query.
+    only_row: Option<u32>,
+    /// What had crossed it when packets were last counted for an attempt.
     counted: Crossed,
     /// When its idle time ends.
     due: MaybeTime,
@@ -247,11 +247,31 @@ impl Connection {
         host.close(self.socket);
     }
 
-    /// Returns from where an answered query's packets are counted: from the query, or from where
-    /// another query's count ended since. Queries that overlap so share the packets, and no packet
-    /// is counted twice.
-    pub(super) fn count_from(&mut self, host: &Host<'_>, asked: Asked) -> Crossed {
-        let from = asked.before.or_later(self.counted);
+    /// Ends the wait of a row's query, answered or not. Returns the query, and from where its
+    /// packets are counted.
+    pub(super) fn end_wait(&mut self, host: &Host<'_>, row: u32) -> Option<(Asked, Crossed)> {
+        let place = self.waiting.iter().position(|asked| asked.row == row)?;
+        let from = self.count_from(host);
+        Some((self.waiting.remove(place), from))
+    }
+
+    /// Ends the wait of all queries. Returns them, with the row that packets are counted for, if
+    /// any, and from where: the oldest query's row, because nothing is left for the others.
+    pub(super) fn end_all(&mut self, host: &Host<'_>) -> (Vec<Asked>, Option<(u32, Crossed)>) {
+        let counts = match (self.only_row, self.waiting.first()) {
+            (Some(row), _) => Some((row, Crossed::default())),
+            (None, Some(&Asked { row, .. })) => Some((row, self.count_from(host))),
+            (None, None) => None,
+        };
+        (std::mem::take(&mut self.waiting), counts)
+    }
+
+    /// Returns from where packets are counted for an attempt that ends now: from when the oldest
+    /// query that waits was asked, or from where another attempt's count ended since. So each packet
+    /// that crosses while queries wait is counted once.
+    fn count_from(&mut self, host: &Host<'_>) -> Crossed {
+        let oldest = self.waiting.first().expect("the query of the attempt waits");
+        let from = oldest.before.or_later(self.counted);
         self.counted = Crossed::until_now(host, self.socket);
         from
     }

@@ -98,23 +98,17 @@ impl Workers {
     pub(super) fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
         let keeps = self.connections.keeps_silent_ones();
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
-        connection.waiting.retain(|asked| asked.row != row);
+        let Some((_, from)) = connection.end_wait(host, row) else { return };
         if connection.established && keeps {
             self.connections.release(host, number);
         } else if connection.waiting.is_empty() && connection.established {
             connection.close(host);
-            // Packets that follow are added when the connection is over.
-            if let Some(row) = connection.only_row {
-                count_packets(host, socket, row, Crossed::default());
-            }
         } else if connection.waiting.is_empty() {
-            let only_row = connection.only_row;
             self.connections.forget(number);
             host.abort(socket);
-            if let Some(row) = only_row {
-                count_packets(host, socket, row, Crossed::default());
-            }
         }
+        // If the connection was for one query, packets that follow are added when it is over.
+        count_packets(host, socket, row, from);
     }
 
     /// Handles a failed attempt over TCP: makes the next one, or ends the query.

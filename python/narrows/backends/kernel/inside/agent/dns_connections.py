@@ -71,7 +71,7 @@ class _Connection:
         self.ended = False
         self.closing = False
         self.queries = 0
-        # What had crossed when packets were last counted, if there are several queries.
+        # What had crossed when packets were last counted, if there may be several queries.
         self.counted: _Crossed = _NOTHING
         # Attempts without a reply by number, with their messages and what had crossed before.
         self.waiting: dict[int, tuple[Attempt, bytes, _Crossed]] = {}
@@ -151,6 +151,7 @@ class Connections:
         if found is None:
             return
         connection, number = found
+        self._count(connection, attempt)
         del connection.waiting[number]
         connection.left[number] = attempt
         if connection.established and self._kept is not None and self._kept["after_silence"]:
@@ -298,8 +299,6 @@ class Connections:
                 return
             if not data:
                 connection.ended = True
-                with contextlib.suppress(OSError):
-                    connection.socket.shutdown(socket.SHUT_WR)
                 self._fail(connection, "closed")
                 return
             came_s = stamp(ancillary, self._job["realtime_origin"])
@@ -337,9 +336,9 @@ class Connections:
     ) -> None:
         attempt = connection.left.pop(number, None)
         if number in connection.waiting:
-            attempt, _, before = connection.waiting.pop(number)
-            del self._waiting[attempt]
-            self._count(connection, attempt, before)
+            attempt, _, _ = connection.waiting[number]
+            self._count(connection, attempt)
+            del self._waiting[attempt], connection.waiting[number]
         if attempt is None:
             return
         if connection.tls is not None and self._tls is not None and self._tls["resume"]:
@@ -372,6 +371,9 @@ class Connections:
 
     def _fail(self, connection: _Connection, how: str) -> None:
         waiting = [attempt for attempt, _, _ in connection.waiting.values()]
+        if waiting:
+            # The oldest query's attempt: nothing is left to count for the others.
+            self._count(connection, waiting[0])
         connection.waiting.clear()
         self._forget(connection)
         for attempt in waiting:
@@ -382,8 +384,11 @@ class Connections:
     def _forget(self, connection: _Connection) -> None:
         """Forgets a connection that is over."""
         connection.closing = True
+        if connection.ended:
+            with contextlib.suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_WR)
         if connection.only is not None:
-            self._count(connection, connection.only, _NOTHING)
+            self._count(connection, connection.only)
         self._loop.forget(connection.socket)
         connection.socket.close()
         self._open[connection.owner].remove(connection)
@@ -393,19 +398,23 @@ class Connections:
         for connections in self._open.values():
             for connection in connections:
                 if connection.only is not None:
-                    self._count(connection, connection.only, _NOTHING)
+                    self._count(connection, connection.only)
 
-    def _count(self, connection: _Connection, attempt: Attempt, before: _Crossed) -> None:
-        """Counts for an attempt what has crossed since `before` and counted for no other query.
+    def _count(self, connection: _Connection, attempt: Attempt) -> None:
+        """Counts packets for an attempt that ends: all of a connection for one query.
 
-        So does the simulator, which counts for a query from where the last count ended.
+        Of a kept connection, it counts what has crossed since the oldest query that waits was asked
+        and counts for no other attempt. So does the simulator.
         """
         now = self._crossed(connection)
-        since = [max(pair) for pair in zip(before, connection.counted, strict=True)]
-        attempt.sent = (now[0] - since[0], now[1] - since[1])
-        attempt.received = (now[2] - since[2], now[3] - since[3])
+        since: Iterable[int] = _NOTHING
         if connection.only is None:
+            _, _, before = next(iter(connection.waiting.values()))
+            since = map(max, before, connection.counted)
             connection.counted = now
+        crossed = [end - begin for end, begin in zip(now, since, strict=True)]
+        attempt.sent = (crossed[0], crossed[1])
+        attempt.received = (crossed[2], crossed[3])
 
     def _crossed(self, connection: _Connection) -> _Crossed:
         facts = tcp_info(connection.socket)
@@ -415,6 +424,8 @@ class Connections:
         if not connection.connected:
             # A SYN has all options, and the reset that refuses it has none.
             return sent, sent * (_IP_AND_TCP + 20), received, received * _IP_AND_TCP
+        # It may be there before it is read.
+        connection.ended |= facts["fin_received"]
         options = facts["options"]
         stamped = bool(options & _TIMESTAMPS)
         segment = _IP_AND_TCP + (12 if stamped else 0)

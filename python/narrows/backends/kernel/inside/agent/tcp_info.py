@@ -13,6 +13,8 @@ __all__ = ["tcp_info"]
 
 _ECN_NEGOTIATED = 8
 _NO_RTT = 0xFFFFFFFF
+_FIN_RECEIVED = (6, 8, 9, 11)
+"""TIME_WAIT, CLOSE_WAIT, LAST_ACK and CLOSING (net/tcp_states.h)."""
 
 
 def tcp_info(found: socket.socket) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def tcp_info(found: socket.socket) -> dict[str, Any]:
     words = struct.unpack_from("24I", data, 8)
     least = struct.unpack_from("I", data, 148)[0]
     return {
+        "fin_received": data[0] in _FIN_RECEIVED,
         "ecn": bool(data[5] & _ECN_NEGOTIATED),
         "options": data[5],
         "mss": words[2],
