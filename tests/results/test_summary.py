@@ -359,6 +359,29 @@ def test_truncated_replies_are_between_first_and_clean_answers() -> None:
     assert dns["truncated_percent"] == pytest.approx(100 / dns["queries"])
 
 
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_failed_attempts_over_connections_are_counted_and_shown(run: Run, transport: str) -> None:
+    fates = ["closed", "closed", "closed", "reset", "late", "timed-out", "answered"]
+    asked = run.queries.filter(pl.col("measured")).get_column("query")[: len(fates)].to_list()
+    # Attempts of the warm-up do not count.
+    asked += run.queries.filter(~pl.col("measured")).get_column("query")[:1].to_list()
+    more = run.attempts[: len(asked)].with_columns(
+        pl.Series("query", asked, dtype=pl.UInt32),
+        pl.Series("fate", [*fates, "closed"]),
+        transport=pl.lit(transport),
+    )
+    found = replace(run, tables={**run.tables, "attempts": pl.concat([run.attempts, more])})
+    dns = found.summary["dns"]
+    counts = [dns[f"attempts_{how}"] for how in ("refused", "closed", "reset", "silent")]
+    shown = str(summary_table(found))
+    if transport == "udp":
+        # There, the share of first attempts says it all.
+        assert counts == [0, 0, 0, 0] and "attempts: " not in shown
+    else:
+        assert counts == [0, 3, 1, 2] and "refused" not in shown
+        assert re.search(r"attempts: the server closed the connection +3$", shown, re.MULTILINE)
+
+
 def test_tables_are_attributes_whatever_kind_brings_them(run: Run) -> None:
     assert run.voip.height == 0  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="a run has no vioces; hint: its tables are flows"):

@@ -25,6 +25,7 @@ _OF_SOMETHING = frozenset(
     {
         *("unfinished", "turned_away", "late_answers", "ring_mean_bytes", "dns_drops_per_s"),
         "truncated_percent",
+        *("attempts_refused", "attempts_closed", "attempts_reset", "attempts_silent"),
         *("marks_total_per_s", "lost_per_s", "ecn_flows"),
     }
 )

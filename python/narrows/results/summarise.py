@@ -124,6 +124,24 @@ def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
     return percent(answered.height, measured.height)
 
 
+def _failed(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, int]:
+    """How many attempts over connections failed, by what the client saw."""
+    over_udp = pl.col("transport") == "udp"
+    made = attempts.filter(~over_udp).join(done.select("query"), on="query", how="semi")
+    fates = made.get_column("fate")
+    return {f"attempts_{how}": int(fates.is_in(found).sum()) for how, found in _FAILURES.items()}
+
+
+_FAILURES = {
+    "refused": ("refused",),
+    "closed": ("closed",),
+    "reset": ("reset",),
+    # A late answer came after the attempt had timed out.
+    "silent": ("timed-out", "late"),
+}
+"""The fates of failed attempts over connections, by the names that a scenario's `tries` has."""
+
+
 def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
     """The costs of the attempts at these queries, by transport: sums over all attempts."""
     made = attempts.join(done.select("query"), on="query", how="semi")
@@ -182,6 +200,7 @@ def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> di
         "without_retry_percent": percent(_without_retry(done, attempts_made), total),
         "truncated_percent": percent(_truncated(done, attempts_made), total),
         "within_1s_percent": _within_1s_percent(measured, end_s),
+        **_failed(done, attempts_made),
         "packets_per_answer": _packets_per_answer(transports, total - unanswered),
         "transports": transports,
         "first_attempt_interval_percent": interval,
