@@ -100,7 +100,7 @@ def test_a_program_that_is_none_is_refused(tmp_path: Path) -> None:
         "program:/nowhere/mine": "no such file or directory; hint: is it built",
         program("print('hello')"): "its standard output is not an answer; hint: print to standard",
         program("print(['ok'])"): "its standard output is not an answer",
-        program(f"print('{greeting}')"): "was built with narrows 0.0.0, and this is",
+        program(f"print('{greeting}')"): "was built with narrows 0.0.0, but this is",
         program("raise SystemExit(3)"): r"ended \(exit code 3\) before the run did",
     }
     for backend, said in cases.items():
