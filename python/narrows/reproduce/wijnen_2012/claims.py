@@ -213,7 +213,8 @@ CLAIMS: list[Claim] = [
             (
                 NSD_10,
                 "NSD of today with ten connections",
-                "In that row, one query of three runs got no answer; nine further runs lost none",
+                "On a busy machine, one query of three runs got no answer; nine further runs lost "
+                "none",
             ),
         )
     ),
