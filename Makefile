@@ -51,7 +51,7 @@ gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and
 deb: gateway ## Makes a Debian package of narrows-gateway in target/ (needs dpkg-dev)
 	sh crates/gateway/packaging/deb.sh
 
-gateway-kernels: ## Runs the gateway's tests on other kernels, as guests of QEMU (KERNELS="6.1 6.12"; an hour or so)
+gateway-kernels: ## Runs the gateway's tests on other kernels, in QEMU (KERNELS="6.1 6.12"; about an hour)
 	sh crates/gateway/tests/kernels/run.sh $(KERNELS)
 
 wheel: setup ## Builds a wheel in dist/
@@ -75,37 +75,37 @@ docs: setup ## Generates the scenario reference, the JSON schema, and the tables
 	$(BIN)/python tools/table_reference.py
 	$(BIN)/python tools/dns_profile_tables.py
 
-guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes of a core)
+guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes on one core)
 	$(BIN)/narrows kernel prepare --kernel 2010
 
 agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1003)
 	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1003)
 
-bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
+bench-sim: setup ## Speed compared with ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py
 
-bench-agreement: setup ## Results against ns-2's over ten seeds (QUICK=1: three)
+bench-agreement: setup ## Results compared with ns-2's over ten seeds (QUICK=1: three)
 	$(BIN)/python benchmarks/bench_agreement.py
 
-bench-flows: setup ## Speed against the number of flows
+bench-flows: setup ## Speed with 10 to 20,000 flows
 	$(BIN)/python benchmarks/bench_flows.py
 
 bench-memory: setup ## Memory for each flow, segment in flight and queued packet
 	$(BIN)/python benchmarks/bench_memory.py
 
-bench-disciplines: setup ## Cost of a packet in B1 with each discipline against Drop Tail (QUICK=1: a minute)
+bench-disciplines: setup ## Cost of a packet in B1 with each discipline, compared with Drop Tail (QUICK=1: a minute)
 	$(BIN)/python benchmarks/bench_disciplines.py
 
-bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 to 100,000 flows
+bench-queues: setup ## Cost of enqueue and dequeue in the per-flow disciplines, with 10 to 100,000 flows
 	$(BIN)/python benchmarks/bench_queues.py
 
-bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root, clang, libbpf-dev, BIND, NSD, Knot; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: the rest of an unfinished one)
+bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root, clang, libbpf-dev, BIND, NSD, Knot; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: continues an unfinished one)
 	$(BIN)/python benchmarks/bench_gateway.py
 
 bench-import: setup ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
 	$(BIN)/python benchmarks/bench_import.py
 
-bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
+bench-sweep: setup ## A sweep of 1000 small runs on one worker and on two
 	$(BIN)/python benchmarks/bench_sweep.py
 
 bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; ten minutes, QUICK=1: one)
