@@ -185,7 +185,7 @@ CLAIMS: list[Claim] = [
         (NSD_10,),
         figure_of(NSD_10, "above_4"),
         ("several much bigger values: 5 % at least", "at least", 5.0),
-        reason="since 2016 NSD gives a connection 200 ms, not 120 s, once half of its slots are "
+        reason="Since 2016, NSD gives a connection 200 ms, not 120 s, once half of its slots are "
         "taken, and its backlog holds 256 connections, not 5",
         bounds=SHARE,
     ),
@@ -207,8 +207,8 @@ CLAIMS: list[Claim] = [
             (
                 OLD_10,
                 "ten connections at most",
-                "With its queue of five full, Linux 6.18 sends SYN cookies. A few such clients "
-                "count themselves connected, but Linux drops their query with all repetitions",
+                "When its queue of five is full, Linux 6.18 sends SYN cookies. A few of these "
+                "clients consider themselves connected, but Linux drops every copy of their query",
             ),
             (
                 NSD_10,
@@ -261,8 +261,8 @@ CLAIMS: list[Claim] = [
         published=747.0,
         tolerance=0.0,
         note="BIND of today with the root zone of 2012, asked without EDNS as in the paper",
-        reason="BIND 9.18 writes the owner of twelve of the thirteen NS records, the root, as a "
-        "pointer of two bytes; the root itself has one",
+        reason="BIND 9.18 writes the root, which owns the thirteen NS records, twelve times as a "
+        "pointer of two bytes; the name itself has one byte",
     ),
     Claim(
         "R5",

@@ -14,17 +14,18 @@ from narrows.reproduce.wijnen_2012.tables import tables
 
 SUMMARY = (
     "The paper found that DNS over TCP took twice as long as over UDP at most root servers, three "
-    "times as long at servers that wrote the length separately, and much longer at one that "
-    "accepted at most ten connections.",
+    "times as long at servers that wrote the length and the message separately, and much longer "
+    "at one that accepted at most ten connections.",
     "We find all three with today's servers and an emulated one of 2012, behind a path with a "
     "chosen delay: ratios of 2.00, of 3.00, and above 4 for 46 % of the pairs.",
-    "A ratio of three needs a third condition that the paper does not mention: a client that "
-    "acknowledges the length at once.",
-    "We chose the load that fills ten connections after seeing a first result; other loads are "
-    "separate rows.",
-    "BIND's 747 bytes come from today's NSD; today's BIND sends 759.",
+    "Besides two writes and Nagle's algorithm, a ratio of three needs a client that acknowledges "
+    "the length at once, which the paper does not mention.",
+    "We chose the load on the ten connections after seeing a first result, so R3 shows that such "
+    "a load exists, not that K-root had it.",
+    "The paper saw BIND answer in 747 bytes; today's BIND sends 759, because it writes the "
+    "one-byte name of the root as a pointer of two bytes.",
     "What the paper says of single root servers and shows in its figures (R4, R6, parts of R2 and "
-    "R3) needs a day of RIPE Atlas results and is not tested.",
+    "R3) needs a day of RIPE Atlas results, so we did not test it.",
 )
 
 PAPER = Paper(
