@@ -1,4 +1,4 @@
-"""What `narrows check` and `narrows run` print about a scenario's DNS clients.
+"""What `narrows check` and `narrows run` print about a scenario's DNS clients, and what is in vain.
 
 The lines state when clients ask, and when they ask again over UDP. The retry schedule decides how
 many answers come within a second; a group without `retry` and `profile` has Windows' schedule. Keys
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows.scenario.cautions import cautions
 from narrows.scenario.dns_unused import unused
 from narrows.scenario.quantities import span_text
 from narrows.scenario.shared_buckets import shared_buckets
@@ -31,13 +32,14 @@ def arrivals(scenario: Scenario) -> list[str]:
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """A line for each DNS group that asks over UDP, and for keys that have no effect in a group."""
+    """A line for each DNS group that asks over UDP, and for all that has no effect."""
     lines = [
         f"{group.name}: over UDP it waits {', '.join(map(span_text, group.timeouts))} "
         f"({_source(group.retry, group.profile)})"
         for group in scenario.dns
         if group.transport == "udp"
     ]
+    lines += [f"warning: {line}" for line in cautions(scenario)]
     for group in scenario.dns:
         lines += [f"warning: {group.name}: {line}" for line in unused(group)]
     lines += [

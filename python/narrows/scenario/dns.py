@@ -394,6 +394,17 @@ class Dns(Group):
         yield Leg(self.client, self.server, self.route, "route", "server")
         yield Leg(self.server, self.client, self.route_back, "route_back", "server")
 
+    def beginnings(self) -> tuple[int, int]:
+        """When the first and the last worker begin, at the latest."""
+        return self.start, self.start + self.spread
+
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether some of its packets can be marked: those of TCP or QUIC."""
+        if self.transport == "quic":
+            return (self.quic or Quic()).ecn
+        return self.uses_tcp and self.tcp.wants_ecn
+
     def amounts(self) -> Iterator[Amount]:
         """Its workers, or the queries that can be under way at once, and all queries."""
         if self.arrivals is None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario.checks import WAYS
+from narrows.scenario.passed import direction, passed
 
 if TYPE_CHECKING:
     from narrows.scenario.dns import Dns
-    from narrows.scenario.links import Direction
-    from narrows.scenario.routing import Network
     from narrows.scenario.tables import Tables
-    from narrows.scenario.traffic import Leg
 
 __all__ = ["shared_buckets"]
 
@@ -33,11 +30,11 @@ def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
         index
         for group in scenario.traffic
         for leg in group.legs()
-        for index in _links(network, leg)
+        for index in passed(network, leg)
     }
     for group in groups:
-        passed = dict.fromkeys(index for leg in group.legs() for index in _links(network, leg))
-        ways = (_way(scenario, index) for index in passed if index in busy)
+        own = dict.fromkeys(index for leg in group.legs() for index in passed(network, leg))
+        ways = (direction(scenario, index) for index in own if index in busy)
         shared = next((way for way in ways if _hashes(way.queue.plain())), None)
         if shared is not None:
             yield group.name, shared.name
@@ -45,10 +42,6 @@ def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
 
 def _keeps_ports(group: Dns) -> bool:
     return group.transport == "udp" and group.profile is None and group.new_port is None
-
-
-def _way(scenario: Tables, index: int) -> Direction:
-    return scenario.links[index // 2].direction(WAYS[index % 2])
 
 
 def _hashes(part: Any) -> bool:
@@ -64,9 +57,3 @@ def _hashes(part: Any) -> bool:
         or _hashes(value)
         for key, value in part.items()
     )
-
-
-def _links(network: Network, leg: Leg) -> tuple[int, ...]:
-    if leg.given is not None:
-        return network.along(leg.source, leg.given, leg.target)
-    return network.route(leg.source, leg.target) or ()

@@ -164,6 +164,11 @@ class Tcp(Table):
             )
 
     @property
+    def wants_ecn(self) -> bool:
+        """Whether connections negotiate ECN."""
+        return bool(self._in_effect["ecn"])
+
+    @property
     def _in_effect(self) -> dict[str, Any]:
         """Its settings: a key may contradict the profile's value of a key that is not given."""
         return self.config(_core.tcp_profile)

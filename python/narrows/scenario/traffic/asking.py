@@ -50,6 +50,11 @@ class Asking(Group):
     """TCP settings of both ends. Nagle's algorithm is off unless `nagle = true` is given here,
     because programs that send requests and answers turn it off."""
 
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether its connections negotiate ECN."""
+        return self.tcp.wants_ecn
+
     def tcp_settings(self, planner: Planner) -> int:
         """The index of its TCP settings in the plan."""
         tcp = self.tcp if self.tcp.nagle is not None else self._without_nagle

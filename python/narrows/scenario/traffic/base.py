@@ -89,6 +89,15 @@ class Group(Table):
     def amounts(self) -> Iterator[Amount]:
         """How many things the group has, in the order of `countables`."""
 
+    def beginnings(self) -> tuple[int, int]:
+        """When the first and the last of its parts begin, at the latest."""
+        return self.start, self.start
+
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether some of its packets can be marked."""
+        return False
+
     def recorded(self, _duration: int) -> Iterator[Amount]:
         """Rows that it may record in a run of this duration, if their number may be too large."""
         return iter(())

@@ -74,6 +74,13 @@ class Connections(Flows):
         share, total = round(self.ecn_share * self.total), self.total
         return (index + 1) * share // total > index * share // total
 
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether one of its connections negotiates ECN."""
+        if self.ecn_share is None:
+            return self.tcp.wants_ecn
+        return round(self.ecn_share * self.total) > 0
+
     def lower_connections(self, planner: Planner) -> list[dict[str, Any]]:
         """Its connections in the plan."""
         ways: dict[tuple[str, str], tuple[int, int]] = {}

@@ -104,6 +104,13 @@ class Flows(Group):
     def _longest_offset(self) -> int:
         return self.spread if isinstance(self.ramp, str) else self.ramp[-1][0]
 
+    def beginnings(self) -> tuple[int, int]:
+        """When the first and the last flow begin; at random, the last one possible."""
+        first = self.start if isinstance(self.ramp, str) else self.start + self.ramp[0][0]
+        if self.stagger == "random":
+            return first, self.start + self._longest_offset()
+        return first, self.start + self.offset(self.total - 1, None)
+
     def offset(self, number: int, random: float | None) -> int:
         """When a flow begins, after the group's start.
 

@@ -423,6 +423,15 @@ class Page(Asking):
             yield Leg(self.client, server, None, "", key)
             yield Leg(server, self.client, None, "", key)
 
+    def beginnings(self) -> tuple[int, int]:
+        """When the first and the last browser begin, at the latest."""
+        return self.start, self.start + self.spread
+
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether its connections use ECN."""
+        return self.quic.ecn if self.transport == "quic" else super().wants_ecn
+
     def amounts(self) -> Iterator[Amount]:
         """Its browsers, and the objects of all loads."""
         yield Amount(self.browsers, BROWSERS, "browsers")

@@ -262,6 +262,15 @@ class Transfer(Group):
             yield Leg(name, self.server, None, "", key)
             yield Leg(self.server, name, None, "", key)
 
+    def beginnings(self) -> tuple[int, int]:
+        """When the first and the last transfer begin, at the latest."""
+        return self.start + self.at[0], self.start + self.at[-1] + self.spread
+
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether its connections negotiate ECN."""
+        return self.tcp.wants_ecn
+
     def dns_servers(self) -> Iterator[tuple[str, str]]:
         """The server, which has to be a DNS server's node."""
         yield "server", self.server

@@ -1,0 +1,78 @@
+"""What a valid scenario says in vain: groups that begin too late, and ECN that nothing marks.
+
+Such scenarios are not refused, so that one file can be swept over durations and queues. `narrows
+check` and `narrows run` say it, so that nobody takes an effect for measured that could not be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from narrows.scenario.passed import direction, passed
+from narrows.scenario.quantities import span_text
+
+if TYPE_CHECKING:
+    from narrows.scenario.tables import Tables
+
+__all__ = ["cautions"]
+
+
+def cautions(scenario: Tables) -> Iterator[str]:
+    """A sentence for each of them, with the group's name."""
+    yield from _beginnings(scenario)
+    yield from _unmarked(scenario)
+
+
+def _beginnings(scenario: Tables) -> Iterator[str]:
+    groups = [group for _, group in scenario.groups()]
+    if not groups:
+        yield "no group of traffic or DNS, so nothing is sent; hint: add [[traffic]] or [[dns]]"
+        return
+    end = f'the end of the run ("{span_text(scenario.duration)}")'
+    ends = [(group.name, *group.beginnings()) for group in groups]
+    if all(first >= scenario.duration for _, first, _ in ends):
+        yield f"no group begins before {end}, so nothing is sent; hint: a longer duration"
+        return
+    for name, first, last in ends:
+        if first >= scenario.duration:
+            yield (
+                f'{name}: begins at "{span_text(first)}", not before {end}, so it sends nothing; '
+                "hint: a longer duration"
+            )
+        elif last >= scenario.duration:
+            yield (
+                f'{name}: some of it may begin as late as "{span_text(last)}", not before {end}, '
+                "and then sends nothing; hint: a longer duration"
+            )
+
+
+def _unmarked(scenario: Tables) -> Iterator[str]:
+    groups = [group for _, group in scenario.groups() if group.wants_ecn]
+    if not groups:
+        return
+    network = scenario.network()
+    known: dict[int, bool] = {}
+
+    def marks(index: int) -> bool:
+        if index not in known:
+            known[index] = _marks(direction(scenario, index).queue.plain())
+        return known[index]
+
+    for group in groups:
+        if not any(marks(index) for leg in group.legs() for index in passed(network, leg)):
+            yield (
+                f"{group.name}: uses ECN, but no queue on its path marks, so ECN has no effect; "
+                "hint: ecn = true in the queue of the bottleneck"
+            )
+
+
+def _marks(part: Any) -> bool:
+    """Whether a queue, or one within it, marks packets."""
+    if isinstance(part, list):
+        return any(map(_marks, part))
+    if not isinstance(part, dict):
+        return False
+    if part.get("ecn") or part.get("ce_threshold") is not None:
+        return True
+    return any(map(_marks, part.values()))
