@@ -54,6 +54,9 @@ from narrows.results.text import TextTable
 
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
 
+FEW = 6
+"""Up to this many sentences are all shown at once."""
+
 MANY = 20
 """Among this many intervals at 95 %, one is expected to mislead."""
 
@@ -130,9 +133,33 @@ class Comparison:
         There is a verdict for each figure that has an interval and differs. Single runs have few
         intervals, so there is also a sentence for each of the most important figures.
         """
-        return [text for n in range(1, len(self.groups)) for text in self._sentences(n)]
+        return [text for _, text in self._sentences]
 
-    def _sentences(self, number: int) -> list[str]:
+    @property
+    def first_sentences(self) -> list[str]:
+        """The sentences on the figures that matter most; all sentences if there are few.
+
+        If the figures that matter most have hardly any, the next ones follow.
+        """
+        if len(self.sentences) <= FEW:
+            return self.sentences
+        first = {row.key for row in self.leading}
+        found = [text for row, text in self._sentences if row.key in first]
+        others = [text for row, text in self._sentences if row.key not in first]
+        return found + others[: max(0, MOST - len(found))]
+
+    @property
+    def other_sentences(self) -> list[str]:
+        """The sentences that are not among the first."""
+        first = set(self.first_sentences)
+        return [text for text in self.sentences if text not in first]
+
+    @cached_property
+    def _sentences(self) -> list[tuple[Row, str]]:
+        """The sentences of each group, compared with the first, and the row of each."""
+        return [said for n in range(1, len(self.groups)) for said in self._of_group(n)]
+
+    def _of_group(self, number: int) -> list[tuple[Row, str]]:
         """The sentences of one group, compared with the first."""
         found = []
         are_single = min(len(self.groups[n].runs) for n in (0, number)) == 1
@@ -142,10 +169,10 @@ class Comparison:
             if difference is None or (self.attempts_mislead and is_first_attempt(row.key)):
                 continue
             if difference.verdict not in ("", "same"):
-                found.append(row.sentence(number, self.groups))
+                found.append((row, row.sentence(number, self.groups)))
             elif row in first and not difference.verdict:
-                found.append(row.difference_text(number, self.groups))
-        return [text for text in found if text]
+                found.append((row, row.difference_text(number, self.groups)))
+        return [(row, text) for row, text in found if text]
 
     @cached_property
     def attempts_mislead(self) -> bool:

@@ -34,8 +34,12 @@ class Compared(Protocol):
         """The figures that say something."""
 
     @property
-    def sentences(self) -> Sequence[str]:
-        """The verdicts."""
+    def first_sentences(self) -> Sequence[str]:
+        """The verdicts on the figures that matter most."""
+
+    @property
+    def other_sentences(self) -> Sequence[str]:
+        """The verdicts on other figures."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -53,7 +57,9 @@ FIRST = "What matters most"
 def comparison_table(comparison: Compared) -> TextTable:
     """The figures that matter first, then all that say something, then the verdicts in words."""
     header, sections = arranged(comparison, chosen(comparison))
-    sentences = comparison.sentences
+    sentences = list(comparison.first_sentences)
+    if count := len(comparison.other_sentences):
+        sentences.append(f"(The table above has the intervals of {count} more.)")
     notes = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
     single = _single_seeds(comparison)
     notes += ["Seed by seed:", *(f"  {line}" for line in single), ""] if single else []
