@@ -10,12 +10,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows import Scenario, run
 from narrows.report import figures, style, write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
+from narrows.report.fates import failed_text
 from narrows.report.marks import Mark
 from narrows.report.seeds import mean_of
 from narrows.report.toml_text import toml_text
@@ -442,3 +444,106 @@ answers = { udp_size = "1232 B" }
     # Without truncation and over one transport, first attempts lead as usual.
     short = write_run_report(run(zone, set={"dns.stub.reply_size": "200 B"}), tmp_path / "short")
     assert "answered at the first attempt</span>" in short.read_text(encoding="utf-8")
+
+
+GROUPS = """
+name = "groups"
+duration = "60 s"
+end = "dns"
+links = [{ name = "wan", between = ["c", "s"], rate = "10 Mbit/s", delay = "20 ms" }]
+
+[[dns]]
+name = "plain"
+client = "c"
+server = "s"
+workers = 2
+queries = 10
+
+[[dns]]
+name = "slow"
+client = "c"
+server = "s"
+workers = 2
+queries = 10
+service = "1200 ms"
+retry = ["800 ms", "3 s"]
+"""
+
+
+def _cards(page: str) -> dict[str, list[tuple[str, str]]]:
+    """The values of each card with the names of their groups, by the card's words."""
+    found = {}
+    for card in re.findall(r'<div class="card">(.*?)</div>', page, flags=re.DOTALL):
+        rows = re.findall(r"<td><b>(.*?)</b></td><td>(.*?)</td>", card)
+        (words,) = re.findall(r"<span>(.*?)</span>", card)
+        found[words] = rows or [(re.findall(r"<b>(.*?)</b>", card)[0], "")]
+    return found
+
+
+def test_each_dns_group_has_figures_of_its_own(tmp_path: Path) -> None:
+    made = run(Scenario.parse(GROUPS))
+    page = write_run_report(made, tmp_path).read_text(encoding="utf-8")
+    cards = _cards(page)
+    # The first attempts at the slow server time out after 0.8 s.
+    first, within = "answered at the first attempt", "answered within a second"
+    assert cards[first] == [("100.00 %", "plain"), ("0.00 %", "slow")]
+    assert cards[within] == [("100.00 %", "plain"), ("0.00 %", "slow")]
+    assert [group for _, group in cards["99 % of DNS answers within"]] == ["plain", "slow"]
+    bars = [label.get_text() for label in figures.attempts(made).axes[0].get_yticklabels()]
+    assert bars == ["plain, attempt 1", "slow, attempt 1", "slow, attempt 2"]
+    assert "Failed attempts: 20 timed out." in page
+    assert "100.00 % of 20 queries of plain and 0.00 % of 20 queries of slow" in page
+
+
+def test_a_single_group_over_udp_has_no_share_within_a_second(tmp_path: Path) -> None:
+    alone = Scenario.parse(GROUPS.partition('[[dns]]\nname = "slow"')[0])
+    cards = _cards(write_run_report(run(alone), tmp_path / "udp").read_text(encoding="utf-8"))
+    assert cards["answered at the first attempt"] == [("100.00 %", "")]
+    assert "answered within a second" not in cards
+    over_tcp = run(alone, set={"dns.plain.transport": "tcp"})
+    cards = _cards(write_run_report(over_tcp, tmp_path / "tcp").read_text(encoding="utf-8"))
+    assert cards["answered within a second"] == [("100.00 %", "")]
+
+
+def test_many_dns_groups_have_a_range(tmp_path: Path) -> None:
+    name, _, group = GROUPS.partition("[[dns]]\n")[2].partition("[[dns]]")[0].partition('"plain"')
+    text = GROUPS + "".join(f'[[dns]]\n{name}"more-{n}"{group}' for n in range(6))
+    page = write_run_report(run(Scenario.parse(text)), tmp_path).read_text(encoding="utf-8")
+    assert _cards(page)["answered within a second, in 8 DNS groups"] == [("0.00 % to 100.00 %", "")]
+
+
+def test_closed_connections_stand_beside_time_outs() -> None:
+    # Query 3 is not measured, and query 4 is not done.
+    queries = pl.DataFrame(
+        {
+            "query": [0, 1, 2, 3, 4],
+            "measured": [True, True, True, False, True],
+            "end_s": [1.0, 1.0, 1.0, 1.0, None],
+        }
+    )
+    fates = ["timed-out", "reply-lost", "late", "closed", "answered", "closed", "reset", "refused"]
+    attempts = pl.DataFrame({"query": [0, 0, 1, 1, 1, 3, 2, 4], "fate": fates})
+    assert failed_text(queries, attempts) == (
+        "Failed attempts: 3 timed out, 1 ended because the server closed the connection and 1 "
+        "ended because the connection was reset."
+    )
+    assert failed_text(queries, attempts.filter(fate="answered")) == ""
+
+
+def test_the_first_sentences_are_on_what_matters_most(tmp_path: Path) -> None:
+    runs = [
+        synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5)
+        for kind in ("bfifo", "red")
+        for seed in (1, 2, 3)
+    ]
+    found = compare(runs)
+    first, others = found.first_sentences, found.other_sentences
+    assert sorted([*first, *others]) == sorted(found.sentences)
+    assert 0 < len(first) <= 3 < len(others)
+    titles = [f"{row.section}, {row.name}: " for row in found.leading]
+    assert sum(sentence.startswith(tuple(titles)) for sentence in first) >= 1
+    text = html.unescape(write_comparison(found, tmp_path).read_text(encoding="utf-8"))
+    folded = text[text.index("<details>") : text.index("</details>")]
+    assert all(sentence in folded for sentence in others)
+    assert not any(sentence in folded for sentence in first)
+    assert f"(The table above has the intervals of {len(others)} more.)" in str(found.table())

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
-from narrows.report.extras import MOST_GROUPS, extra_figures, file_name
+from narrows.report.extras import extra_figures, file_name
 from narrows.report.figures import Bar, Change
 from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.run_report import FIGURES, REPORT_FILE
-from narrows.report.source import monitored_links, monitored_queues
+from narrows.report.source import MOST_GROUPS, monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group, Sample
 from narrows.results.compare_text import FIRST, arranged, chosen
@@ -86,7 +86,9 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
     shown = [
         Shown(
             "differences" + (f"-{number}" if len(comparison.groups) > 2 else ""),
-            figures.differences(changes, f"{group.label} against {comparison.groups[0].label}"),
+            figures.differences(
+                changes, f"How {group.label} differs from {comparison.groups[0].label}"
+            ),
             f"Lines: relative difference of each figure of {group.label}, with its interval.",
             "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen. "
             "At the right: whether a difference is better or worse, if that is known.",

@@ -12,16 +12,12 @@ from narrows.records import Picture, Record
 from narrows.report import style
 from narrows.report.page import Shown
 from narrows.report.pen import FigurePen, SeedsPen
-from narrows.report.source import NONE
+from narrows.report.source import MOST_GROUPS, NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
 
-__all__ = ["MOST_GROUPS", "extra_figures", "file_name", "headlines", "picture"]
-
-
-MOST_GROUPS = 6
-"""The most groups that each get a figure of their own in a comparison; of more, all together."""
+__all__ = ["extra_figures", "file_name", "headlines", "picture"]
 
 
 def extra_figures(

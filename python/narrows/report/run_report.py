@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
 from narrows.report.again import again
 from narrows.report.extras import extra_figures, headlines
+from narrows.report.fates import failed_text
 from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.source import (
+    MOST_GROUPS,
     QueueFacts,
+    asked,
     column,
     monitored_links,
     monitored_queues,
@@ -112,29 +116,55 @@ def run_figures(run: Run) -> list[Shown]:
 def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
     """The figures of attempts and response times; response times come first if attempts mislead."""
     shown: list[Shown] = []
+    groups = asked(run.summary)
     if dns["queries"]:
+        shares = [
+            f"{each['first_attempt_percent']:.2f} % of {each['queries']} queries"
+            + (f" of {group}" if group else "")
+            for group, each in groups.items()
+            if each["queries"]
+        ]
+        words = [
+            "How many queries succeed at once, and how many have to be sent again. The black line "
+            "at the bar of a first attempt is its 95 % interval.",
+            failed_text(run.queries, run.attempts),
+            _second_attempts(run),
+        ]
         shown.append(
             Shown(
                 "attempts",
                 figures.attempts(run),
-                f"Bars: {dns['first_attempt_percent']:.2f} % of {dns['queries']} queries were "
-                "answered at the first attempt.",
-                "How many queries succeed at once, and how many have to be sent again. The black "
-                f"line at the first bar is its 95 % interval.{_second_attempts(run)}",
+                f"Bars: {_listed(shares)} were answered at the first attempt.",
+                " ".join(filter(None, words)),
             )
         )
     if dns["response_median_ms"] is not None:
         over_tcp = set(dns.get("transports") or ()) - {"udp"}
+        times = [
+            f"half of the answers{f' to {group}' if group else ''} came within "
+            f"{_ms(each['response_median_ms'])}, 99 % within {_ms(each['response_p99_ms'])}"
+            for group, each in groups.items()
+            if each["response_median_ms"] is not None
+        ]
         shown.append(
             Shown(
                 "response-cdf",
                 figures.response_cdf({run.name: run}),
-                f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
-                f"99 % within {dns['response_p99_ms']:.0f} ms.",
+                f"Curve{'s' if len(times) > 1 else ''}: {'; '.join(times)}.",
                 _STEPS_OVER_TCP if over_tcp else _steps(run),
             )
         )
     return shown[::-1] if attempts_mislead([run.summary]) else shown
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *firsts, last = parts
+    return f"{', '.join(firsts)} and {last}" if firsts else last
+
+
+def _ms(value: float) -> str:
+    """A time in whole milliseconds, or with two digits if it is short."""
+    return f"{value:.0f} ms" if value >= 10.0 else f"{value:.2g} ms"
 
 
 def _steps(run: Run) -> str:
@@ -180,7 +210,7 @@ def _second_attempts(run: Run) -> str:
     if not truncated:
         return ""
     return (
-        " A truncated reply makes a second attempt, over TCP, although nothing was lost: "
+        "A truncated reply makes a second attempt, over TCP, although nothing was lost: "
         f"{value_text(truncated)} % of the queries got one. Response times say how well the "
         "queries did."
     )
@@ -279,27 +309,59 @@ def _page(run: Run, shown: list[Shown]) -> str:
     )
 
 
-def _cards(run: Run) -> list[tuple[str, str]]:
+@dataclass(frozen=True)
+class _Card:
+    """A figure that a reader wants first."""
+
+    words: str
+    values: Sequence[tuple[str, str]]
+    """A value and the name of its group; a single value needs no name."""
+
+
+def _cards(run: Run) -> list[_Card]:
     """The few figures that a reader wants first."""
     summary = run.summary
-    cards = []
-    dns = summary.get("dns")
-    share, words = "first_attempt_percent", "answered at the first attempt"
-    if attempts_mislead([summary]) and dns and dns.get("within_1s_percent") is not None:
-        share, words = "within_1s_percent", "answered within a second"
-    if dns and dns[share] is not None:
-        cards.append((f"{dns[share]:.2f} %", words))
-    if dns and dns["response_p99_ms"] is not None:
-        cards.append((f"{dns['response_p99_ms']:.0f} ms", "99 % of DNS answers within"))
+    cards: list[tuple[str, str]] = []
     for link in monitored_queues(run)[:1]:
         phases = summary["queues"][link]
         queue = phases.get("dns_phase") or phases["run"]
         if queue["sojourn_mean_ms"] is not None:
-            spent = queue["sojourn_mean_ms"]
-            shown = f"{spent:.0f}" if spent >= 10 else f"{spent:.2g}"
-            cards.append((f"{shown} ms", f"mean time in queue at {link}"))
+            cards.append((_ms(queue["sojourn_mean_ms"]), f"mean time in queue at {link}"))
     for link in monitored_links(run)[:1]:
         share = summary["links"][link]["run"]["utilisation_percent"]
         if share is not None:
             cards.append((f"{share:.1f} %", f"utilisation of {link}"))
-    return cards + headlines(run)
+    goodput = (summary.get("flows") or {}).get("goodput_mbit_per_s")
+    if goodput is not None and not summary["flows"].get("both_ways"):
+        cards.append((f"{value_text(goodput)} Mbit/s", "goodput of TCP connections"))
+    others = [_Card(words, [(value, "")]) for value, words in cards + headlines(run)]
+    return [*_dns_cards(summary), *others]
+
+
+def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
+    """How well DNS did: the figures of each group, or the range of many groups.
+
+    The share answered within a second also leads where groups differ, or where something else than
+    UDP carries DNS. The share of first attempts is left out where it misleads.
+    """
+    dns = summary.get("dns")
+    if not dns:
+        return []
+    groups = summary.get("dns_groups") or {"": dns}
+    wanted = []
+    misleads = attempts_mislead([summary])
+    if not misleads:
+        wanted.append(("first_attempt_percent", "answered at the first attempt"))
+    if misleads or len(groups) > 1 or set(dns.get("transports") or ()) - {"udp"}:
+        wanted.append(("within_1s_percent", "answered within a second"))
+    wanted.append(("response_p99_ms", "99 % of DNS answers within"))
+    cards = []
+    for key, words in wanted:
+        text = _ms if key.endswith("_ms") else "{:.2f} %".format
+        known = {group: of[key] for group, of in groups.items() if of.get(key) is not None}
+        if len(known) > MOST_GROUPS:
+            low, high = text(min(known.values())), text(max(known.values()))
+            cards.append(_Card(f"{words}, in {len(known)} DNS groups", [(f"{low} to {high}", "")]))
+        elif known:
+            cards.append(_Card(words, [(text(value), group) for group, value in known.items()]))
+    return cards

@@ -19,9 +19,11 @@ from narrows.scenario import Change, Direction, Dns, Link
 from narrows.scenario.checks import matches
 
 __all__ = [
+    "MOST_GROUPS",
     "NONE",
     "QueueFacts",
     "Threshold",
+    "asked",
     "column",
     "counter",
     "dns_start",
@@ -35,6 +37,9 @@ __all__ = [
 
 NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 """No other runs."""
+
+MOST_GROUPS = 6
+"""The most groups that are shown apart, each with figures of its own; of more, all together."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,17 @@ def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floa
         times, values = column(samples, link, name)
         total = values if len(total) == 0 else total + values
     return np.concatenate([[0.0], times]), np.concatenate([[0.0], total])
+
+
+def asked(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The figures of each DNS group by its name; empty without DNS.
+
+    If there is one group, or more than a page should show, those of all together, without a name.
+    """
+    groups = summary.get("dns_groups") or {}
+    if 1 < len(groups) <= MOST_GROUPS:
+        return dict(groups)
+    return {"": summary["dns"]} if summary.get("dns") else {}
 
 
 def dns_start(run: Run) -> float | None:

@@ -59,7 +59,6 @@ def differences(changes: Sequence[Change], title: str) -> Figure:
             textcoords="offset points",
             va="center",
             fontsize=9,
-            color=color,
             annotation_clip=False,
         )
     axes.axvline(0.0, color=INK, linewidth=1.0)

@@ -79,6 +79,6 @@ def drop_rate(
             name = what if len(runs) == 1 else label
             top = max(top, seeds.draw(axes, [ewma(*each) for each in counters], name, color))
     title = f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}"
-    over_time(axes, list(runs.values()), top, title, "EWMA over\nabout 1 s (packets/s)")
+    over_time(axes, list(runs.values()), top, title, "smoothed over\nabout 1 s (packets/s)")
     style.below(figure)
     return figure

@@ -50,7 +50,7 @@ def sojourn(
         marks.level(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
         top = max(top, facts.target_ms)
     title = f"Time in queue and ring at {link}"
-    over_time(axes, list(runs.values()), top, title, "sojourn (ms)")
+    over_time(axes, list(runs.values()), top, title, "time in queue (ms)")
     style.below(figure)
     return figure
 

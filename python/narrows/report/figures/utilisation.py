@@ -40,8 +40,9 @@ def utilisation(
             for one in (run, *others.get(label, ()))
         ]
         known = [share for share in shares if share is not None]
-        busy = f"{sum(known) / len(known):.1f} % busy" if known else "carried"
-        name = busy if len(runs) == 1 else f"{label}: {busy}"
+        busy = f"busy {sum(known) / len(known):.1f} % of the time" if known else ""
+        parts = ["carried" if len(runs) == 1 else label, *filter(None, [busy])]
+        name = ", ".join(parts)
         top = max(top, seeds.draw(axes, each, name, CYCLE[index % len(CYCLE)], "steps-pre"))
     if facts is not None and facts.opportunities_ms is not None:
         times, _ = counter(first.links, link, "bytes")

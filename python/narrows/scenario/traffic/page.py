@@ -175,10 +175,15 @@ def _objects_say(figures: Mapping[str, Any]) -> str | None:
     )
 
 
+MOST_NAMES = 24
+"""The most objects that have room for their names in the figure of a load."""
+
+
 def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     """Bars of one load: what waits for a connection is thin, what was asked for is thick."""
     axes = pen.axes
     shift, lowest = 0, 0
+    names: dict[int, str] = {}
     for label, objects in runs.items():
         rows = _first_load(objects)
         if rows.is_empty():
@@ -193,8 +198,12 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
         color = axes.lines[-1].get_color()
         axes.hlines(places, ready - begin, asked - begin, color=color, linewidth=0.6)
         axes.hlines(places, asked - begin, ends - begin, color=color, linewidth=2.4)
+        names.update(zip(places, rows.get_column("object"), strict=True))
         shift += rows.height + 2
         lowest = max(lowest, places[-1])
+    # Numbers would say nothing, and of one object they would be fractions.
+    shown = names if len(names) <= MOST_NAMES else {}
+    axes.set_yticks(list(shown), list(shown.values()), fontsize=8)
     axes.set_ylim(lowest + 1.5, -1.5)
     axes.set_xlim(left=0.0)
 
