@@ -6,9 +6,10 @@ import statistics
 from typing import TYPE_CHECKING
 
 from narrows.report.page import Shown
-from narrows.report.style import BLUE, MUTED, ORANGE, VERMILION, below, new_figure, styled
+from narrows.report.style import MUTED, below, new_figure, styled
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 from narrows.reproduce.dana_2010.measure import BACK_OFF_S, FULL_S, LOADED_S
+from narrows.reproduce.queue_colours import QUEUE_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from narrows.reproduce.claims import Series
     from narrows.reproduce.measurements import Measurements
 
-_COLOURS = {"tail": VERMILION, "red": BLUE, "ecn": ORANGE}
+_COLOURS = {
+    "tail": QUEUE_COLOURS["fifo"],
+    "red": QUEUE_COLOURS["red"],
+    "ecn": QUEUE_COLOURS["red-ecn"],
+}
 
 _FIGURES = (
     (
@@ -91,14 +96,24 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
         times, values = _smooth(found[0], width)
         low, high = _band([_smooth(series, width) for series in found], times)
         axes.fill_between(times, low, high, color=_COLOURS[queue], alpha=0.18, linewidth=0)
-        axes.plot(times, values, color=_COLOURS[queue], linewidth=1.4, label=TITLES[queue])
-    axes.axvspan(FULL_S, BACK_OFF_S, color=MUTED, alpha=0.10, linewidth=0)
+        # Not cut off at the axis, where a queue without drops would hardly be seen.
+        axes.plot(
+            times,
+            values,
+            color=_COLOURS[queue],
+            linewidth=1.6,
+            label=TITLES[queue],
+            clip_on=False,
+            zorder=3,
+        )
+    full = "in the paper, Drop Tail is full"
+    axes.axvspan(FULL_S, BACK_OFF_S, color=MUTED, alpha=0.16, linewidth=0, label=full)
     axes.set_xlim(LOADED_S - 20.0, None)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("time, s (line: seed 1; band: all seeds)")
+    axes.set_xlabel("time, s (line: one seed; band around it: all seeds)")
     axes.set_ylabel(label)
     axes.set_title(title)
-    below(figure, 3)
+    below(figure, 4)
     return figure
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from narrows.report.page import Shown
-from narrows.report.style import BLUE, INK, MUTED, ORANGE, PURPLE, VERMILION, new_figure, styled
+from narrows.report.style import BLUE, INK, MUTED, VERMILION, new_figure, styled
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
+from narrows.reproduce.queue_colours import QUEUE_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from narrows.reproduce.measurements import Measurements
 
 _PUBLISHED, _OURS, _KERNEL = "#b3bac3", BLUE, VERMILION
-_QUEUES = {"fifo-300": ("FIFO", BLUE), "red-300-none": ("RED", VERMILION)}
+_FIFO, _RED, _ECN = (QUEUE_COLOURS[queue] for queue in ("fifo", "red", "red-ecn"))
+_QUEUES = {"fifo-300": ("FIFO", _FIFO), "red-300-none": ("RED", _RED)}
 _RESPONSES = {
-    "fifo-300": ("FIFO", BLUE),
-    "red-300-none": ("RED, no ECN", ORANGE),
-    "red-300-half": ("RED, 50 % ECN", VERMILION),
-    "red-300-all": ("RED, only ECN", PURPLE),
+    "fifo-300": ("FIFO", _FIFO, "-"),
+    "red-300-none": ("RED, no ECN", _RED, "-"),
+    "red-300-half": ("RED, 50 % ECN", _ECN, "--"),
+    "red-300-all": ("RED, only ECN", _ECN, "-"),
 }
+"""Name, colour and line."""
 
 
 @styled
@@ -47,10 +50,10 @@ def figures(outcome: Measurements) -> list[Shown]:
 _SUCCESS_CAPTION = (
     "Success of the first attempt: what the paper printed, what Linux 6.1 gave in the same test "
     "bed (User-Mode Linux, in virtual time; the middle and the range of its runs), and the mean of "
-    "ours with its 95 % interval. Where there is no bar of the kernel, it was not measured."
+    "narrows with its 95 % interval. Where there is no bar of the kernel, it was not measured."
 )
 _NEIGHBOURS_CAPTION = (
-    " ARP decides the cell marked *: both the kernel and ours give 0 % there when neighbour "
+    " ARP decides the cell marked *: both the kernel and narrows give 0 % there when neighbour "
     "entries are permanent."
 )
 _DROP_CAPTION = (
@@ -68,7 +71,7 @@ def _success(outcome: Measurements) -> Figure | None:
     cells = [cell for cell in published.FIRST_ATTEMPT_PERCENT if outcome.runs(cell)]
     if not cells:
         return None
-    figure, axes = new_figure(4.4, max(8.0, 0.86 * len(cells) + 0.8))
+    figure, axes = new_figure(4.6, max(8.0, 0.86 * len(cells) + 0.8))
     labelled: set[str] = set()
 
     def bar(
@@ -96,7 +99,7 @@ def _success(outcome: Measurements) -> Figure | None:
             textcoords="offset points",
             xytext=(0, 3),
             ha="center",
-            fontsize=6.8,
+            fontsize=7.6,
         )
 
     # Few cases get narrower bars on the axis, which look as wide as those of many cases.
@@ -122,14 +125,15 @@ def _success(outcome: Measurements) -> Figure | None:
             )
         half = ours.half_width if ours.count > 1 else 0.0
         mark = "*" if cell == kernel.NEIGHBOURS else ""
-        bar(place + shift, ours.mean, width, _OURS, "ours, 95 % interval", half, mark)
-    axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
+        bar(place + shift, ours.mean, width, _OURS, "narrows, 95 % interval", half, mark)
+    axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=9)
     axes.set_xlabel("queue, share of the background with ECN, delay ± jitter of the Internet link")
-    axes.set_ylabel("queries answered on the first attempt, %")
+    axes.set_ylabel("queries answered at the first attempt, %")
     axes.set_ylim(0, 104)
     axes.grid(visible=False, axis="x")
     axes.set_xlim(-0.55, len(cells) - 0.45)
-    figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    axes.set_title("DNS queries answered at the first attempt, by queue")
+    figure.legend(loc="outside lower left", ncols=3, fontsize=9.5)
     return figure
 
 
@@ -165,8 +169,9 @@ def _drop_rate(outcome: Measurements) -> Figure | None:
         fontsize=8.5,
         color=MUTED,
     )
-    axes.set_xlabel("time, s")
-    axes.set_ylabel("drops per second, moving average\n(mean of all seeds; faint: one seed)")
+    axes.set_title("Figure 2: drops over time, FIFO and RED", pad=20.0)
+    axes.set_xlabel("time, s (strong lines: mean of all seeds; faint: one seed)")
+    axes.set_ylabel("drops per second, moving average")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
     axes.legend(loc="lower right")
@@ -187,19 +192,19 @@ def _responses(outcome: Measurements) -> Figure | None:
     for cell, found in curves.items():
         if not found:
             continue
-        name, colour = _RESPONSES[cell]
+        name, colour, line = _RESPONSES[cell]
         shares = found[0][1]
         # Quantiles averaged over seeds.
         times = [statistics.fmean(column) for column in zip(*(t for t, _ in found), strict=True)]
-        axes.step(
-            times, [100.0 * share for share in shares], color=colour, where="post", label=name
-        )
+        percent = [100.0 * share for share in shares]
+        axes.step(times, percent, line, color=colour, where="post", label=name)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("response time, ms")
-    axes.set_ylabel("queries answered within it, %")
+    axes.set_title("Response time of DNS queries, delay 100±25 ms")
+    axes.set_xlabel("response time, ms (logarithmic)")
+    axes.set_ylabel("queries answered within this time, %")
     axes.set_ylim(0, 101)
     axes.legend(loc="lower right")
     return figure

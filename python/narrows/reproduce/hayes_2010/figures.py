@@ -30,7 +30,7 @@ def figures(outcome: Measurements) -> list[Shown]:
     """What the measurements allow."""
     shown = []
     for number, part, whose, printed in _FIGURES:
-        figure = _curves(outcome, part, whose, printed)
+        figure = _curves(outcome, number, part, whose, printed)
         if figure is not None:
             caption = (
                 f"Figure {number}: processor time {whose} in ten seconds against the rate of "
@@ -44,7 +44,7 @@ def figures(outcome: Measurements) -> list[Shown]:
 
 
 def _curves(
-    outcome: Measurements, part: str, whose: str, printed: dict[str, float]
+    outcome: Measurements, number: int, part: str, whose: str, printed: dict[str, float]
 ) -> Figure | None:
     figure, axes = new_figure(4.2, 7.0)
     drawn = False
@@ -75,9 +75,8 @@ def _curves(
     if not drawn:
         return None
     if printed:
-        axes.plot(
-            [], [], marker="D", mfc="none", color=MUTED, linestyle="", label="printed in the paper"
-        )
+        axes.plot([], [], marker="D", mfc="none", color=MUTED, linestyle="", label="in the paper")
+    axes.set_title(f"Figure {number}: processor time {whose}")
     axes.set_xlabel("queries a second")
     axes.set_ylabel(f"processor time {whose}, s in 10 s")
     axes.set_xlim(0, TOP + 25)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from narrows.report.page import Shown
-from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION, styled
+from narrows.report.style import BLUE, GREEN, MUTED, PURPLE, VERMILION, styled
 from narrows.reproduce.kantawala_2002.cells import (
     HOPS,
     ROUND_TRIPS,
@@ -29,18 +29,19 @@ from narrows.reproduce.kantawala_2002.scaling import (
     WINDOWS,
     Big,
 )
+from narrows.reproduce.queue_colours import QUEUE_COLOURS
 
 if TYPE_CHECKING:
     from narrows.reproduce.measurements import Measurements
     from narrows.reproduce.statistics import Interval
 
 _LOOKS = {
-    "droptail": (INK, "o", "-"),
-    "red": (VERMILION, "s", "-"),
-    "blue": (BLUE, "^", "-"),
-    "drr": (GREEN, "D", "--"),
-    "tdrr": (PURPLE, "v", "--"),
-    "qsdrr": (ORANGE, "P", "--"),
+    "droptail": (QUEUE_COLOURS["fifo"], "o", "-"),
+    "red": (QUEUE_COLOURS["red"], "s", "-"),
+    "blue": (QUEUE_COLOURS["blue"], "^", "-"),
+    "drr": (QUEUE_COLOURS["drr"], "D", "--"),
+    "tdrr": (QUEUE_COLOURS["tdrr"], "v", "--"),
+    "qsdrr": (QUEUE_COLOURS["qsdrr"], "P", "--"),
 }
 """Colour, marker and line of each queue; lines are dashed for per-flow queues."""
 
@@ -76,7 +77,7 @@ def figures(outcome: Measurements) -> list[Shown]:
         ),
     )
     drawn = [
-        (name_, _against_buffer(outcome, topology, [left, right]), caption)
+        (name_, _against_buffer(outcome, topology, [left, right], caption), caption)
         for name_, topology, left, right, caption in pairs
     ]
     drawn.append(
@@ -105,11 +106,15 @@ def figures(outcome: Measurements) -> list[Shown]:
 
 
 def _against_buffer(
-    outcome: Measurements, topology: Topology, sides: list[tuple[str, str, float | None]]
+    outcome: Measurements,
+    topology: Topology,
+    sides: list[tuple[str, str, float | None]],
+    caption: str,
 ) -> Figure | None:
     if not any(outcome.runs(name(topology.name, q, n)) for q in QUEUES for n in topology.limits):
         return None
-    figure = Figure(figsize=(9.2, 4.1), layout="constrained")
+    figure = Figure(figsize=(9.2, 4.5), layout="constrained")
+    _title(figure, caption.split(". ")[0])
     for axes, (value, label, ideal) in zip(
         figure.subplots(1, len(sides), squeeze=False)[0], sides, strict=True
     ):
@@ -127,8 +132,13 @@ def _against_buffer(
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(QUEUES), fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(QUEUES), fontsize=9)
     return figure
+
+
+def _title(figure: Figure, text: str) -> None:
+    """A title above all axes."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=12.5, fontweight="bold")
 
 
 def _line(
@@ -188,7 +198,8 @@ _WINDOW_LOOKS = {2: (BLUE, "o"), 10: (VERMILION, "s"), 50: (GREEN, "^"), 100: (P
 def _scaling(outcome: Measurements) -> Figure | None:
     if not any(outcome.runs(point.cell(which)) for point in POINTS for which in SCALED):
         return None
-    figure = Figure(figsize=(9.6, 6.2), layout="constrained")
+    figure = Figure(figsize=(9.6, 6.6), layout="constrained")
+    _title(figure, "Figure 8: mean goodput as a share of the fair share")
     grid = figure.subplots(len(SCALED), len(PANELS), sharey=True, squeeze=False)
     for row, which in zip(grid, SCALED, strict=True):
         for axes, (panel, label) in zip(row, PANELS.items(), strict=True):
@@ -215,7 +226,7 @@ def _scaling(outcome: Measurements) -> Figure | None:
     figure.legend(
         handles,
         labels,
-        loc="outside upper center",
+        loc="outside lower center",
         ncols=len(WINDOWS),
         title="fair-share window",
         fontsize=9,
@@ -224,17 +235,18 @@ def _scaling(outcome: Measurements) -> Figure | None:
 
 
 _BIG_LOOKS = {
-    ("droptail", 1.0): (INK, "o", "-", "Tail Drop, buffer = product"),
-    ("droptail", 0.1): (MUTED, "o", ":", "Tail Drop, a tenth of it"),
-    ("qsdrr", 1.0): (ORANGE, "P", "-", "QSDRR, buffer = product"),
-    ("qsdrr", 0.1): (SKY, "P", ":", "QSDRR, a tenth of it"),
+    ("droptail", 1.0): (QUEUE_COLOURS["fifo"], "o", "-", "Tail Drop, buffer = product"),
+    ("droptail", 0.1): (QUEUE_COLOURS["fifo"], "o", ":", "Tail Drop, a tenth of it"),
+    ("qsdrr", 1.0): (QUEUE_COLOURS["qsdrr"], "P", "-", "QSDRR, buffer = product"),
+    ("qsdrr", 0.1): (QUEUE_COLOURS["qsdrr"], "P", ":", "QSDRR, a tenth of it"),
 }
 
 
 def _large(outcome: Measurements) -> Figure | None:
     if not any(outcome.runs(big.cell(which)) for big in BIG for which in SCALED):
         return None
-    figure = Figure(figsize=(9.4, 6.4), layout="constrained")
+    figure = Figure(figsize=(9.4, 6.8), layout="constrained")
+    _title(figure, "The authors' open question: from 10 sources to 20,000")
     sizes = {(big.sources, big.share): big for big in BIG}
     sides = (
         ("fair_share", "goodput, % of fair share"),
@@ -258,5 +270,5 @@ def _large(outcome: Measurements) -> Figure | None:
             axes.set_ylim(bottom=0)
         axes.set_ylabel(label)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2 * len(SHARES), fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(SHARES), fontsize=9)
     return figure

@@ -32,6 +32,9 @@ WIDER = 5
 paper tens of thousands."""
 
 
+_PAIRS = f"pairs in each {WIDER * 0.01:g} of ratio, %"
+
+
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
     """What the measurements allow."""
@@ -41,6 +44,7 @@ def figures(outcome: Measurements) -> list[Shown]:
             "Figure 4: how often each ratio came, in percent of the pairs (bins of 0.05)",
             _histograms(
                 outcome,
+                "How often each ratio came, by kind of server",
                 {
                     "servers of today": (tuple(TODAY), BLUE),
                     "two writes": ((OLD,), VERMILION),
@@ -54,6 +58,7 @@ def figures(outcome: Measurements) -> list[Shown]:
             "Figure 2: ten connections at most, and a hundred",
             _histograms(
                 outcome,
+                "How often each ratio came, by the server's limit of connections",
                 {"ten": ((OLD_10,), VERMILION), "a hundred": ((OLD_100,), BLUE)},
                 10.0,
             ),
@@ -77,7 +82,7 @@ def figures(outcome: Measurements) -> list[Shown]:
 
 
 def _histograms(
-    outcome: Measurements, groups: dict[str, tuple[tuple[str, ...], str]], most: float
+    outcome: Measurements, title: str, groups: dict[str, tuple[tuple[str, ...], str]], most: float
 ) -> Figure | None:
     figure, axes = new_figure(3.8, 7.0)
     drawn = False
@@ -96,7 +101,8 @@ def _histograms(
     axes.set_xlim(0, most)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time over TCP / time over UDP")
-    axes.set_ylabel("percent of the pairs")
+    axes.set_ylabel(_PAIRS)
+    axes.set_title(title)
     axes.legend()
     return figure
 
@@ -139,7 +145,7 @@ def _cause(outcome: Measurements, cells: tuple[str, ...]) -> Figure | None:
     left.stairs(bins, np.arange(len(bins) + 1) * WIDER * 0.01, color=BLUE, fill=True)
     left.set_xlim(1, 6)
     left.set_xlabel("time over TCP / time over UDP")
-    left.set_ylabel("percent of the pairs")
+    left.set_ylabel(_PAIRS)
     farthest = max(udp for udps, _ in points for udp in udps)
     for trips, style in ((2, "--"), (3, ":")):
         right.plot(
@@ -150,8 +156,16 @@ def _cause(outcome: Measurements, cells: tuple[str, ...]) -> Figure | None:
             linestyle=style,
             label=f"{trips} round trips",
         )
-    for udp, tcp in points:
-        right.plot(udp, tcp, color=VERMILION, marker="o", markersize=3, linestyle="")
+    for number, (udp, tcp) in enumerate(points):
+        right.plot(
+            udp,
+            tcp,
+            color=VERMILION,
+            marker="o",
+            markersize=3,
+            linestyle="",
+            label="a vantage point" if number == 0 else None,
+        )
     right.set_xlim(left=0)
     right.set_ylim(bottom=0)
     right.set_xlabel("time over UDP, ms")
@@ -186,6 +200,7 @@ def _lines(outcome: Measurements) -> Figure | None:
             )
     if not drawn:
         return None
+    axes.set_title("Median times of each vantage point (a dot)")
     axes.set_xlabel("time over UDP, ms")
     axes.set_ylabel("time over TCP, ms")
     axes.set_xlim(left=0)

@@ -1,0 +1,17 @@
+"""The colour of each queue, the same in the figures of all papers."""
+
+from __future__ import annotations
+
+from narrows.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION
+
+__all__ = ["QUEUE_COLOURS"]
+
+QUEUE_COLOURS = {
+    "fifo": INK,
+    "red": VERMILION,
+    "red-ecn": ORANGE,
+    "blue": BLUE,
+    "drr": GREEN,
+    "tdrr": PURPLE,
+    "qsdrr": SKY,
+}
