@@ -11,11 +11,11 @@ gives, and does not say why.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.scenario.quantities import MOST_SPAN, bytes_text, rate_text, span_text
+from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN, bytes_text, rate_text, span_text
 
 __all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
 
@@ -26,10 +26,9 @@ RING_PACKET = 1406.25
 """Bytes of a packet in the ring: in the paper, 80 packets take 90 ms at 10 Mbit/s."""
 
 _PROBABILITY = 0.1
-_MOST = 2**32 - 1
-_MOST_APART = math.ceil(_PROBABILITY * 2**31) - 1
+_MOST_APART = _core.red_most_apart(_PROBABILITY)
 """The most bytes between RED's thresholds; with more, tc(8) computes no probability per byte."""
-_TC_RATES = (8, 8 * _MOST)
+_TC_RATES = (8, 8 * MOST_BYTES)
 """The least and largest RED bandwidth of tc(8) in bits per second: bytes in 32 bits, not zero."""
 
 
@@ -94,10 +93,10 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     """
     limit = rate * max_delay // (8 * 10**12)
     ring_bytes = round(ring * RING_PACKET)
-    if limit > _MOST:
+    if limit > MOST_BYTES:
         raise NarrowsError(
             f"--max-delay {span_text(max_delay)}: makes {limit} B at {rate_text(rate)}, "
-            f"and Linux counts to {bytes_text(_MOST)}; hint: a shorter delay"
+            f"and Linux counts to {bytes_text(MOST_BYTES)}; hint: a shorter delay"
         )
     low, high = limit // 2 - ring_bytes, limit - ring_bytes
     if low < AVERAGE_PACKET:
@@ -118,6 +117,6 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
             f"apart at {rate_text(rate)}, and tc takes {bytes_text(_MOST_APART)}; "
             "hint: a shorter delay"
         )
-    # tc-red(8): (min + min + max) / (3 * avpkt), and tc refuses less than min / avpkt.
-    burst = max(-(-low // AVERAGE_PACKET), (2 * low + high) // (3 * AVERAGE_PACKET))
+    # With thresholds of few packets, tc's own default may be less than it accepts.
+    burst = max(_core.red_bursts(low, high, AVERAGE_PACKET))
     return Sizes(rate, max_delay, ring, limit, low, high, burst, high)

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Knows no backend: a scenario is read and lowered without running anything.
     "scenario": {"_core", "errors", "dns_profiles", "records"},
     # Computes a queue's settings; the language is there to write them.
-    "sizing": {"errors", "scenario"},
+    "sizing": {"_core", "errors", "scenario"},
     # Reads a run folder without knowing what wrote it: the kinds of traffic in its scenario say
     # which tables it has.
     "results": {"errors", "_core", "records", "scenario"},

@@ -122,7 +122,7 @@ def test_each_choice_of_ns_2_can_be_made(keys: dict[str, Any]) -> None:
 def test_red_is_refused_where_the_kernel_refuses_it(
     limit: int, lower: int, upper: int, avpkt: int, burst: int, probability: float, rate: int
 ) -> None:
-    """The language and the simulator each port iproute2's sums: they must agree."""
+    """The language refuses RED's settings exactly where the simulator does."""
     queue = {
         "kind": "red",
         "limit": f"{limit} B",

@@ -1,12 +1,13 @@
-//! Queue disciplines: what the scenario language needs to know about them, and how they check
-//! settings.
+//! Queue disciplines: what the scenario language needs to know about them, how they check settings,
+//! and what tc(8) computes for RED.
 //!
 //! The disciplines themselves declare everything once (`narrows_qdisc::settings`); this converts it
 //! to JSON. Settings have the form of a plan: `{"fq-codel": {"limit": 100, ...}}`, in base units.
 
+use narrows_qdisc::red::linux::tc;
 use narrows_qdisc::settings::{Key, Kind, Table, Value};
 use narrows_qdisc::{AnyConfig, ConfigError, Listed};
-use narrows_units::Rate;
+use narrows_units::{Bytes, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
@@ -16,7 +17,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(check_queue, module)?)?;
     module.add_function(wrap_pyfunction!(settle_queue, module)?)?;
-    module.add_function(wrap_pyfunction!(queue_facts, module)?)
+    module.add_function(wrap_pyfunction!(queue_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(red_bursts, module)?)?;
+    module.add_function(wrap_pyfunction!(red_most_apart, module)?)
 }
 
 /// Returns all disciplines with their settings as JSON: names, kinds, ranges, defaults and
@@ -62,6 +65,20 @@ fn queue_facts(settings_json: &str) -> PyResult<String> {
         "held": config.held(),
     });
     Ok(facts.to_string())
+}
+
+/// Returns the `burst` that tc sets for RED with these thresholds if none is given, and the
+/// smallest that it accepts.
+#[pyfunction]
+fn red_bursts(min: u64, max: u64, avpkt: u64) -> (u32, u64) {
+    let (min, max, avpkt) = (Bytes::new(min), Bytes::new(max), Bytes::new(avpkt));
+    (tc::default_burst(min, max, avpkt), tc::least_burst(min, avpkt))
+}
+
+/// Returns the most bytes between RED's thresholds for which tc finds a probability per byte.
+#[pyfunction]
+fn red_most_apart(probability: f64) -> u64 {
+    tc::most_apart(probability).get()
 }
 
 fn read(settings_json: &str) -> PyResult<AnyConfig> {

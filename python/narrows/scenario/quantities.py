@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
 __all__ = [
+    "MOST_BYTES",
     "MOST_RATE",
     "MOST_SPAN",
     "Count",
@@ -189,7 +190,7 @@ def _schema(what: str, example: str) -> JsonSchema:
 # A longer run than 240 hours is a slip; the simulator's clock ends at 213 days.
 MOST_SPAN = 240 * 3600 * 10**12
 # Linux holds RED's thresholds and a FIFO's limit in 32 bits.
-_MOST_BYTES = 2**32 - 1
+MOST_BYTES = 2**32 - 1
 MOST_RATE = 10**14
 
 Span = Annotated[
@@ -218,7 +219,7 @@ Rate = Annotated[
 
 Size = Annotated[
     DataSize,
-    PlainValidator(_reader(DataSize, "1500 B", _MOST_BYTES)),
+    PlainValidator(_reader(DataSize, "1500 B", MOST_BYTES)),
     PlainSerializer(str, return_type=str, when_used="json"),
     _schema("size", "1500 B"),
 ]
@@ -280,5 +281,5 @@ Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=
 """Nodes in the order in which packets pass them."""
 
 read_span = _reader(Duration, "50 ms", MOST_SPAN)
-read_size = _reader(DataSize, "1500 B", _MOST_BYTES)
+read_size = _reader(DataSize, "1500 B", MOST_BYTES)
 _read_transfer = _reader(DataSize, "384 kB", 10**15)

@@ -113,10 +113,7 @@ impl Config {
 
     /// Returns the `burst` in effect.
     pub fn packets(&self) -> u32 {
-        self.burst.unwrap_or_else(|| {
-            let bytes = 2 * self.lower().get() + self.upper().get();
-            u32::try_from(bytes / (3 * self.avpkt.get()).max(1)).unwrap_or(u32::MAX)
-        })
+        self.burst.unwrap_or_else(|| tc::default_burst(self.lower(), self.upper(), self.avpkt))
     }
 
     /// Returns what tc would pass to the kernel for these settings.

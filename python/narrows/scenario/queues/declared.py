@@ -24,6 +24,7 @@ from pydantic import (
 from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.quantities import (
+    MOST_BYTES,
     Name,
     PositiveBytes,
     PositiveSpan,
@@ -64,7 +65,7 @@ def _size(key: dict[str, Any]) -> Any:
     sized: Any = Size if least == 0 else PositiveBytes
     if least > 1:
         sized = Annotated[sized, at_least(least, bytes_text(least))]
-    if most < 2**32 - 1:
+    if most < MOST_BYTES:
         sized = Annotated[sized, at_most(most, bytes_text(most))]
     return sized
 

@@ -6,7 +6,7 @@
 //! would convert a number that does not fit a byte, which is undefined there, the table saturates
 //! at 31. Rates above 2^32 bytes per second are not cut to 32 bits.
 
-use narrows_units::Rate;
+use narrows_units::{Bytes, Rate};
 
 use super::{Config, TC_BANDWIDTH};
 use crate::ConfigError;
@@ -27,6 +27,8 @@ pub struct Derived {
     pub stab: [u8; 256],
 }
 
+/// The largest Plog that tc tries.
+const MOST_PLOG: u8 = 31;
 /// tc's ticks of 64 ns in a microsecond (`/proc/net/psched`: 1000 / 64).
 const TICKS_PER_US: f64 = 15.625;
 
@@ -41,14 +43,34 @@ impl Derived {
     }
 }
 
+/// Returns the `burst` that tc sets if none is given (`red_parse_opt`).
+pub fn default_burst(min: Bytes, max: Bytes, avpkt: Bytes) -> u32 {
+    let bytes = u128::from(min.get()) * 2 + u128::from(max.get());
+    let packets = bytes / (3 * u128::from(avpkt.get())).max(1);
+    u32::try_from(packets).unwrap_or(u32::MAX)
+}
+
+/// Returns the smallest `burst` that tc accepts: below min / avpkt, `tc_red_eval_ewma` finds no
+/// weight.
+pub fn least_burst(min: Bytes, avpkt: Bytes) -> u64 {
+    min.get().div_ceil(avpkt.get().max(1))
+}
+
+/// Returns the largest distance of `max` from `min` for which tc finds a probability per byte
+/// (`tc_red_eval_P`): it must be above 2^-31.
+pub fn most_apart(probability: f64) -> Bytes {
+    let above = (probability * (1u64 << MOST_PLOG) as f64).ceil();
+    Bytes::new((above as u64).saturating_sub(1))
+}
+
 /// `tc_red_eval_ewma`: returns the smallest Wlog for which burst + 1 - min/avpkt <= (1 -
 /// (1-W)^burst) / W, where W is 2^-Wlog.
 pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
-    let (min, avpkt, burst) = (config.lower().get(), config.avpkt.get(), config.packets());
-    let a = f64::from(burst) + 1.0 - min as f64 / avpkt as f64;
+    let (min, avpkt, burst) = (config.lower(), config.avpkt, config.packets());
+    let a = f64::from(burst) + 1.0 - min.get() as f64 / avpkt.get() as f64;
     if a < 1.0 {
         let what = format!("{burst} is below min / avpkt, which no weight of the average gives");
-        let hint = format!("at least {}", min.div_ceil(avpkt));
+        let hint = format!("at least {}", least_burst(min, avpkt));
         return Err(ConfigError::new("burst", what).or(hint));
     }
     let mut w = 0.5;
@@ -60,14 +82,14 @@ pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
     }
     let key = if config.burst.is_some() { "burst" } else { "min" };
     let what = format!("{burst} is more than any weight of the average gives");
-    let hint = format!("raise min above avpkt (\"{}\") or lower burst", config.avpkt);
+    let hint = format!("raise min above avpkt (\"{avpkt}\") or lower burst");
     Err(ConfigError::new(key, what).or(hint))
 }
 
 /// `tc_red_eval_P`: returns the smallest Plog for which probability / (max - min) * 2^Plog > 1.
 pub(super) fn eval_p(config: &Config) -> Result<u8, ConfigError> {
     let mut p = config.probability / (config.upper() - config.lower()).get() as f64;
-    for plog in 0..32 {
+    for plog in 0..=MOST_PLOG {
         if p > 1.0 {
             return Ok(plog);
         }
@@ -108,8 +130,6 @@ pub(super) fn eval_idle_damping(
 
 #[cfg(test)]
 mod tests {
-    use narrows_units::Bytes;
-
     use super::*;
 
     fn config(settings: [u64; 6], probability: f64) -> Config {
@@ -197,6 +217,35 @@ mod tests {
         assert_eq!((error.key(), error.hint()), ("burst", "at least 30"));
         let least = config([400_000, 30_000, 90_000, 1000, 30, 10], 0.02);
         assert!(Derived::new(&least).is_ok());
+    }
+
+    /// Harhalakis 2011, section IV: 98 packets; tc-red(8)'s example: (2 * 30000 + 90000) / 3000.
+    #[test]
+    fn the_default_burst_is_that_of_the_manual_page() {
+        let burst =
+            |min, max, avpkt| default_burst(Bytes::new(min), Bytes::new(max), Bytes::new(avpkt));
+        assert_eq!(burst(75_000, 262_500, 1400), 98);
+        assert_eq!(burst(30_000, 90_000, 1000), 50);
+        assert_eq!(burst(u64::MAX, u64::MAX, 1), u32::MAX);
+    }
+
+    #[test]
+    fn tc_finds_a_probability_up_to_the_largest_distance_and_not_beyond() {
+        // By hand: 0.1 * 2^31 = 214748364.8, and 0.25 * 2^31 itself is too far.
+        assert_eq!(most_apart(0.1).get(), 214_748_364);
+        assert_eq!(most_apart(0.25).get(), (1 << 29) - 1);
+        for probability in [0.001, 0.02, 0.1, 0.25, 0.7] {
+            let apart = |distance: u64| {
+                let max = 1000 + distance;
+                eval_p(&config([max, 1000, max, 1000, 55, 10], probability))
+            };
+            let most = most_apart(probability).get();
+            assert_eq!(apart(most), Ok(MOST_PLOG));
+            assert_eq!(
+                apart(most + 1).map_err(|error| error.key().to_owned()),
+                Err("probability".into())
+            );
+        }
     }
 
     #[test]
