@@ -160,6 +160,21 @@ def test_every_key_that_a_backend_refuses_has_a_line(narrows: Narrows, small: Pa
     assert all("; hint: " in line for line in lines)
 
 
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_everything_that_the_simulator_refuses_has_a_line(narrows: Narrows, command: str) -> None:
+    """The language does not know how long QUIC's packets are."""
+    over_quic = Path(__file__).parents[2] / "scenarios" / "dns-over-quic.toml"
+    settings = ("--set", "links.wan.mtu=1000 B", "--set", "event_limit=7")
+    done = narrows(command, str(over_quic), *settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    where = over_quic if command == "check" else "dns-over-quic"
+    assert done.stderr.splitlines() == [
+        f"error: {where}: {group}: quic: wan.forward takes packets of 1000 B, and QUIC needs "
+        "1228 B; hint: give the link a larger mtu"
+        for group in ("quic", "quic-0rtt")
+    ]
+
+
 def test_a_folder_that_cannot_be_written(narrows: Narrows, small: Path) -> None:
     # A file in the folder's place stops root too, while a file mode would not.
     (small.parent / "taken").write_text("mine", encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def check(scenario: Scenario) -> dict[str, Any]:
     plan = scenario.plan()
     text = json.dumps(plan)
     VALIDATOR.validate(shortened(json.loads(text)))
-    _core.check_plan(text)
+    assert _core.check_plan(text) == []
     return plan
 
 
@@ -109,12 +110,12 @@ def test_the_schema_refuses_what_the_simulator_does_not_know() -> None:
             # A key that may be left out: null means the same, and so does its default.
             optional += 1
         else:
-            with pytest.raises(ValueError, match=r"missing field|expected|variant|line 1"):
-                _core.check_plan(json.dumps(changed))
+            (why,) = _core.check_plan(json.dumps(changed))
+            assert re.search(r"missing field|expected|variant|line 1", why), why
         table[f"{key}-"] = value
         assert not VALIDATOR.is_valid(changed), (above, key)
-        with pytest.raises(ValueError, match=r"unknown field|unknown variant|missing field"):
-            _core.check_plan(json.dumps(changed))
+        (why,) = _core.check_plan(json.dumps(changed))
+        assert re.search(r"unknown field|unknown variant|missing field", why), why
     assert optional < 60
 
 

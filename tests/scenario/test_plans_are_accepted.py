@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from narrows.scenario import PROFILES, Tcp
 
 from .test_bad_input import CASES, GOOD, with_change
 from .test_lowering import TEXT
+from .test_properties import RICH
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 
@@ -153,3 +155,36 @@ def test_red_is_refused_where_the_kernel_refuses_it(
             _core.Simulation(json.dumps(plan))
     else:
         _core.Simulation(json.dumps(plan))
+
+
+def numbers_in(node: Any) -> Iterator[tuple[Any, Any]]:
+    """All tables and lists of a plan that hold a number, each with its key or index."""
+    if isinstance(node, dict | list):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            if type(node[key]) in (int, float):
+                yield node, key
+            yield from numbers_in(node[key])
+
+
+@settings(deadline=None)
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 3, 250, -1])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_plan_is_refused_if_and_only_if_it_has_errors(edits: list[tuple[int, int]]) -> None:
+    plan = Scenario.from_dict(RICH).plan()
+    places = list(numbers_in(plan))
+    for place, value in edits:
+        node, key = places[place % len(places)]
+        node[key] = value
+    text = json.dumps(plan)
+    if errors := _core.check_plan(text):
+        assert all(error and error.isprintable() for error in errors)
+        with pytest.raises(ValueError, match=r".") as refused:
+            _core.Simulation(text)
+        assert str(refused.value) in errors
+    else:
+        _core.Simulation(text)

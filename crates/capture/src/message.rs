@@ -7,14 +7,15 @@
 //! 6891, section 6.1.1), and with padding only if there was padding. The reply's text makes up its
 //! length.
 //!
-//! The simulator counts bytes and knows no messages. [`check`] refuses lengths that no message can
+//! The simulator counts bytes and knows no messages. [`errors`] names lengths that no message can
 //! have; if they are written all the same, they become the shortest possible message. Over TCP,
 //! bytes have their places in a stream, so a message that is too short becomes a header and zeros.
 
 use core::fmt;
 
 use narrows_sim::captured::Dns;
-use narrows_sim::plan::{Kind, Plan};
+use narrows_sim::plan::dns::client::Client;
+use narrows_sim::plan::{Application, Kind, Plan};
 use narrows_wire::dns::{
     CLASS_IN, Data, Edns, HEADER_BYTES, Message, OPT_BYTES, OPTION_BYTES, Question, Record,
     WriteError, kind,
@@ -61,31 +62,15 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Checks that every group's queries and replies can be DNS messages of their length.
-pub fn check(plan: &Plan) -> Result<(), Error> {
+/// Returns the groups whose queries or replies cannot be DNS messages of their length, with one
+/// error for each.
+pub fn errors(plan: &Plan) -> Vec<Error> {
     let messages = Messages::for_queries(plan.queries());
-    let clients = plan.applications.iter().filter_map(|application| match &application.kind {
-        Kind::DnsClient(client) => Some((application.name.clone(), client)),
+    let of_one = |application: &Application| match &application.kind {
+        Kind::DnsClient(client) => messages.check(&application.name, client).err(),
         _ => None,
-    });
-    for (name, group) in clients {
-        let Some(udp) = &group.udp else { continue };
-        let packet = |message: u32| (message + BELOW_DNS as u32).min(u32::from(u16::MAX)) as u16;
-        let (query, reply) = group.sizes.shortest();
-        // A reply that does not fit the client is truncated.
-        let reply = reply.min(u32::from(udp.payload));
-        let (resolvers, bytes) = (name.clone(), packet(query));
-        let min = messages.min_query_bytes(packet(reply));
-        if bytes < min {
-            return Err(Error::Query { resolvers, bytes, min });
-        }
-        let (resolvers, bytes) = (name, packet(reply));
-        let min = messages.min_reply_bytes(packet(query));
-        if bytes < min {
-            return Err(Error::Reply { resolvers, bytes, min });
-        }
-    }
-    Ok(())
+    };
+    plan.applications.iter().filter_map(of_one).collect()
 }
 
 /// What the messages of a run have in common.
@@ -101,6 +86,26 @@ impl Messages {
         // Queries are numbered in 32 bits.
         let last = queries.saturating_sub(1).min(u64::from(u32::MAX));
         Self { digits: last.to_string().len().max(6) }
+    }
+
+    /// Checks that a group's queries and replies can be DNS messages of their length.
+    fn check(self, name: &str, group: &Client) -> Result<(), Error> {
+        let Some(udp) = &group.udp else { return Ok(()) };
+        let packet =
+            |message: u32| message.saturating_add(BELOW_DNS as u32).min(u32::from(u16::MAX)) as u16;
+        let (query, reply) = group.sizes.shortest();
+        // A reply that does not fit the client is truncated.
+        let (query, reply) = (packet(query), packet(reply.min(u32::from(udp.payload))));
+        let resolvers = || name.to_owned();
+        let min = self.min_query_bytes(reply);
+        if query < min {
+            return Err(Error::Query { resolvers: resolvers(), bytes: query, min });
+        }
+        let min = self.min_reply_bytes(query);
+        if reply < min {
+            return Err(Error::Reply { resolvers: resolvers(), bytes: reply, min });
+        }
+        Ok(())
     }
 
     /// Returns the length in bytes of the shortest IP packet for a query whose reply has

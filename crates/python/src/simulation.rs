@@ -35,7 +35,11 @@ impl Simulation {
     /// plan.
     #[new]
     fn new(plan_json: &str) -> PyResult<Self> {
-        Engine::new(read(plan_json)?).map(Self).map_err(refused)
+        let plan = read(plan_json).map_err(refused)?;
+        match message_errors(&plan).into_iter().next() {
+            Some(why) => Err(refused(why)),
+            None => Engine::new(plan).map(Self).map_err(refused),
+        }
     }
 
     /// Handles up to `max_events` events with the interpreter's lock released. Returns True once
@@ -109,10 +113,16 @@ impl Simulation {
     }
 }
 
-/// Raises ValueError if a run of the plan would be refused.
+/// Returns why a run of the plan would be refused: all errors that do not follow from each other, a
+/// line each. The list is empty if the run would start.
 #[pyfunction]
-fn check_plan(plan_json: &str) -> PyResult<()> {
-    read(plan_json)?.check().map_err(refused)
+fn check_plan(plan_json: &str) -> Vec<String> {
+    let plan = match read(plan_json) {
+        Ok(plan) => plan,
+        Err(why) => return vec![why.to_string()],
+    };
+    let errors = plan.errors().into_iter().map(|why| why.to_string());
+    errors.chain(message_errors(&plan).into_iter().map(|why| why.to_string())).collect()
 }
 
 /// Returns the JSON schema of plans, as JSON (draft 2020-12).
@@ -129,12 +139,13 @@ fn dns_sizes(queries: u64, query_bytes: u16, reply_bytes: u16) -> (u16, u16) {
     (messages.min_query_bytes(reply_bytes), messages.min_reply_bytes(query_bytes))
 }
 
-fn read(plan_json: &str) -> PyResult<Plan> {
-    let plan: Plan = serde_json::from_str(plan_json).map_err(refused)?;
-    if !plan.captures.is_empty() {
-        message::check(&plan).map_err(refused)?;
-    }
-    Ok(plan)
+fn read(plan_json: &str) -> Result<Plan, serde_json::Error> {
+    serde_json::from_str(plan_json)
+}
+
+/// Returns the messages that the plan's captures could not show.
+fn message_errors(plan: &Plan) -> Vec<message::Error> {
+    if plan.captures.is_empty() { Vec::new() } else { message::errors(plan) }
 }
 
 fn refused(why: impl std::error::Error) -> PyErr {

@@ -94,5 +94,5 @@ fn a_change_of_no_link_is_refused() {
     let mut plan = plan(pfifo(10));
     plan.changes[0].link = plan.links.len();
     let error = Simulation::new(plan).expect_err("the plan is unsound").to_string();
-    assert_eq!(error, "changes: no such link");
+    assert_eq!(error, "changes[0]: no such link");
 }

@@ -253,3 +253,61 @@ fn plans_that_contradict_themselves_are_refused() {
     assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
     assert!(refused(|plan| plan.captures.push(Capture::of(99, "none"))).contains("no such link"));
 }
+
+#[test]
+fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
+    let found = |change: fn(&mut Plan)| {
+        let mut plan = dumbbell(1, 10, pfifo(100));
+        add_resolvers(&mut plan, 1, 1);
+        change(&mut plan);
+        let errors = plan.errors();
+        assert_eq!(plan.check().err().as_ref(), errors.first());
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(found(|_| {}).is_empty());
+    let independent = found(|plan| {
+        plan.event_limit = 0;
+        plan.links[0].loss = 1.5;
+        plan.links[0].mtu = 100;
+        plan.links[1].queue = pfifo(0);
+        plan.tcp[0].initial_window = 0;
+        connections(plan)[0].tcp = 7;
+        resolvers(plan).udp = None;
+        plan.queue_monitors[0].link = 99;
+        plan.captures.push(Capture::of(99, "none"));
+    });
+    let beginnings = [
+        "event_limit: must be above zero",
+        "bottleneck.forward: loss: must be from 0 to 1",
+        "bottleneck.forward: mtu: must be 576 to 65535 bytes",
+        "bottleneck.backward: queue: limit: must be above zero",
+        "tcp[0]: initial_window must lie between 1 and",
+        "flows: flow 0: tcp: no such settings",
+        "dns: udp, tcp: one of them is needed",
+        "queue_monitors[0]: no such link",
+        "captures[0]: no such link",
+    ];
+    assert_eq!(independent.len(), beginnings.len(), "{independent:?}");
+    for (error, beginning) in independent.iter().zip(beginnings) {
+        assert!(error.starts_with(beginning), "{error}");
+    }
+    // Its paths lead nowhere, and the flows have no path. That says nothing new.
+    let nowhere = found(|plan| {
+        plan.links[0].to = 99;
+        plan.links[0].loss = 1.5;
+        plan.paths[0].links.swap(0, 1);
+        connections(plan)[0].there = 99;
+    });
+    let link = "bottleneck.forward";
+    assert_eq!(
+        nowhere,
+        [format!("{link}: no such node"), format!("{link}: loss: must be from 0 to 1")]
+    );
+    let broken = found(|plan| {
+        plan.paths[0].links.swap(0, 1);
+        plan.paths[1].links.clear();
+        connections(plan)[0].tcp = 7;
+    });
+    assert_eq!(broken.len(), 2, "{broken:?}");
+    assert!(broken.iter().all(|error| error.starts_with("route from ")), "{broken:?}");
+}

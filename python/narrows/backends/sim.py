@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, nothing_refused
 from narrows.backends.interrupts import Held, held
+from narrows.errors import MOST_TOGETHER, together
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -84,7 +85,8 @@ def run_sim(
         backend: The backend's name in the run.
 
     Raises:
-        BackendError: The simulator refuses the plan, the seed or the event limit.
+        BackendError: The simulator refuses the plan, the seed or the event limit. If it has
+            several reasons, the others are the error's `others`.
     """
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
@@ -105,14 +107,17 @@ def _run(
 
     started = datetime.now(UTC)
     clock = time.perf_counter()
+    plan = scenario.plan(seed, event_limit=event_limit)
+    captured = [capture["name"] for capture in plan["captures"]]
+    text = json.dumps(plan)
+    # The plan of a large network takes as much memory as the run.
+    del plan
     try:
-        plan = scenario.plan(seed, event_limit=event_limit)
-        captured = [capture["name"] for capture in plan["captures"]]
-        simulation = (engine or _core.Simulation)(json.dumps(plan))
-        # The plan of a large network takes as much memory as the run.
-        del plan
+        simulation = (engine or _core.Simulation)(text)
     except ValueError as error:
-        raise BackendError(f"{scenario.name}: {error}") from None
+        refused = _core.check_plan(text)[:MOST_TOGETHER] or [str(error)]
+        raise together([BackendError(f"{scenario.name}: {why}") for why in refused]) from None
+    del text
     try:
         _drive(simulation, progress, interrupts)
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ import json
 
 from narrows.cli.failure import Exit, UserError
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
+from narrows.errors import MOST_TOGETHER, together
 
 EXAMPLES = """\
 # Checks whether a run would start, and shows how large it is.
@@ -34,10 +35,8 @@ def command(
     chosen = backends.get(backend)
     chosen.check(loaded)
     plan = loaded.plan()
-    try:
-        _core.check_plan(json.dumps(plan))
-    except ValueError as error:
-        raise UserError(f"{scenario}: {error}") from None
+    if refused := _core.check_plan(json.dumps(plan)):
+        raise together([UserError(f"{scenario}: {why}") for why in refused[:MOST_TOGETHER]])
     size = extent(loaded, plan)
     if json_output:
         found = {"file": str(scenario), "valid": True, **size}

@@ -94,8 +94,11 @@ impl SecureServer {
 /// Checks that a path's first link takes packets as long as QUIC needs (RFC 9000, 14).
 pub(crate) fn check_first_link(plan: &Plan, path: usize) -> Result<(), String> {
     let least = quic::LEAST_PAYLOAD + IP_HEADER + UDP_HEADER;
-    if plan.links[plan.paths[path].links[0]].mtu < least {
-        return Err(format!("quic: needs links that take packets of {least} B"));
+    let first = &plan.links[plan.paths[path].links[0]];
+    if first.mtu >= least {
+        return Ok(());
     }
-    Ok(())
+    let (link, mtu) = (&first.name, first.mtu);
+    let what = format!("quic: {link} takes packets of {mtu} B, and QUIC needs {least} B");
+    Err(format!("{what}; hint: give the link a larger mtu"))
 }

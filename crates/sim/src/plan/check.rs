@@ -2,7 +2,7 @@
 
 use narrows_units::{Bytes, Span, Time};
 
-use super::{Kind, Link, Plan, PlanError, Ring};
+use super::{Kind, Link, Path, Plan, PlanError, Ring};
 use crate::application::Settings;
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
@@ -13,12 +13,23 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Returns the first violation.
+    /// Returns the first of [`Plan::errors`].
     pub fn check(&self) -> Result<(), PlanError> {
+        self.errors().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Returns all violations of what [`Plan::check`] checks that do not follow from each other.
+    ///
+    /// Of a queue, of TCP settings and of an application, it returns the first. Paths are checked
+    /// only if all links connect nodes, and applications and neighbours only if all paths and the
+    /// end of the run are sound.
+    pub fn errors(&self) -> Vec<PlanError> {
         /// Half the largest index of an event, because connections have two ends.
         const MOST: usize = (crate::agenda::Event::MAX_INDEX / 2) as usize;
-        ensure(self.end > Time::ZERO && self.end < Time::MAX, || "end: must be above zero".into())?;
-        ensure(self.event_limit > 0, || "event_limit: must be above zero".into())?;
+        let mut found = Found::default();
+        let ends = self.end > Time::ZERO && self.end < Time::MAX;
+        found.unless(ends, || "end: must be above zero".into());
+        found.unless(self.event_limit > 0, || "event_limit: must be above zero".into());
         let counts = [
             ("links", self.links.len()),
             ("paths", self.paths.len()),
@@ -26,58 +37,94 @@ impl Plan {
             ("link_monitors", self.link_monitors.len()),
         ];
         for (name, count) in counts {
-            ensure(count <= MOST, || format!("{name}: {count} are more than the limit of {MOST}"))?;
+            found.unless(count <= MOST, || {
+                format!("{name}: {count} are more than the limit of {MOST}")
+            });
         }
         for link in &self.links {
-            link.check(self.nodes.len()).map_err(|why| why.inside(&link.name))?;
+            link.check(self.nodes.len(), &mut found);
         }
-        ensure(self.tcp.len() <= usize::from(u16::MAX), || "tcp: too many settings".into())?;
+        found.unless(self.tcp.len() <= usize::from(u16::MAX), || "tcp: too many settings".into());
         for (index, config) in self.tcp.iter().enumerate() {
-            config.check().map_err(|why| PlanError(format!("tcp {index}: {why}")))?;
+            found.take(config.check().map_err(|why| format!("tcp[{index}]: {why}")));
         }
-        for path in &self.paths {
-            self.check_route(path.from, path.to, &path.links)?;
+        if self.links.iter().all(|link| link.connects(self.nodes.len())) {
+            let before = found.0.len();
+            for (index, path) in self.paths.iter().enumerate() {
+                found.take(self.check_path(index, path));
+            }
+            if ends && found.0.len() == before {
+                self.check_applications(MOST, &mut found);
+            }
         }
-        check_neighbours(self).map_err(PlanError)?;
+        self.check_monitors(&mut found);
+        self.check_changes(&mut found);
+        self.check_captures(&mut found);
+        found.0
+    }
+
+    /// Checks what relies on the paths and on the end of the run.
+    fn check_applications(&self, most_flows: usize, found: &mut Found) {
+        found.take(check_neighbours(self));
         let mut flows = self.neighbours.len();
         for application in &self.applications {
-            let uses = application
-                .kind
-                .check(self)
-                .map_err(|why| PlanError(why).inside(&application.name))?;
-            flows = flows.saturating_add(uses);
-        }
-        ensure(flows <= MOST, || format!("{flows} flows are more than the limit of {MOST}"))?;
-        for monitor in self.queue_monitors.iter().chain(&self.link_monitors) {
-            ensure(monitor.link < self.links.len(), || "monitor: no such link".into())?;
-            ensure(monitor.interval > Span::ZERO, || {
-                "monitor: interval must be above zero".into()
-            })?;
-        }
-        ensure(self.goodput_interval != Some(Span::ZERO), || {
-            "goodput_interval: must be above zero".into()
-        })?;
-        for change in &self.changes {
-            ensure(change.link < self.links.len(), || "changes: no such link".into())?;
-            let link = &self.links[change.link];
-            ensure(link.opportunities_ms.is_none(), || {
-                format!("changes: {} follows a trace", link.name)
-            })?;
-        }
-        for capture in &self.captures {
-            for link in capture.links() {
-                ensure(link < self.links.len(), || "captures: no such link".into())?;
+            match application.kind.check(self) {
+                Ok(uses) => flows = flows.saturating_add(uses),
+                Err(why) => found.add(format!("{}: {why}", application.name)),
             }
-            let there = &self.links[capture.link];
-            ensure(
-                capture
-                    .back
-                    .map(|back| &self.links[back])
-                    .is_none_or(|back| (back.from, back.to) == (there.to, there.from)),
-                || "captures: back: does not lead back".into(),
-            )?;
         }
-        Ok(())
+        found.unless(flows <= most_flows, || {
+            format!("{flows} flows are more than the limit of {most_flows}")
+        });
+    }
+
+    fn check_monitors(&self, found: &mut Found) {
+        let lists =
+            [("queue_monitors", &self.queue_monitors), ("link_monitors", &self.link_monitors)];
+        for (name, monitors) in lists {
+            for (index, monitor) in monitors.iter().enumerate() {
+                found.unless(monitor.link < self.links.len(), || {
+                    format!("{name}[{index}]: no such link")
+                });
+                found.unless(monitor.interval > Span::ZERO, || {
+                    format!("{name}[{index}]: interval must be above zero")
+                });
+            }
+        }
+        found.unless(self.goodput_interval != Some(Span::ZERO), || {
+            "goodput_interval: must be above zero".into()
+        });
+    }
+
+    fn check_changes(&self, found: &mut Found) {
+        for (index, change) in self.changes.iter().enumerate() {
+            match self.links.get(change.link) {
+                None => found.add(format!("changes[{index}]: no such link")),
+                Some(link) => found.unless(link.opportunities_ms.is_none(), || {
+                    format!("changes[{index}]: {} follows a trace", link.name)
+                }),
+            }
+        }
+    }
+
+    fn check_captures(&self, found: &mut Found) {
+        let nodes = self.nodes.len();
+        for (index, capture) in self.captures.iter().enumerate() {
+            let back = capture.back.map(|back| self.links.get(back));
+            match (self.links.get(capture.link), back) {
+                (None, _) | (_, Some(None)) => {
+                    found.add(format!("captures[{index}]: no such link"));
+                }
+                (Some(there), Some(Some(back))) => {
+                    let connect = [there, back].iter().all(|link| link.connects(nodes));
+                    let leads_back = (back.from, back.to) == (there.to, there.from);
+                    found.unless(leads_back || !connect, || {
+                        format!("captures[{index}]: back: does not lead back")
+                    });
+                }
+                (Some(_), None) => {}
+            }
+        }
     }
 
     /// Checks that `there` and `back` are paths between the same two nodes, in opposite directions.
@@ -105,79 +152,107 @@ impl Plan {
         }
     }
 
-    fn check_route(&self, from: usize, to: usize, route: &[usize]) -> Result<(), PlanError> {
-        ensure(from < self.nodes.len() && to < self.nodes.len(), || "no such node".into())?;
-        ensure(!route.is_empty() && route.len() <= 255, || {
-            format!("route from {} to {}: needs 1 to 255 links", self.nodes[from], self.nodes[to])
-        })?;
-        let mut at = from;
-        for &index in route {
-            let link = self.links.get(index);
-            let link = link.ok_or_else(|| PlanError("route: no such link".into()))?;
-            ensure(link.from == at, || {
-                format!("route: {} does not start where it should", link.name)
-            })?;
+    fn check_path(&self, index: usize, path: &Path) -> Result<(), String> {
+        let name = |node: usize| self.nodes.get(node);
+        let (Some(from), Some(to)) = (name(path.from), name(path.to)) else {
+            return Err(format!("paths[{index}]: no such node"));
+        };
+        let broken = |why: &str| Err(format!("route from {from} to {to}: {why}"));
+        if path.links.is_empty() || path.links.len() > 255 {
+            return broken("needs 1 to 255 links");
+        }
+        let mut at = path.from;
+        for &link in &path.links {
+            let Some(link) = self.links.get(link) else { return broken("no such link") };
+            if link.from != at {
+                return broken(&format!("{} does not start where it should", link.name));
+            }
             at = link.to;
         }
-        ensure(at == to, || format!("route does not end at {}", self.nodes[to]))
+        if at == path.to { Ok(()) } else { broken("does not end there") }
     }
 }
 
 impl Link {
-    fn check(&self, nodes: usize) -> Result<(), PlanError> {
-        ensure(self.from < nodes && self.to < nodes, || "no such node".into())?;
-        ensure((0.0..=1.0).contains(&self.loss), || "loss: must be from 0 to 1".into())?;
-        ensure(self.framing.overhead <= 1000 && self.framing.min <= 65_535, || {
-            "framing: overhead is at most 1000 bytes, min at most 65535".into()
-        })?;
-        ensure(self.framing.queue_overhead <= 1000, || {
-            "framing: queue_overhead is at most 1000 bytes".into()
-        })?;
+    /// Returns whether its ends are nodes.
+    fn connects(&self, nodes: usize) -> bool {
+        self.from < nodes && self.to < nodes
+    }
+
+    fn check(&self, nodes: usize, found: &mut Found) {
+        let name = |why: &str| format!("{}: {why}", self.name);
+        found.unless(self.connects(nodes), || name("no such node"));
+        found.unless((0.0..=1.0).contains(&self.loss), || name("loss: must be from 0 to 1"));
+        found.unless(self.framing.overhead <= 1000 && self.framing.min <= 65_535, || {
+            name("framing: overhead is at most 1000 bytes, min at most 65535")
+        });
+        found.unless(self.framing.queue_overhead <= 1000, || {
+            name("framing: queue_overhead is at most 1000 bytes")
+        });
         if let Some(jitter) = &self.jitter {
-            ensure((0.0..=1.0).contains(&jitter.correlation), || {
-                "jitter: correlation must be from 0 to 1".into()
-            })?;
-            ensure(jitter.deviation <= Span::from_ms(2147), || {
-                "jitter: deviation is at most 2.147 s (netem's own limit)".into()
-            })?;
+            found.unless((0.0..=1.0).contains(&jitter.correlation), || {
+                name("jitter: correlation must be from 0 to 1")
+            });
+            found.unless(jitter.deviation <= Span::from_ms(2147), || {
+                name("jitter: deviation is at most 2.147 s (netem's own limit)")
+            });
         }
         let ring_fits = match self.ring {
             None => true,
             Some(Ring::Packets(packets)) => packets > 0,
             Some(Ring::Bytes(bytes)) => bytes > Bytes::ZERO,
         };
-        ensure(ring_fits, || "ring: must hold something".into())?;
-        ensure(self.mtu >= SMALLEST_MTU, || {
-            format!("mtu: must be {SMALLEST_MTU} to 65535 bytes (every host takes {SMALLEST_MTU})")
-        })?;
+        found.unless(ring_fits, || name("ring: must hold something"));
+        found.unless(self.mtu >= SMALLEST_MTU, || {
+            let every = format!("every host takes {SMALLEST_MTU}");
+            name(&format!("mtu: must be {SMALLEST_MTU} to 65535 bytes ({every})"))
+        });
         if let Some(ms) = &self.opportunities_ms {
-            check_opportunities(ms, self.ring.is_some())?;
+            let checked = check_opportunities(ms, self.ring.is_some());
+            found.take(checked.map_err(|why| name(&format!("opportunities_ms: {why}"))));
         }
         let queue = self.queue.clone().settled(self.rate);
-        queue.check().map_err(|why| PlanError(format!("queue: {why}")))
+        found.take(queue.check().map_err(|why| name(&format!("queue: {why}"))));
     }
 }
 
 /// The MTU that every IPv4 host must accept (RFC 791, 3.1).
 const SMALLEST_MTU: u16 = 576;
 
-fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), PlanError> {
-    let at = |why: &str| format!("opportunities_ms: {why}");
-    ensure(ms.last().is_some_and(|&last| last > 0), || at("must last for some time"))?;
-    ensure(ms.is_sorted(), || at("must not fall"))?;
+fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), &'static str> {
+    if ms.last().is_none_or(|&last| last == 0) {
+        return Err("must last for some time");
+    }
+    if !ms.is_sorted() {
+        return Err("must not fall");
+    }
     // The end of one pass and the start of the next may fall on the same moment.
     let fits = ms.len() / 2 < MOST_IN_A_MS
         || ms.chunk_by(|one, other| one == other).all(|same| same.len() <= MOST_IN_A_MS / 2);
-    ensure(fits, || at("has too many in one millisecond"))?;
-    ensure(!has_ring, || at("a link that follows a trace has no ring"))
-}
-
-impl PlanError {
-    fn inside(self, name: &str) -> Self {
-        Self(format!("{name}: {}", self.0))
+    if !fits {
+        return Err("has too many in one millisecond");
     }
+    if has_ring { Err("a link that follows a trace has no ring") } else { Ok(()) }
 }
 
-fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), PlanError> {
-    if holds { Ok(()) } else { Err(PlanError(why())) }
+/// What is wrong with a plan.
+#[derive(Default)]
+struct Found(Vec<PlanError>);
+
+impl Found {
+    fn add(&mut self, why: String) {
+        self.0.push(PlanError(why));
+    }
+
+    fn unless(&mut self, holds: bool, why: impl FnOnce() -> String) {
+        if !holds {
+            self.add(why());
+        }
+    }
+
+    fn take(&mut self, checked: Result<(), String>) {
+        if let Err(why) = checked {
+            self.add(why);
+        }
+    }
 }
