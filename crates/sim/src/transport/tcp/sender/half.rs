@@ -2,17 +2,20 @@
 //! direction. An end that has sent neither data nor a FIN therefore stores only the state with
 //! which it would start.
 
+mod silent;
+
 use std::num::NonZeroU32;
 
 use narrows_units::Time;
 
+pub(crate) use self::silent::Silent;
+use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
-use super::{Outgoing, Sender, Start, Tally};
+use super::{Outgoing, Sender, Start};
 use crate::foresight::{Step, Touch};
 use crate::transport::tcp::clock::Context;
-use crate::transport::tcp::congestion::INFINITE_SSTHRESH;
 use crate::transport::tcp::segment::Header;
-use crate::transport::tcp::{Config, Counters, Flags, Seq};
+use crate::transport::tcp::{Config, Counters, Seq};
 
 /// A sending half.
 #[derive(Clone, Debug)]
@@ -23,59 +26,9 @@ pub(crate) enum Half {
     Active(Box<Sender>),
 }
 
-/// The state of a half that has sent nothing.
-#[derive(Clone, Debug)]
-pub(crate) struct Silent {
-    /// `snd_una` and `snd_nxt`.
-    next: Seq,
-    /// The state with which [`Sender::start`] would start, filled in by the handshake. Its window
-    /// is kept up to date.
-    pub(crate) start: Start,
-    standing: Standing,
-    fin_queued: bool,
-    failed: bool,
-    /// How often the SYN was repeated, and how many of these followed a time-out.
-    syns_repeated: u16,
-    syn_timeouts: u8,
-    /// The bytes that the SYN carried, acknowledged together with it (Fast Open).
-    early: u16,
-    /// The retransmission time-out in jiffies.
-    rto: u32,
-    cwnd: u32,
-    ssthresh: u32,
-    /// When the SYN has to be repeated; `Time::MAX`: never.
-    syn_at: Time,
-    /// Bytes written before the connection is established; `u64::MAX`: no end.
-    unsent: u64,
-}
-
-/// Whether a half that has sent nothing may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// Not yet: the handshake is not complete.
-    Opening,
-    /// It may, but its SYN-ACK is not acknowledged (Fast Open).
-    Unconfirmed,
-    Established,
-}
-
 impl Half {
     pub(crate) fn new(config: &Config, first: Seq) -> Self {
-        Self::Silent(Silent {
-            next: first,
-            start: Start { mss: config.mss, ..Start::default() },
-            standing: Standing::Opening,
-            fin_queued: false,
-            failed: false,
-            syns_repeated: 0,
-            syn_timeouts: 0,
-            early: 0,
-            rto: 0,
-            cwnd: config.initial_window,
-            ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-            syn_at: Time::MAX,
-            unsent: 0,
-        })
+        Self::Silent(Silent::new(config, first))
     }
 
     /// Starts sending: the connection is established.
@@ -410,83 +363,6 @@ impl Half {
         match self {
             Self::Silent(_) => 0,
             Self::Active(sender) => sender.heap_bytes(),
-        }
-    }
-}
-
-impl Silent {
-    /// Returns the sender as it would have started, with its current window.
-    fn wake(&self, config: &Config) -> Sender {
-        let mut sender = Sender::new(config, self.next);
-        sender.start(config, self.start);
-        sender.unsent = self.unsent;
-        sender.fin_queued = self.fin_queued;
-        sender.failed = self.failed;
-        sender.tally = self.tally();
-        sender.bytes_acked = u64::from(self.early);
-        if self.standing == Standing::Unconfirmed {
-            sender.await_confirmation(self.syn_at);
-        }
-        sender
-    }
-
-    /// Returns the bytes written and not yet sent. A SYN's data count as unsent until acknowledged.
-    pub(crate) fn unsent(&self) -> u64 {
-        self.unsent
-    }
-
-    /// Notes that the SYN-ACK acknowledges `bytes` bytes that the SYN carried.
-    pub(crate) fn take_early_ack(&mut self, bytes: u32) {
-        self.unsent = self.unsent.saturating_sub(u64::from(bytes));
-        self.next = self.next + bytes;
-        self.early = bytes as u16;
-    }
-
-    fn tally(&self) -> Tally {
-        Tally {
-            retransmitted: self.syns_repeated(),
-            timeouts: u32::from(self.syn_timeouts),
-            ..Tally::default()
-        }
-    }
-
-    /// Returns how often the SYN was repeated.
-    pub(crate) fn syns_repeated(&self) -> u32 {
-        u32::from(self.syns_repeated)
-    }
-
-    /// Returns whether a segment needs no more than this: nothing is in flight, so only its window
-    /// can be new.
-    #[inline]
-    pub(crate) fn is_acknowledged_by(&self, header: &Header) -> bool {
-        header.ack == self.next && !header.flags.contains(Flags::ECE)
-    }
-
-    /// Returns the retransmission time-out in jiffies.
-    #[inline]
-    pub(crate) fn rto(&self) -> u32 {
-        self.rto
-    }
-
-    #[inline]
-    fn window_in(&self, header: &Header) -> u32 {
-        u32::from(header.window) << self.start.peer_scale
-    }
-
-    /// `tcp_may_update_window`, if nothing is in flight.
-    #[inline(always)]
-    fn may_update_window(&self, header: &Header) -> bool {
-        let window = self.window_in(header);
-        header.ack.after(self.next)
-            || header.seq.after(self.start.peer_seq)
-            || (header.seq == self.start.peer_seq && (window > self.start.window || window == 0))
-    }
-
-    #[inline(always)]
-    pub(crate) fn update_window(&mut self, header: &Header) {
-        if self.may_update_window(header) {
-            self.start.peer_seq = header.seq;
-            self.start.window = self.window_in(header);
         }
     }
 }
