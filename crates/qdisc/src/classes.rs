@@ -1,8 +1,8 @@
 //! Rate-limited classes: each has its own token bucket and discipline. The first class that has
 //! both a packet and the tokens for it sends.
 //!
-//! Source: the token bucket of Linux 6.1, `net/sched/sch_tbf.c` and tc-tbf(8); and from the classes
-//! of tc-htb(8) the `rate` and `burst` without borrowing.
+//! Source: the token bucket of Linux 6.1, `net/sched/sch_tbf.c` and tc-tbf(8). `rate` and `burst`
+//! of a class are those of tc-htb(8), without borrowing.
 //!
 //! Guarantee: in any interval of length t, a class sends at most `burst + rate t`.
 //!

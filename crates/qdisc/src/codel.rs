@@ -102,8 +102,8 @@ impl<P: Packet> Codel<P> {
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
-                // With a single queue, a packet that empties it leaves less than an MTU behind:
-                // nothing to keep.
+                // With a single queue, a packet that empties it leaves less than an MTU behind, so
+                // there is nothing to keep.
                 when_empty: WhenEmpty::Forget,
             },
             control: Control::default(),

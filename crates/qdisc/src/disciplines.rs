@@ -160,8 +160,8 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Returns the settings with every open value filled in that follows from others, or
-            /// from the rate at which the queue is served.
+            /// Fills in every open value that follows from others, or from the rate at which the
+            /// queue is served, and returns the settings.
             #[must_use]
             pub fn settled(self, rate: Rate) -> Self {
                 match self {

@@ -217,8 +217,8 @@ impl<P: Packet> FqCodel<P> {
         Some(index)
     }
 
-    /// Skips the rounds in which no old flow could send, except the last: each flow gets a quantum
-    /// for each. If one can send now, no round is skipped.
+    /// Skips all but the last of the rounds in which no old flow could send. Each flow gets a
+    /// quantum for each skipped round. If a flow can send now, no round is skipped.
     #[cold]
     fn skip_rounds(&mut self) {
         let quantum = i64::from(self.config.quantum);

@@ -30,7 +30,7 @@ pub fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     }
 }
 
-/// Checks the same for a discipline that shapes. Instead of never holding back:
+/// Checks the same for a discipline that shapes. Such a discipline may hold packets back, but:
 ///
 /// - If packets wait and none comes out, `ready_at` returns a later time. At that time one comes
 ///   out, and none a picosecond before.

@@ -90,8 +90,9 @@ pub trait Qdisc<P: Packet> {
 
     /// Reads what the next calls will need, and changes nothing.
     ///
-    /// For callers that know what comes: fetching uncached memory takes hardly longer for many
-    /// packets at once than for one. Disciplines that gain nothing from this do nothing.
+    /// This is for callers that know which calls come next: fetching uncached memory takes hardly
+    /// longer for many packets at once than for one. Disciplines that gain nothing from this do
+    /// nothing.
     fn touch(&self, _coming: Coming<'_, P>) {}
 
     /// Returns what waits now.

@@ -11,8 +11,8 @@
 //! - `perturb` changes the hash at multiples of its length, when the first packet arrives or leaves
 //!   after that; in the kernel a timer does. Waiting packets are rehashed in the order of the
 //!   round; in the kernel, in the order of the slots.
-//! - A packet larger than 64 quanta raises the quantum to its 64th part, so that it delays nobody
-//!   by more than 64 rounds. In the kernel packets have at most 64 KiB.
+//! - A packet larger than 64 quanta raises the quantum to a 64th of its length, so that it delays
+//!   nobody by more than 64 rounds. In the kernel, packets have at most 64 KiB.
 //! - Settings that the kernel clamps silently are refused. But as in the kernel, `limit` is at most
 //!   `depth` times `flows`, and `flows` at most `divisor` and `limit`.
 //!
@@ -89,7 +89,7 @@ const MOST_FLOWS: u64 = 65_536 - MOST_DEPTH - 1;
 const MOST_QUANTUM: u64 = 32_767 * UNIT;
 /// The quantum is used up in units of this many bytes (`SFQ_ALLOT_SIZE`).
 const UNIT: u64 = 8;
-/// The most rounds for a packet: a smaller quantum counts as the largest packet divided by this.
+/// The most rounds that a packet takes. The quantum is at least the largest packet divided by this.
 const MOST_ROUNDS: u32 = 64;
 
 /// Linux's SFQ.

@@ -50,8 +50,8 @@ pub(crate) enum Step {
 pub(crate) struct Foresight {
     /// The next look is due at the first event from this time on. None: never.
     due_at: MaybeTime,
-    /// For each link: how many more departures until its queue is asked again which packets come
-    /// next.
+    /// For each link: the number of departures until its queue is asked again for the packets that
+    /// come next.
     departures: Vec<u32>,
     /// Scratch lists, used again at every look.
     lists: Lists,

@@ -1,12 +1,12 @@
 //! What groups of TCP connections have delivered: samples at a fixed rate.
 //!
 //! A sample sums up counters that TCP keeps anyway, so packets cost nothing more. It is no event:
-//! the engine takes it before the first event that comes after its time. So a sample counts
+//! the engine takes it before the first event that comes after its time. A sample therefore counts
 //! everything that arrived up to its time, and it changes neither the order of events nor their
 //! number.
 //!
-//! Counted are the bytes that arrived in order at the receivers of connections in the table
-//! `flows`, and at the clients of applications that exchange messages. DNS is left out: the table
+//! It counts the bytes that arrived in order at the receivers of connections in the table `flows`,
+//! and at the clients of applications that exchange messages. It leaves out DNS: the table
 //! `attempts` says what its connections carried.
 
 use core::ops::Range;

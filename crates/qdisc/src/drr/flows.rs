@@ -44,8 +44,8 @@ pub(crate) struct Flow {
     packets: u32,
 }
 
-/// The next and the previous flow in the round. For a flow that is not active: its own index, or
-/// anything.
+/// The next and the previous flow in the round. If a flow is not active, these are its own index or
+/// mean nothing.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
     next: u32,

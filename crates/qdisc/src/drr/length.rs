@@ -10,9 +10,9 @@ pub(crate) struct Lengths {
     by: By,
     ties: Ties,
     heap: Heap<u64>,
-    /// The number of changes of length so far. It tells which of two equal queues has been so for
-    /// longer. When it overflows, after 2^32 changes, the order of queues that are equal at that
-    /// time is reversed.
+    /// The number of changes of length so far. It tells which of two equally long queues reached
+    /// that length first. When it overflows, after 2^32 changes, the order of the queues that are
+    /// equally long at that time is reversed.
     changes: u32,
 }
 

@@ -19,9 +19,9 @@
 //!   The papers do not say which comes first.
 //! - A packet without bytes costs one byte; otherwise a flow of such packets would never end its
 //!   turn.
-//! - A quantum below a 64th of the largest packet so far counts as that, so a packet waits at most
-//!   64 turns of its flow for its deficit. (The paper asks for a quantum of the largest packet,
-//!   because with less a turn may send nothing.)
+//! - The quantum is at least a 64th of the largest packet so far, whatever the settings say. A
+//!   packet therefore waits at most 64 turns of its flow for its deficit. (The paper asks for a
+//!   quantum of the largest packet, because with less a turn may send nothing.)
 //! - A queue that is emptied by a drop ends its turn, and its deficit is forgotten, just as when it
 //!   is emptied by service.
 
@@ -106,10 +106,10 @@ words! {
     ///
     /// It matters where the buffer holds little more than a packet of each flow.
     pub enum Ties {
-        /// The one that has been so long for the longest time. With one packet in each queue it is
-        /// the flow whose turn is next, which is where ns-2 and Linux's SFQ drop then.
+        /// The one that reached this length first. If each queue has one packet, this is the queue
+        /// of the flow whose turn is next. ns-2 and Linux's SFQ drop from that queue, too.
         Oldest = "oldest",
-        /// The one that became so long last: in doubt, that of the packet that arrives.
+        /// The one that reached this length last. It may be the queue of the packet that arrives.
         Newest = "newest",
     }
 }

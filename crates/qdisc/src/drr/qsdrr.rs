@@ -4,10 +4,10 @@
 //! Source: Kantawala and Turner 2002, section II.3 and figure 1. [The module above](super)
 //! describes what the family shares, and how it differs from the sources.
 //!
-//! The paper leaves three things open. What becomes of Q when it has no packets, and the unit of
-//! length, are settings, and so is which of several longest queues is chosen. Figure 1 says
-//! "shorter than all active queues", the text "the smallest". This follows the figure: a queue that
-//! shares its length with another stays Q.
+//! The paper leaves three things open, which are settings here: what becomes of Q when it has no
+//! packets, the unit of length, and which of several longest queues is chosen. Figure 1 says
+//! "shorter than all active queues", and the text says "the smallest". This follows the figure: if
+//! another queue is as short as Q, Q stays.
 
 use narrows_units::Bytes;
 
@@ -48,8 +48,8 @@ words! {
     pub enum WhenEmpty {
         /// Q becomes undefined: the next drop is from the longest queue then.
         Undefine = "undefine",
-        /// Q stays: if its flow has packets again when the next is to be dropped, it is that
-        /// flow's, unless its queue is shorter than all others.
+        /// Q stays. If its flow has packets again at the next drop, that flow loses one, unless its
+        /// queue is shorter than all others.
         Keep = "keep",
     }
 }

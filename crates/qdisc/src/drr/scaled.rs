@@ -1,7 +1,7 @@
 //! A non-negative number whose exponent does not overflow.
 //!
-//! It serves averages that all decay alike. Instead of shrinking each average with time, what is
-//! added is made larger. The order of such numbers never changes with time, but they soon exceed
+//! It serves averages that all decay alike. Instead of shrinking each average with time, the caller
+//! enlarges what it adds. The order of such numbers never changes with time, but they soon exceed
 //! what an `f64` can hold. Only additions and multiplications of `f64` are used, so every machine
 //! and compiler gives the same bits.
 

@@ -51,7 +51,7 @@ pub(super) struct Shares {
     pub(super) seed: u64,
 }
 
-/// The most turns of its flow that a packet waits: a smaller quantum counts as the largest packet
+/// The most turns of its flow that a packet waits. The quantum is at least the largest packet
 /// divided by this.
 const MOST_ROUNDS: u64 = 64;
 

@@ -58,13 +58,14 @@ settings! {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Sample {
-    /// What the queue sent in an interval of this length, above zero; one sample an interval, zero
-    /// where it sent nothing. The average forgets while the queue is idle: with a weight w it is
-    /// at (1-w)^n after n intervals. By default half of what is remembered is from the last 2.2 s,
-    /// a burst and a pause of the paper's sources.
+    /// What the queue sent in an interval of this length, which is above zero. Each interval gives
+    /// a sample, which is zero if the queue sent nothing. The average forgets while the queue is
+    /// idle: with a weight w, n intervals multiply it by (1-w)^n. By default, half of what it
+    /// remembers is from the last 2.2 s, the time of a burst and a pause of the paper's sources.
     Interval(Span),
-    /// With each packet that leaves: its bytes by the time since the one before left. The average
-    /// stays while the queue is idle, and the first sample after that is a small one.
+    /// The bytes of a packet that leaves, divided by the time since the one before left. Each
+    /// packet gives a sample. The average stays while the queue is idle, and the first sample after
+    /// that is small.
     Packet,
 }
 
@@ -163,17 +164,18 @@ struct Highest {
     heap: Heap<Key>,
     /// What is known about each flow, by index.
     known: Vec<Known>,
-    /// The number of changes of throughput so far. It tells which of two equal flows has been so
-    /// for longer.
+    /// The number of changes of throughput so far. It tells which of two flows with the same
+    /// throughput reached it first.
     changes: u32,
     remember: u32,
-    /// The flows without packets, in the order in which they became so.
+    /// The flows without packets, in the order in which their last packets left.
     idle: u32,
     oldest: u32,
     newest: u32,
 }
 
-/// The throughput. Among equals, the one that has been so for the longest time is the largest.
+/// The throughput. Of flows with the same throughput, the one that reached it first has the largest
+/// key.
 type Key = (Scaled, u32);
 
 /// What is known about a flow.

@@ -231,8 +231,8 @@ impl Agenda {
         Some(())
     }
 
-    /// Moves entries into the wheel that it now reaches. This happens before anything new is put
-    /// there, so equal times keep their order.
+    /// Moves the entries that the wheel now reaches into it. This happens before anything new is
+    /// put there, so equal times keep their order.
     #[inline(never)]
     fn take_in(&mut self) {
         let (ticks, shift) = (self.buckets_a_tick(), self.shift);

@@ -99,7 +99,7 @@ struct Prober {
     stop: Option<Time>,
     /// Probes sent.
     sent: u32,
-    /// Whether it waits for a probe's time, no longer for its start.
+    /// Whether it has started and waits for a probe's time.
     begun: bool,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Step {
 pub(super) struct Sent {
     /// When it ends.
     pub(super) ends_at: Time,
-    /// How long it keeps the link busy. If bytes leave at listed moments: on average.
+    /// How long it keeps the link busy; an average if bytes leave at listed moments.
     pub(super) busy: Span,
     /// The propagation delay that follows.
     pub(super) delay: Span,

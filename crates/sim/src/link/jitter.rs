@@ -96,7 +96,7 @@ impl JitterState {
     }
 }
 
-/// Returns by how much a packet can arrive early at most.
+/// Returns the longest time by which a packet can arrive early.
 pub(crate) fn largest_lead(jitter: &Jitter) -> Span {
     let deviation = Span::from_ns(u64::from(deviation_ns(jitter)));
     match jitter.distribution {

@@ -17,7 +17,7 @@
 //!   it until there is room. Nobody knows the next packet of other disciplines, so they are asked
 //!   when there is room for the link's longest frame, as below a class of `htb`. Below a `tbf`,
 //!   Linux takes a packet out of them early and puts it aside (`qdisc_peek_dequeued`). CoDel then
-//!   judges every packet a departure early; no driver does that, and neither does this.
+//!   judges every packet one departure too early. This link does not do that, and no driver does.
 //! - A shaper that returns no packet says when to ask again. It is asked then, and whenever a
 //!   packet arrives.
 

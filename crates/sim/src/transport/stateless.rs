@@ -10,6 +10,8 @@
 //! its cookie needs. Replies are never forgotten, rates are not limited, names with large replies
 //! are not remembered, and routers' messages about long segments change nothing.
 //!
+//! This file is the state machine; `segments.rs` builds what it sends.
+//!
 //! ```text
 //!          SYN -> SYN-ACK         query -> server          reply           ACK of it
 //!   Fresh ----------------- Fresh ---------------- Asked ------- Replied ------------ Idle

@@ -10,7 +10,7 @@
 //! longer datagrams again, and its detection of black holes (4.3) are not modelled, because links
 //! keep their `mtu`.
 
-/// How often a probe of the same length is sent at most (RFC 8899, 5.1.2, MAX_PROBES).
+/// The most probes of the same length (RFC 8899, 5.1.2, MAX_PROBES).
 const MOST_PROBES: u8 = 3;
 
 /// A difference that is not worth another probe, as in quinn-proto 0.11.

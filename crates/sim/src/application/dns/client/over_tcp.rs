@@ -34,7 +34,7 @@ impl Workers {
             self.connections.find(host, (&dial, secure), &mut worker.random, asker);
         let (socket, established) = (connection.socket, connection.established);
         let reused = connection.queries > 1;
-        // The number that there will be, unless the SYN carries data.
+        // The query waits for this many round trips, or for none if the SYN carries it.
         let early = asked.early && tcp.tls.is_none();
         let trips = match established || early {
             true => 0,

@@ -11,7 +11,8 @@ use crate::record::{AttemptRow, Fate, Transport};
 
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// The number of its next query: those that it has begun, or with arrivals the group.
+    /// The number of its next query. It counts the queries that the worker has begun, or, with
+    /// arrivals, those of the whole group.
     pub(super) begun: u32,
     pub(super) state: State,
     /// The current query: its row, its lengths, and when it is given up.

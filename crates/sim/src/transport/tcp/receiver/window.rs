@@ -112,7 +112,7 @@ impl Buffer {
         if header.len >= rcv_mss && delta_ms < i32::MAX as u32 / 1000 {
             let sample_us = delta_ms.max(1) * 1000;
             if self.rtt_us == 0 {
-                // What came before the buffer was needed came in this round trip.
+                // Whatever came before the buffer was needed counts as read in this round trip.
                 self.space_us = self.space_us.wrapping_sub(sample_us);
             }
             self.update_rtt(sample_us, false);
@@ -233,8 +233,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the buffer, which is made when more has arrived than the first window that a sender
-    /// sends. It cannot have changed before.
+    /// Returns the buffer. It is made when more has arrived than a sender's first window, because
+    /// it cannot have changed before that.
     #[inline]
     fn buffer_of(&mut self, cx: &Context) -> Option<&mut Buffer> {
         if self.buffer().is_none() {

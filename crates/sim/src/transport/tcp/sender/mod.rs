@@ -1,6 +1,9 @@
 //! The sending half of an endpoint, after Linux 6.1's net/ipv4/tcp_input.c, tcp_output.c,
 //! tcp_recovery.c and tcp_timer.c.
 //!
+//! This file holds its state, how it starts, and what others read of it. Each mechanism that
+//! changes the state has a file of its own.
+//!
 //! Functions cite the kernel function whose decisions they make. Differences, each kept small on
 //! purpose:
 //!
