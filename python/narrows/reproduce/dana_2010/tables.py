@@ -43,9 +43,9 @@ def _overview(outcome: Measurements) -> Table | None:
         "Figures 3 to 8 in numbers",
         ["", *(cell.title for cell in cells)],
         rows,
-        "Means from 100 s on, when the load begins. The load is not printed: this one was found so "
-        "that Drop Tail fills at about 156 s. CPU is a model in the simulator, and measured on a "
-        "guest kernel: see this reproduction's README, narrows/reproduce/dana_2010/README.md.",
+        "Means from 100 s on, when the load begins. The paper does not print the load; we chose it "
+        "so that Drop Tail fills at about 156 s. CPU is a model in the simulator, and measured on "
+        "a guest kernel: see this reproduction's README, narrows/reproduce/dana_2010/README.md.",
     )
 
 

@@ -39,5 +39,5 @@ INCONSISTENT = (
     "The paper's own numbers differ. TCP's 2.13 s are 3.67 times UDP's 0.58 s, so 267 % more; "
     'section VI-A prints "367 % more", Table I 367 %, the conclusion 365 % and, for stateless TCP, '
     "44 % where section VI-A has 48 %. TCP's 2.13 s are 148 % more than stateless TCP's 0.86; the "
-    "paper prints 248 %. Here +48 % and +267 % are compared, which follow from the seconds."
+    "paper prints 248 %. We compare with +48 % and +267 %, which follow from the seconds."
 )
