@@ -134,6 +134,25 @@ def test_a_resultset_gives_a_row_for_each_resolver(tmp_path: Path) -> None:
     assert exchanges["outcome"].to_list() == ["answered", "not-asked"]
 
 
+@pytest.mark.parametrize(
+    ("more", "target"),
+    [
+        ({}, "2001:7fd::1"),
+        ({"dst_port": "53"}, "2001:7fd::1"),
+        ({"dst_port": "5301"}, "[2001:7fd::1]:5301"),
+        ({"dst_port": 5301, "dst_addr": "192.0.2.1", "af": 4}, "192.0.2.1:5301"),
+        ({"dst_port": "853", "proto": "TCP"}, "2001:7fd::1"),
+        ({"dst_port": 8853, "proto": "TCP", "sslvers": 772}, "[2001:7fd::1]:8853"),
+    ],
+)
+def test_a_server_is_an_address_and_a_port(
+    tmp_path: Path, more: dict[str, Any], target: str
+) -> None:
+    (row,) = read(tmp_path, json.dumps(RESULT | more)).exchanges.to_dicts()
+    assert row["target"] == target
+    assert row["port"] == (int(more["dst_port"]) if more else None)
+
+
 def test_the_handshake_is_the_whole_without_the_query(tmp_path: Path) -> None:
     result = RESULT | {"proto": "TCP", "result": {"rt": 40.5, "qt": 20.25}}
     row = read(tmp_path, json.dumps(result)).exchanges.row(0, named=True)

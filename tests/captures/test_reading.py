@@ -312,3 +312,97 @@ def test_the_command_leaves_a_run_folder(
     assert "2 queries from 1 vantage point to 1 server" in capsys.readouterr().out
     again = Measurement.load(run)
     assert again.exchanges["segment_bytes"].drop_nulls().to_list() == [[2, 857]]
+
+
+SOA = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
+"""A query for the SOA record of the root (RFC 1035, 4.1)."""
+
+
+class Written:
+    """A capture of raw IPv4 from 10.9.0.1 to 10.8.0.1, packet by packet (RFC 791, 768, 9293)."""
+
+    def __init__(self) -> None:
+        self.bytes = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+
+    def packet(self, ms: float, back: bool, protocol: int, payload: bytes) -> None:
+        """Adds a packet, or one that goes back."""
+        ends = [bytes([10, 9, 0, 1]), bytes([10, 8, 0, 1])]
+        header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 7, 0, 64, protocol, 0)
+        packet = header + b"".join(reversed(ends) if back else ends) + payload
+        self.bytes += struct.pack("<IIII", 1, round(1000 * ms), len(packet), len(packet)) + packet
+
+    def over_udp(self, ms: float, port: int, took: float) -> None:
+        """A query and its answer."""
+        for at, back, flags in ((ms, False, 0), (ms + took, True, 0x80)):
+            ends = (port, 4000) if back else (4000, port)
+            message = SOA[:2] + bytes([flags]) + SOA[3:]
+            self.packet(at, back, 17, struct.pack("!4H", *ends, 8 + len(message), 0) + message)
+
+    def over_tcp(self, ms: float, port: int, trip: float) -> None:
+        """The same on a connection, whose round trips are seen from the client."""
+        reply = SOA[:2] + b"\x80" + SOA[3:]
+        length = len(SOA).to_bytes(2)
+        steps: list[tuple[float, bool, int, int, int, bytes]] = [
+            (0, False, 2, 0, 0, b""),
+            (trip, True, 18, 0, 1, b""),
+            (trip, False, 16, 1, 1, b""),
+            (trip, False, 24, 1, 1, length + SOA),
+            (2 * trip, True, 24, 1, 3 + len(SOA), length + reply),
+            (2 * trip, False, 17, 3 + len(SOA), 3 + len(reply), b""),
+            (3 * trip, True, 17, 3 + len(reply), 4 + len(SOA), b""),
+        ]
+        for at, back, flags, seq, ack, payload in steps:
+            ends = (port, 5000) if back else (5000, port)
+            header = struct.pack("!HHIIBBHHH", *ends, seq, ack, 0x50, flags, 65535, 0, 0)
+            self.packet(ms + at, back, 6, header + payload)
+
+
+@pytest.fixture
+def two_ports(tmp_path: Path) -> Path:
+    """A capture of three servers at one address: a fast one, a slow one, and one at port 53."""
+    capture = Written()
+    for number, (port, trip) in enumerate(((5301, 10.0), (5302, 40.0), (53, 20.0))):
+        capture.over_udp(1 + 200 * number, port, trip)
+        capture.over_tcp(100 + 200 * number, port, trip)
+    (tmp_path / "two-ports.pcap").write_bytes(capture.bytes)
+    return tmp_path / "two-ports.pcap"
+
+
+def test_servers_that_differ_in_their_port_are_apart(two_ports: Path) -> None:
+    found = read_captures([two_ports], ports=[5301, 5302, 53])
+    for table in (found.exchanges, found.connections):
+        rows = set(table.select("target", "server", "port").unique().iter_rows())
+        assert rows == {
+            ("10.8.0.1:5301", "10.8.0.1", 5301),
+            ("10.8.0.1:5302", "10.8.0.1", 5302),
+            ("10.8.0.1", "10.8.0.1", 53),
+        }
+    assert [row["exchanges"] for row in found.summary["outcomes"]] == [1] * 6
+    analysis = analyse([found], Rules(window_s=float("inf")))
+    assert analysis.servers == ["10.8.0.1", "10.8.0.1:5301", "10.8.0.1:5302"]
+    assert [round(group.udp_ms) for group in analysis.by_server] == [20, 10, 40]
+    # An address chooses all of its servers, and a name one.
+    assert analyse([found], servers=["10.8.0.1"]).servers == analysis.servers
+    assert analyse([found], servers=["10.8.0.1:5302"]).servers == ["10.8.0.1:5302"]
+
+
+def test_the_terminal_has_a_line_for_each_server(
+    two_ports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ports = [word for port in (5301, 5302) for word in ("--port", str(port))]
+    run = tmp_path / "run"
+    assert main(["import", "capture", str(two_ports), *ports, "--out", str(run)]) == 0
+    said = capsys.readouterr().out
+    assert "4 queries from 1 vantage point to 2 servers" in said
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert [line for line in lines if line.startswith("10.8.0.1:")] == [
+        "10.8.0.1:5301 over udp 1 100.00 % answered median 10.00 ms",
+        "10.8.0.1:5301 over tcp 1 100.00 % answered median 20.00 ms",
+        "10.8.0.1:5302 over udp 1 100.00 % answered median 40.00 ms",
+        "10.8.0.1:5302 over tcp 1 100.00 % answered median 80.00 ms",
+    ]
+    out = tmp_path / "ratio"
+    assert main(["ratio", str(run), "--figures", "svg", "--out", str(out)]) == 0
+    pages = {page.name for page in out.glob("server-*.html")}
+    assert pages == {"server-10.8.0.1-5301.html", "server-10.8.0.1-5302.html"}
+    assert "10.8.0.1:5302" in (out / "report.html").read_text()

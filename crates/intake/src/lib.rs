@@ -11,6 +11,7 @@ mod columns;
 mod input;
 pub mod json;
 mod skipped;
+mod target;
 
 pub use columns::{Column, Columns, Names, Texts};
 pub use input::{Counted, decompressed};

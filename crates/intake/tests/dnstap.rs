@@ -1,5 +1,6 @@
 //! dnstap messages that lack a time, in the fields of dnstap.proto (dnstap/dnstap.pb, 2016).
 
+use narrows_intake::Column;
 use narrows_intake::capture::{Exchange, Watched};
 
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
@@ -9,7 +10,12 @@ const CLIENT_RESPONSE: u8 = 6;
 
 /// A message of this type, over UDP, with its times in seconds.
 fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
-    let mut fields = vec![1 << 3, kind, 3 << 3, 1];
+    with(kind, asked, answered, &[])
+}
+
+/// The same with more fields.
+fn with(kind: u8, asked: Option<u8>, answered: Option<u8>, more: &[u8]) -> Vec<u8> {
+    let mut fields = [&[1 << 3, kind, 3 << 3, 1], more].concat();
     if let Some(seconds) = asked {
         fields.extend([8 << 3, seconds]);
     }
@@ -23,19 +29,48 @@ fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
 }
 
 fn rows(messages: &[Vec<u8>]) -> Vec<Exchange> {
-    // A START frame without content. Frame Streams: fstrm/control.h.
-    let mut file = vec![0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2];
-    for message in messages {
-        file.extend((message.len() as u32).to_be_bytes());
-        file.extend(message);
-    }
-    let mut reader = Watched::open(file.as_slice(), &[53]).expect("it begins as dnstap");
+    let mut reader = opened(messages);
     let mut found = Vec::new();
     while let Some(chunk) = reader.next_chunk(16) {
         found.extend(chunk.exchanges().to_vec());
     }
     assert_eq!(reader.skipped().total(), 0);
     found
+}
+
+fn opened(messages: &[Vec<u8>]) -> Watched<std::io::Cursor<Vec<u8>>> {
+    // A START frame without content. Frame Streams: fstrm/control.h.
+    let mut file = vec![0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2];
+    for message in messages {
+        file.extend((message.len() as u32).to_be_bytes());
+        file.extend(message);
+    }
+    Watched::open(std::io::Cursor::new(file), &[53]).expect("it begins as dnstap")
+}
+
+#[test]
+fn a_server_is_an_address_and_a_port_unless_nobody_says_it() {
+    let address = [5 << 3 | 2, 4, 192, 0, 2, 1];
+    for (port, target, number) in [
+        // 5301 as a number of Protocol Buffers.
+        (&[7 << 3, 0xb5, 0x29][..], "192.0.2.1:5301", 5301.0),
+        (&[7 << 3, 53][..], "192.0.2.1", 53.0),
+        (&[][..], "192.0.2.1", f64::NAN),
+    ] {
+        let more = [&address, port].concat();
+        let mut reader = opened(&[with(CLIENT_QUERY, Some(100), None, &more)]);
+        let mut columns = Vec::new();
+        while let Some(chunk) = reader.next_chunk(16) {
+            columns.extend(chunk.into_columns().0);
+        }
+        let column =
+            |name| columns.iter().find(|(known, _)| *known == name).map(|(_, column)| column);
+        let Some(Column::Names(targets)) = column("target") else { panic!("no targets") };
+        let Some(Column::F64(ports)) = column("port") else { panic!("no ports") };
+        assert_eq!(targets.get(0), Some(target));
+        assert_eq!(ports.len(), 1);
+        assert!(ports[0] == number || (ports[0].is_nan() && number.is_nan()), "{ports:?}");
+    }
 }
 
 #[test]

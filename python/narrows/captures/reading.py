@@ -132,14 +132,14 @@ class _Reading:
         sizes, ends = exchanges.pop("sizes"), exchanges.pop("sizes_end")
         found = to_frame(exchanges, MEASUREMENT_TABLES["exchanges"])
         found = found.with_columns(
-            target=pl.col("server").fill_null("unknown"),
+            target=pl.col("target").fill_null("unknown"),
             vantage=pl.col("vantage").fill_null("unknown"),
             segment_bytes=_lists(sizes, ends),
             file=pl.lit(number, dtype=pl.UInt32()),
         )
         opened = to_frame(connections, MEASUREMENT_TABLES["connections"])
         opened = opened.with_columns(
-            target=pl.col("server").fill_null("unknown"),
+            target=pl.col("target").fill_null("unknown"),
             file=pl.lit(number, dtype=pl.UInt32()),
         )
         self.exchanges.add(found)

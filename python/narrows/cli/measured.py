@@ -61,7 +61,7 @@ def saved(
 
 
 def counts_table(measurement: Measurement) -> TextTable:
-    """A table of exchanges by transport and outcome, of what was skipped, and of what was odd."""
+    """A table of exchanges by outcome and by server, of what was skipped, and of what was odd."""
     exchanges = measurement.exchanges
     sections: list[tuple[str, list[tuple[str, ...]]]] = []
     counts = exchanges.group_by("transport", "outcome").agg(pl.len()).sort("len", descending=True)
@@ -73,6 +73,7 @@ def counts_table(measurement: Measurement) -> TextTable:
             for outcome, count in part.select("outcome", "len").iter_rows()
         ]
         sections.append((f"over {transport}: {_many(total, 'query', 'queries')}", rows))
+    sections += _by_server(exchanges)
     skipped = measurement.skipped
     if skipped.height:
         rows = [
@@ -96,6 +97,37 @@ def counts_table(measurement: Measurement) -> TextTable:
         f"to {_many(servers, 'server', 'servers')}"
     )
     return TextTable(title, (), sections)
+
+
+_MOST_SERVERS = 10
+"""The most servers that have lines of their own."""
+
+
+def _by_server(exchanges: pl.DataFrame) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """A section with the servers that were asked most, if there are several."""
+    asked = exchanges.group_by("target").len().sort("len", "target", descending=[True, False])
+    if asked.height < 2:
+        return []
+    answered = pl.col("outcome") == "answered"
+    parts = exchanges.group_by("target", "transport").agg(
+        pl.len(), answered=answered.sum(), whole=pl.col("total_ms").filter(answered).median()
+    )
+    rows: list[tuple[str, ...]] = []
+    for target in asked["target"].head(_MOST_SERVERS).sort():
+        for transport, count, replies, whole in (
+            parts.filter(target=target)
+            .sort("transport", descending=True)
+            .select("transport", "len", "answered", "whole")
+            .iter_rows()
+        ):
+            share = f"{100 * replies / count:.2f}"
+            median = "" if whole is None else f"median {whole:.2f} ms"
+            name = f"{target} over {transport}"
+            rows.append((name, f"{count}", share, "% answered", median))
+    if asked.height > _MOST_SERVERS:
+        rest = asked["len"][_MOST_SERVERS:]
+        rows.append((f"{rest.len()} other servers", f"{int(rest.sum())}"))
+    return [("by server: queries, and whole times of answers", rows)]
 
 
 def _many(count: int, one: str, several: str) -> str:

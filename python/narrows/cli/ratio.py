@@ -55,7 +55,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Use only this server, by its address or a name such as K-root; may be repeated.",
+            help="Use only this server: an address (with all its ports), an address with a port, "
+            "or a name such as K-root; may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -209,7 +209,8 @@ def analyse(
     Args:
         measurements: One or more, from any source.
         rules: The rules for pairs.
-        servers: Only these servers, by name or address; empty for all.
+        servers: Only these servers, by name or address; empty for all. An address alone stands for
+            its servers at all ports.
         variants: Whether to compute the results under other rules, too.
 
     Raises:
@@ -225,7 +226,9 @@ def analyse(
     exchanges = exchanges.with_columns(name=_names(exchanges), question=questions(exchanges))
     if servers:
         wanted = set(servers)
-        chosen = exchanges.filter(pl.col("name").is_in(wanted) | pl.col("target").is_in(wanted))
+        chosen = exchanges.filter(
+            pl.any_horizontal(pl.col(key).is_in(wanted) for key in ("name", "target", "server"))
+        )
         if not chosen.height:
             known = ", ".join(sorted(exchanges["name"].unique())[:20])
             raise RatioError(f"{servers[0]}: was not asked; hint: the servers are {known}")

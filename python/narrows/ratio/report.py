@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -56,11 +57,11 @@ def write_ratio_report(
     save(analysis, target)
     servers = analysis.by_server
     steps = 1 + (len(servers) if len(servers) > 1 else 0)
-    pages = {}
+    pages: dict[str, str] = {}
     if len(servers) > 1:
         for number, group in enumerate(servers):
             say(number / steps, group.label)
-            name = f"server-{_file_name(group.server)}"
+            name = _page_name(group.server, pages.values())
             days = [part for part in analysis.by_server_and_day if part.server == group.server]
             pages[group.server] = f"{name}.html"
             _write_page(target, name, group.label, analysis, group, days, {}, kinds)
@@ -227,5 +228,8 @@ _CELL_S = 1800.0
 """Length of a cell in the figure over time, in seconds; a shorter analysis has no such figure."""
 
 
-def _file_name(server: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", server).strip("-.") or "server"
+def _page_name(server: str, taken: Collection[str]) -> str:
+    """The name of a server's page, without its end; none of `taken`, which are whole names."""
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server).strip("-.") or "server"
+    tries = (f"server-{plain}{f'-{number}' if number else ''}" for number in itertools.count())
+    return next(name for name in tries if f"{name}.html" not in taken)

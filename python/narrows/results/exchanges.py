@@ -107,7 +107,13 @@ def _names(of: Mapping[str, str]) -> str:
 _VANTAGE = Column(
     "vantage", _TEXT, "", "The vantage point: an Atlas probe's number, a source address, a file."
 )
-_TARGET = Column("target", _TEXT, "", "The server as the user or the source names it.")
+_TARGET = Column(
+    "target",
+    _TEXT,
+    "",
+    "The server as the user names it; in imports its address, and its port unless it is its "
+    "transport's usual one.",
+)
 _PEER = (
     _null("server", _TEXT, "", "Its address; null: the source does not give it."),
     _null("port", _U16, "", "Its port."),

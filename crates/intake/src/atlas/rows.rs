@@ -12,6 +12,7 @@ use narrows_wire::brief::{Brief, type_name};
 use super::meaning::{failure, family, text, transport, whole};
 use super::record::{Answer, Elements, Kind, Number, Object, Record, Text, shortened};
 use crate::json::{Fault, Item, MAX_DEPTH, MAX_GAP, MAX_OBJECT, Objects};
+use crate::target::target;
 use crate::{Column, Columns, Names, Skipped};
 
 /// Reads a file of results.
@@ -261,7 +262,7 @@ impl Notes<'_> {
             return self.skip(NO_TIME, || "timestamp is missing or makes no sense".to_owned());
         };
         let address = text(&record.dst_addr);
-        let target = address.or(text(&record.dst_name)).or(text(&record.name)).unwrap_or("unknown");
+        let server = address.or(text(&record.dst_name)).or(text(&record.name));
         let port = whole(record.dst_port).filter(|port| (1..=65535).contains(port));
         let Some(transport) = transport(record, port) else {
             return self.skip(NO_TRANSPORT, || "proto is neither UDP nor TCP".to_owned());
@@ -293,7 +294,8 @@ impl Notes<'_> {
         }
 
         rows.vantage.push(around.vantage);
-        rows.target.push(target);
+        let named = |server| target(server, port.map_or(0, |port| port as u16), transport);
+        rows.target.push(&server.map_or("unknown".into(), named));
         rows.server.push(address.unwrap_or(""));
         rows.port.push(port.map_or(f64::NAN, |port| port as f64));
         rows.family.push(family(record, address));

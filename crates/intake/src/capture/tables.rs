@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 use narrows_wire::brief::{type_name, write_code_name};
 
 use super::rows::{CaptureChunk, ConnectionRow, Exchange};
+use crate::target::target as target_name;
 use crate::{Column, Columns, Names};
 
 /// Rows of both tables as columns.
@@ -27,6 +28,7 @@ enum Building<T> {
     Number(fn(&T) -> Option<f64>, Vec<f64>),
     Text(fn(&T) -> &str, Names),
     Address(fn(&T) -> Option<IpAddr>, Written<IpAddr>),
+    Target(fn(&T) -> (End, &'static str), Written<(IpAddr, u16, &'static str)>),
     /// A number that has a name.
     Named(fn(&T) -> Option<u16>, fn(u16) -> String, Written<u16>),
 }
@@ -110,6 +112,15 @@ impl<T> Building<T> {
                     written.push(of(row), |address| address.to_string());
                 }
             }
+            Self::Target(of, written) => {
+                for row in rows {
+                    let (server, transport) = of(row);
+                    let known = server.map(|(address, port)| (address, port, transport));
+                    written.push(known, |(address, port, transport)| {
+                        target_name(&address.to_string(), port, transport).into_owned()
+                    });
+                }
+            }
             Self::Named(of, name, written) => {
                 for row in rows {
                     written.push(of(row), *name);
@@ -123,6 +134,7 @@ impl<T> Building<T> {
             Self::Number(..) => 0,
             Self::Text(_, names) => names.text_bytes(),
             Self::Address(_, written) => written.names.text_bytes(),
+            Self::Target(_, written) => written.names.text_bytes(),
             Self::Named(_, _, written) => written.names.text_bytes(),
         }
     }
@@ -132,6 +144,7 @@ impl<T> Building<T> {
             Self::Number(_, values) => Column::F64(values),
             Self::Text(_, names) => Column::Names(names),
             Self::Address(_, written) => Column::Names(written.names),
+            Self::Target(_, written) => Column::Names(written.names),
             Self::Named(_, _, written) => Column::Names(written.names),
         }
     }
@@ -159,8 +172,9 @@ impl<K: Copy + Eq + Hash> Written<K> {
 fn exchanges() -> Vec<(&'static str, Building<Exchange>)> {
     vec![
         ("vantage", address(|row| row.client.map(|(address, _)| address))),
+        ("target", target(|row| (row.server, row.transport))),
         ("server", address(|row| row.server.map(|(address, _)| address))),
-        ("port", number(|row| row.server.map(|(_, port)| f64::from(port)))),
+        ("port", number(|row| port(row.server))),
         ("family", number(|row| family(row.client, row.server))),
         ("transport", text(|row| row.transport)),
         ("connection", number(|row| row.connection.map(f64::from))),
@@ -191,8 +205,9 @@ fn exchanges() -> Vec<(&'static str, Building<Exchange>)> {
 fn connections() -> Vec<(&'static str, Building<ConnectionRow>)> {
     vec![
         ("vantage", address(|row| row.client.map(|(address, _)| address))),
+        ("target", target(|row| (row.server, "tcp"))),
         ("server", address(|row| row.server.map(|(address, _)| address))),
-        ("port", number(|row| row.server.map(|(_, port)| f64::from(port)))),
+        ("port", number(|row| port(row.server))),
         ("family", number(|row| family(row.client, row.server))),
         ("connection", number(|row| Some(f64::from(row.number)))),
         ("transport", text(|_| "tcp")),
@@ -229,8 +244,17 @@ fn address<T>(of: fn(&T) -> Option<IpAddr>) -> Building<T> {
     Building::Address(of, Written::new())
 }
 
+fn target<T>(of: fn(&T) -> (End, &'static str)) -> Building<T> {
+    Building::Target(of, Written::new())
+}
+
 fn named<T>(of: fn(&T) -> Option<u16>, name: fn(u16) -> String) -> Building<T> {
     Building::Named(of, name, Written::new())
+}
+
+/// Returns the server's port; dnstap may leave it out, which gives 0.
+fn port(server: End) -> Option<f64> {
+    server.map(|(_, port)| port).filter(|&port| port != 0).map(f64::from)
 }
 
 fn family(client: End, server: End) -> Option<f64> {
