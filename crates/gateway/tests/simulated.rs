@@ -94,6 +94,8 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             half_query_timeout: None,
             on_query: server::OnQuery::Answer,
             busy_levels: Vec::new(),
+            busy_counts_new: false,
+            busy_stays: false,
             queries_per_connection: None,
             in_order: false,
             length_apart: false,

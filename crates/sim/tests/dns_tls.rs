@@ -468,3 +468,24 @@ fn an_end_that_has_heard_nothing_says_nothing() {
     assert_eq!(received.iter().filter(|&&bytes| bytes > 0.0).count(), 1, "{received:?}");
     assert_eq!(received.len(), 2);
 }
+
+/// With Nagle's algorithm, the query comes a round trip after the Finished. The server's time-out
+/// begins again with each part of the handshake, as in Unbound
+/// (tests/dns_behaviour/busy_handshakes.py).
+#[test]
+fn the_time_out_of_the_first_query_begins_again_with_each_flight() {
+    let fates = |round_trips: f64| {
+        let mut dialogue = dialogue(CLIENT, SERVER);
+        dialogue.serving().first_query_timeout =
+            Span::from_secs_f64(round_trips * ROUND_TRIP_MS * 1e-3);
+        let mut plan = plan(&dialogue);
+        for tcp in &mut plan.tcp {
+            tcp.nagle = true;
+        }
+        let table = table(&run(plan), "attempts");
+        let (_, fate) = table.columns.into_iter().find(|(name, _)| *name == "fate").expect("it");
+        fate
+    };
+    assert!(matches!(fates(1.5), Column::Text(fates) if fates == ["answered"; 3]));
+    assert!(matches!(fates(0.9), Column::Text(fates) if fates == ["closed"; 3]));
+}

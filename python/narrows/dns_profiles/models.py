@@ -309,7 +309,12 @@ class Server(Profile):
     half_query_timeout_s: Seconds
     """The time-out of a connection that has sent a part of a query."""
     busy_levels: tuple[tuple[float, Seconds], ...] = ()
-    """Shorter idle time-outs: above this share of connections in use, this many seconds."""
+    """Shorter time-outs, of handshakes and half queries too: a connection that is accepted while
+    more than this share is in use has this many seconds."""
+    busy_counts_new: bool = False
+    """Whether that connection counts among those in use."""
+    busy_stays: bool = False
+    """Whether its place in the table keeps the shorter time-out for all later connections."""
     queries_per_connection: Count | None = None
     """Queries after which it closes a connection; not given: no limit."""
     connections_per_client: Count | None = None

@@ -235,6 +235,8 @@ class Answers(Table):
                 "half_query_timeout": chosen("half_query_timeout", "half_query_timeout_s", None),
                 "on_query": self.on_query,
                 "busy_levels": [[share, span_of(seconds)] for share, seconds in levels],
+                "busy_counts_new": bool(levels) and known is not None and known.busy_counts_new,
+                "busy_stays": bool(levels) and known is not None and known.busy_stays,
                 "queries_per_connection": per_connection,
                 "in_order": in_order,
                 "length_apart": writes == "apart",

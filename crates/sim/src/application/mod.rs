@@ -68,6 +68,9 @@ pub trait Application: fmt::Debug + Send + Sync {
     /// slow.
     fn begun(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
+    /// Handles that a flight of a TLS handshake has arrived. This end answers it by itself.
+    fn shook(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+
     /// Handles that a message has arrived completely and in order.
     fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
 

@@ -16,7 +16,7 @@ pub(crate) enum Notice {
     Received(Socket, Message, Time),
     Delivered(Socket),
     Closed(Socket, Closed),
-    /// A flight of TLS, which the application does not see.
+    /// A flight of TLS, which this end answers; the application only hears that it came.
     Flight(Socket, Flight),
     /// An application has a connection to accept.
     Arrived(u32),
@@ -61,6 +61,7 @@ impl Notice {
             Self::Closed(socket, how) => application.closed(host, socket, how),
             Self::Flight(socket, flight) => {
                 host.flows.take_flight(host.now, socket, flight, host.network);
+                application.shook(host, socket);
             }
             Self::Arrived(_) => application.arrived(host),
             Self::Datagram(datagram) => application.datagram(host, datagram),

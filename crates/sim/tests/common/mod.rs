@@ -372,6 +372,8 @@ pub(crate) fn listening() -> dns::server::Tcp {
         half_query_timeout: None,
         on_query: dns::server::OnQuery::Answer,
         busy_levels: Vec::new(),
+        busy_counts_new: false,
+        busy_stays: false,
         queries_per_connection: None,
         in_order: false,
         length_apart: false,

@@ -126,3 +126,86 @@ fn a_server_that_is_full_may_close_at_once() {
         texts(&run(plan(client, Server { tcp: Some(tcp), ..server() })), "attempts", "fate");
     assert_eq!(fates, ["answered", "closed"]);
 }
+
+/// Two workers hold the server's two places; the second one's time-out is shorter only if its own
+/// connection counts among those in use, as in Unbound (`setup_tcp_handler`), and not as in NSD.
+#[test]
+fn a_new_connection_may_count_among_those_in_use() {
+    for (busy_counts_new, waits) in [(false, true), (true, false)] {
+        let tcp = server::Tcp {
+            connections: Some(2),
+            idle_timeout: Span::from_secs(3),
+            busy_levels: vec![(0.5, Span::from_ms(50))],
+            busy_counts_new,
+            ..listening()
+        };
+        let hold = Client {
+            workers: 2,
+            queries: Some(1),
+            tcp: Some(Tcp { reuse: kept(), ..over_tcp() }),
+            ..client()
+        };
+        let late = Client { start: Time::ZERO + Span::from_secs(1), queries: Some(1), ..client() };
+        let mut plan = plan(hold, Server { tcp: Some(tcp), ..server() });
+        plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
+        let response = numbers(&table(&run(plan), "queries"), "response_ms")[2];
+        let expected = if waits { 2_050.0..2_150.0 } else { 80.0..81.0 };
+        assert!(expected.contains(&response), "{response}");
+    }
+}
+
+/// Two connections fill the table for a moment. Much later, one gets the place that was the second
+/// one's, and its time-out.
+#[test]
+fn a_place_may_keep_its_shorter_time_out() {
+    for (busy_stays, handshakes) in [(false, [1.0, 0.0, 0.0]), (true, [1.0; 3])] {
+        let tcp = server::Tcp {
+            connections: Some(2),
+            idle_timeout: Span::from_secs(100),
+            busy_levels: vec![(0.5, Span::from_ms(60))],
+            busy_counts_new: true,
+            busy_stays,
+            ..listening()
+        };
+        // Both clients close after their replies, the second one last.
+        let crowd = Client { workers: 2, queries: Some(1), ..client() };
+        let late = Client {
+            start: Time::ZERO + Span::from_secs(1),
+            queries: Some(3),
+            think_mean: Span::from_secs(5),
+            tcp: Some(Tcp { reuse: kept(), ..over_tcp() }),
+            ..client()
+        };
+        let mut plan = plan(crowd, Server { tcp: Some(tcp), ..server() });
+        plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
+        let attempts = table(&run(plan), "attempts");
+        assert_eq!(numbers(&attempts, "handshake_round_trips")[2..], handshakes);
+    }
+}
+
+/// A busy server does not wait longer for the rest of a query: 0.2 s with Unbound
+/// (tests/dns_behaviour/busy_handshakes.py).
+#[test]
+fn half_a_query_has_the_shorter_time_out_too() {
+    let fate = |level| {
+        let tcp = server::Tcp {
+            connections: Some(2),
+            half_query_timeout: Some(Span::from_secs(1)),
+            busy_levels: vec![(level, Span::from_ms(30))],
+            busy_counts_new: true,
+            ..listening()
+        };
+        let client = Client {
+            queries: Some(1),
+            tcp: Some(Tcp { length_apart: true, ..over_tcp() }),
+            ..client()
+        };
+        let mut plan = plan(client, Server { tcp: Some(tcp), ..server() });
+        for config in &mut plan.tcp {
+            config.nagle = true;
+        }
+        texts(&run(plan), "attempts", "fate")
+    };
+    assert_eq!(fate(0.5), ["answered"]);
+    assert_eq!(fate(0.4), ["closed"]);
+}

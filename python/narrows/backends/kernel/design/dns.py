@@ -33,6 +33,7 @@ _SERVICE_KEYS = {
     *("tcp", "backlog", "connections", "connections_per_client", "when_full", "idle_timeout"),
     *("first_query_timeout", "half_query_timeout", "busy_levels", "queries_per_connection"),
     *("on_query", "in_order", "length_apart", "extra_service", "half_open"),
+    *("busy_counts_new", "busy_stays"),
 }
 _COOKIES = {"never": "0", "when-full": "1", "always": "2"}
 _TAKES_ALL = 65_507
@@ -343,6 +344,8 @@ class DnsDesign:
             "first_query_s": told["first_query_timeout"] / PS,
             "half_query_s": _seconds(told["half_query_timeout"]),
             "busy_levels": [[share, span / PS] for share, span in told["busy_levels"]],
+            "busy_counts_new": told["busy_counts_new"],
+            "busy_stays": told["busy_stays"],
             "queries_per_connection": told["queries_per_connection"],
             "on_query": told["on_query"],
             "in_order": told["in_order"],

@@ -36,12 +36,21 @@ class _Waiting:
 
 class _Connection:
     def __init__(
-        self, found: socket.socket, client: str, idle_s: float, now: float, tls: End | None
+        self,
+        found: socket.socket,
+        client: str,
+        place: int,
+        busy_s: float | None,
+        now: float,
+        tls: End | None,
     ) -> None:
         self.socket = found
         self.tls = tls
         self.client = client
-        self.idle_s = idle_s
+        # Its place in the server's table.
+        self.place = place
+        # The shorter time-out that it has because the server was busy when it came.
+        self.busy_s = busy_s
         self.idle_since = now
         self.read = bytearray()
         self.unsent = bytearray()
@@ -85,6 +94,9 @@ class Service:
         self._answer = answer
         self._service_s = service_s
         self._connections: list[_Connection] = []
+        # Places in the table of connections that are free again, and those with shorter time-outs.
+        self._free: list[int] = []
+        self._short: dict[int, float] = {}
         self._listening: list[tuple[socket.socket, bool]] = []
         self._accepts = True
         for address in job["addresses"]:
@@ -151,11 +163,17 @@ class Service:
                 return
             self._reset(min(idle, key=lambda connection: connection.idle_since))
         limit = told["connections"]
-        share = 0.0 if limit is None else len(self._connections) / limit
-        shorter = (timeout for level, timeout in told["busy_levels"] if share > level)
+        in_use = len(self._connections) + told["busy_counts_new"]
+        share = 0.0 if limit is None else in_use / limit
+        shorter = [timeout for level, timeout in told["busy_levels"] if share > level]
+        # The place that became free last is used first.
+        place = self._free.pop() if self._free else len(self._connections)
+        if told["busy_stays"] and place in self._short:
+            shorter.append(self._short[place])
         busy = min(shorter, default=None)
+        if told["busy_stays"] and busy is not None:
+            self._short[place] = busy
         now = self._loop.now()
-        idle_s = told["idle_s"] if busy is None else busy
         tls = None
         if over_tls and self._tls is not None and self._context is not None:
             tls = End(
@@ -164,10 +182,14 @@ class Service:
                 write=self._tls["write"],
                 tickets_apart=self._tls["tickets_apart"],
             )
-        connection = _Connection(found, client, idle_s, now, tls)
+        connection = _Connection(found, client, place, busy, now, tls)
         self._connections.append(connection)
         self._watch(connection)
-        self._close_after(connection, told["first_query_s"] if busy is None else busy)
+        self._close_after(connection, self._time_out(connection, told["first_query_s"]))
+
+    @staticmethod
+    def _time_out(connection: _Connection, usual_s: float) -> float:
+        return usual_s if connection.busy_s is None else min(connection.busy_s, usual_s)
 
     def _close_after(self, connection: _Connection, span_s: float) -> None:
         connection.turn += 1
@@ -204,6 +226,7 @@ class Service:
             with contextlib.suppress(OSError):
                 connection.socket.send(tls.close())
         self._connections.remove(connection)
+        self._free.append(connection.place)
         self._loop.forget(connection.socket)
         connection.socket.close()
         if self._told["when_full"] == "wait":
@@ -240,6 +263,10 @@ class Service:
 
     def _decrypt(self, connection: _Connection, tls: End, data: bytes) -> bytes:
         begins = not tls.is_open
+        if begins and not connection.closing:
+            # Each part of a handshake begins the time-out again.
+            first_s = self._told["first_query_s"]
+            self._close_after(connection, self._time_out(connection, first_s))
         try:
             data, writes = tls.take(data)
         except ssl.SSLError:
@@ -268,7 +295,7 @@ class Service:
         begins = connection.read and not connection.reading and not connection.closing
         if begins and half is not None:
             connection.reading = True
-            self._close_after(connection, half)
+            self._close_after(connection, self._time_out(connection, half))
 
     def _ask(self, connection: _Connection, asked: bytes) -> None:
         told = self._told
@@ -313,7 +340,7 @@ class Service:
             self._hang_up(connection)
         elif not connection.reading:
             connection.idle_since = self._loop.now()
-            self._close_after(connection, connection.idle_s)
+            self._close_after(connection, self._time_out(connection, self._told["idle_s"]))
 
     def _write(self, connection: _Connection, answer: bytes) -> None:
         length = struct.pack(">H", len(answer))
