@@ -217,19 +217,24 @@ def other_port(ports: Ports) -> float | None:
 def afterwards(ports: Ports) -> float | None:
     """The lifetime of a connection that gets the place of one with a shorter time-out.
 
-    The table was full a second before, and four of ten connections are open now.
+    The table was full a second before, and four of ten connections are open now. If the machine is
+    so busy that the wrong place becomes free last, it tries again.
     """
-    connections = [opened(ports.tls) for _ in range(ROOM)]
-    for one in connections[:2]:
-        one.sock.close()
-    # These free their places last, and the place that became free last is used first.
-    watched(connections[ROOM // 2 :], 3.0)
-    time.sleep(1.0)
-    one = opened(ports.tls)
-    watched([one], 3.0)
-    for each in [*connections, one]:
-        each.sock.close()
-    return one.closed_after
+    for _ in range(3):
+        connections = [opened(ports.tls) for _ in range(ROOM)]
+        for one in connections[:2]:
+            one.sock.close()
+        # These free their places last, and the place that became free last is used first.
+        watched(connections[ROOM // 2 :], 3.0)
+        time.sleep(1.0)
+        one = opened(ports.tls)
+        watched([one], 1.5)
+        for each in [*connections, one]:
+            each.sock.close()
+        if one.closed_after is not None:
+            return one.closed_after
+        time.sleep(0.5)
+    return None
 
 
 def half_query(ports: Ports) -> float | None:

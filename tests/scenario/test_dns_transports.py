@@ -122,12 +122,16 @@ def test_a_server_s_profile_gives_its_limits() -> None:
     limits = server["tcp"]
     assert (limits["connections"], limits["backlog"], limits["when_full"]) == (100, 256, "wait")
     assert limits["busy_levels"] == [[0.5, 200 * 10**9]]
+    assert not limits["busy_counts_new"] and not limits["busy_stays"]
     assert (limits["idle_timeout"], limits["in_order"]) == (120 * S, True)
     assert tcp[limits["tcp"]]["nagle"]
     assert limits["half_query_timeout"] == 120 * S
     _, server, tcp = plan('answers = { profile = "nsd", connections = 5, nagle = false }')
     assert server["tcp"]["connections"] == 5
     assert not tcp[server["tcp"]["tcp"]]["nagle"]
+    # As in the trial busy_handshakes.
+    _, server, _ = plan('answers = { profile = "unbound" }')
+    assert server["tcp"]["busy_counts_new"] and server["tcp"]["busy_stays"]
 
 
 @pytest.mark.parametrize("profile", ["bind", "dnsdist", "knot", "nsd", "unbound"])

@@ -247,6 +247,8 @@ def test_the_whole_plan() -> None:
                             "half_query_timeout": None,
                             "on_query": "answer",
                             "busy_levels": [],
+                            "busy_counts_new": False,
+                            "busy_stays": False,
                             "queries_per_connection": None,
                             "in_order": False,
                             "length_apart": False,
