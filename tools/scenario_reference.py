@@ -43,11 +43,10 @@ from narrows.scenario import (
     Way,
     json_schema,
 )
-from narrows.scenario.amounts import Quantity
+from narrows.scenario.amounts import DataSize, Duration, Quantity
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
-from narrows.scenario.quantities import bytes_text, span_text
 from narrows.scenario.reading import MOST_BYTES
 from narrows.scenario.tcp import Tcp
 
@@ -247,9 +246,9 @@ def _profile_defaults(table: type[Table]) -> Mapping[str, str]:
         if key == "initial_ssthresh" and value is None:
             value = "unbounded"
         if title.startswith("duration"):
-            value = span_text(value)
+            value = str(Duration(value))
         elif title.startswith("size"):
-            value = bytes_text(value)
+            value = str(DataSize(value))
         found[key] = f"`{json.dumps(value)}`"
     return found
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN, bytes_text, rate_text, span_text
+from narrows.scenario.amounts import DataRate, DataSize, Duration
+from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN
 
 __all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
 
@@ -52,12 +53,12 @@ class Sizes:
         """The link's keys in a scenario: rate, ring, and either queue, the FIFO as a comment."""
         ring = f"ring = {{ packets = {self.ring} }}\n" if self.ring else ""
         return (
-            f'rate = "{rate_text(self.rate)}"\n{ring}'
-            f'queue = {{ kind = "red", limit = "{bytes_text(self.limit)}", '
-            f'min = "{bytes_text(self.min)}", max = "{bytes_text(self.max)}", '
-            f'burst = {self.burst}, avpkt = "{bytes_text(AVERAGE_PACKET)}", '
+            f'rate = "{DataRate(self.rate)}"\n{ring}'
+            f'queue = {{ kind = "red", limit = "{DataSize(self.limit)}", '
+            f'min = "{DataSize(self.min)}", max = "{DataSize(self.max)}", '
+            f'burst = {self.burst}, avpkt = "{DataSize(AVERAGE_PACKET)}", '
             f"probability = {_PROBABILITY} }}\n"
-            f'# queue = {{ kind = "bfifo", limit = "{bytes_text(self.fifo)}" }}\n'
+            f'# queue = {{ kind = "bfifo", limit = "{DataSize(self.fifo)}" }}\n'
         )
 
     def tc(self, interface: str) -> tuple[str, str]:
@@ -95,8 +96,8 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     ring_bytes = round(ring * RING_PACKET)
     if limit > MOST_BYTES:
         raise NarrowsError(
-            f"--max-delay {span_text(max_delay)}: makes {limit} B at {rate_text(rate)}, "
-            f"and Linux counts to {bytes_text(MOST_BYTES)}; hint: a shorter delay"
+            f"--max-delay {Duration(max_delay)}: makes {limit} B at {DataRate(rate)}, "
+            f"and Linux counts to {DataSize(MOST_BYTES)}; hint: a shorter delay"
         )
     low, high = limit // 2 - ring_bytes, limit - ring_bytes
     if low < AVERAGE_PACKET:
@@ -104,17 +105,17 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
         remedies = ["a shorter ring"] if ring else []
         # A delay that no scenario accepts would be no remedy.
         at_least = least // 10**9 * 10**9
-        longer = f"at least {span_text(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
+        longer = f"at least {Duration(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
         remedies.append(longer)
         raise NarrowsError(
-            f"--max-delay {span_text(max_delay)}: leaves RED no lower threshold at "
-            f"{rate_text(rate)} with a ring of {ring} packets; "
+            f"--max-delay {Duration(max_delay)}: leaves RED no lower threshold at "
+            f"{DataRate(rate)} with a ring of {ring} packets; "
             f"hint: {' or '.join(remedies)}"
         )
     if high - low > _MOST_APART:
         raise NarrowsError(
-            f"--max-delay {span_text(max_delay)}: puts RED's thresholds {bytes_text(high - low)} "
-            f"apart at {rate_text(rate)}, and tc takes {bytes_text(_MOST_APART)}; "
+            f"--max-delay {Duration(max_delay)}: puts RED's thresholds {DataSize(high - low)} "
+            f"apart at {DataRate(rate)}, and tc takes {DataSize(_MOST_APART)}; "
             "hint: a shorter delay"
         )
     # With thresholds of few packets, tc's own default may be less than it accepts.

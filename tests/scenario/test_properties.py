@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from narrows import Scenario, ScenarioError, _core
-from narrows.scenario.quantities import bytes_text, rate_text, span_text
+from narrows.scenario.amounts import DataRate, DataSize, Duration
 
 from ..plans import connections
 from .test_bad_input import GOOD
@@ -278,14 +278,14 @@ def test_many_changes_of_many_links_take_bounded_time() -> None:
 
 @given(st.integers(0, 240 * 3600 * 10**12))
 def test_durations_print_exactly(picoseconds: int) -> None:
-    assert _core.parse_span(span_text(picoseconds)) == picoseconds
+    assert _core.parse_span(str(Duration(picoseconds))) == picoseconds
 
 
 @given(st.integers(1, 10**14))
 def test_rates_print_exactly(bits_per_second: int) -> None:
-    assert _core.parse_rate(rate_text(bits_per_second)) == bits_per_second
+    assert _core.parse_rate(str(DataRate(bits_per_second))) == bits_per_second
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_sizes_print_exactly(size: int) -> None:
-    assert _core.parse_bytes(bytes_text(size)) == size
+    assert _core.parse_bytes(str(DataSize(size))) == size

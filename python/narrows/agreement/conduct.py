@@ -16,7 +16,7 @@ from narrows.agreement.kept import kernel_run
 from narrows.backends import run
 from narrows.backends.interrupts import until
 from narrows.scenario import Bulk, Scenario
-from narrows.scenario.quantities import rate_text
+from narrows.scenario.amounts import DataRate
 
 __all__ = ["Agreement", "conduct"]
 
@@ -175,7 +175,7 @@ def words(scenario: Scenario) -> str:
     delay = 2 * scenario.links[1].direction("forward").delay
     parts: Sequence[str] = (
         f"{queue.kind}{marks}{ring}",
-        rate_text(bottleneck.rate),
+        str(DataRate(bottleneck.rate)),
         f"{delay / 1e9:.0f} ms",
         f"{bulk.total} {bulk.tcp.congestion}",
         f"{100 * (bulk.ecn_share or 0):.0f} % ECN",

@@ -45,14 +45,14 @@ def command(
 
 
 def _text(key: str, value: object) -> str:
-    from narrows.scenario.quantities import span_text
+    from narrows.scenario.amounts import Duration
 
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and (key.endswith("rto") or key == "timer_granularity"):
-        return span_text(value)
+        return str(Duration(value))
     if isinstance(value, dict):
         return ", ".join(f"{name} {_text('rto', part)}" for name, part in value.items())
     return str(value)

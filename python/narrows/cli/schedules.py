@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.scenario.cautions import cautions
+from narrows.scenario.amounts import Duration
 from narrows.scenario.dns_unused import unused
-from narrows.scenario.quantities import span_text
 from narrows.scenario.shared_buckets import shared_buckets
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def arrivals(scenario: Scenario) -> list[str]:
 def schedules(scenario: Scenario) -> list[str]:
     """A line for each DNS group that asks over UDP, and for all that has no effect."""
     lines = [
-        f"{group.name}: over UDP it waits {', '.join(map(span_text, group.timeouts))} "
+        f"{group.name}: over UDP it waits "
+        f"{', '.join(str(Duration(timeout)) for timeout in group.timeouts)} "
         f"({_source(group.retry, group.profile)})"
         for group in scenario.dns
         if group.transport == "udp"

@@ -1,7 +1,8 @@
 """Quantities as values: whole base units that are shown as text, as a file would have them.
 
 Durations count picoseconds, rates bits per second, sizes bytes. A quantity is an int, so plans and
-sums can use it directly. It is shown with its unit, and its attributes give it in other units.
+sums can use it directly. Its text is exact, in the largest unit that it reaches, or for a size in
+which it is whole. Its attributes give it in other units.
 """
 
 from __future__ import annotations

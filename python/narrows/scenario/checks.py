@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from narrows.scenario.amounts import SECOND
 from narrows.scenario.near import nearest
-from narrows.scenario.quantities import refuse, span_text
+from narrows.scenario.quantities import refuse
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, until_unknown
 
@@ -260,8 +260,7 @@ def _starts_are_in_time(scenario: Tables) -> Faults:
         start = known(group, "start")
         if start is not None and start >= scenario.duration:
             yield refuse(
-                f'"{span_text(start)}" is not before the end of the run '
-                f'("{span_text(scenario.duration)}")',
+                f'"{start}" is not before the end of the run ("{scenario.duration}")',
                 "start earlier or raise duration",
                 f"{key}.start",
             )
@@ -328,8 +327,7 @@ def _changes_are_in_time(scenario: Tables) -> Faults:
         at = known(change, "at")
         if at is not None and at >= scenario.duration:
             yield refuse(
-                f'"{span_text(at)}" is not before the end of the run '
-                f'("{span_text(scenario.duration)}")',
+                f'"{at}" is not before the end of the run ("{scenario.duration}")',
                 "change earlier or raise duration",
                 f"changes[{index}].at",
             )

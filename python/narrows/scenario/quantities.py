@@ -36,13 +36,10 @@ __all__ = [
     "at_least",
     "at_most",
     "base_value",
-    "bytes_text",
-    "rate_text",
     "read_size",
     "read_span",
     "refuse",
     "span_of",
-    "span_text",
 ]
 
 _LONGEST_TEXT = 100
@@ -67,36 +64,6 @@ def span_of(seconds: float | None) -> int | None:
         (500000000000, None)
     """
     return None if seconds is None else round(seconds * 10**12)
-
-
-def span_text(picoseconds: int) -> str:
-    """A duration, exactly, in the largest unit that it reaches.
-
-    Examples:
-        >>> span_text(50_000_000_000), span_text(1_500_000), span_text(0)
-        ('50 ms', '1.5 us', '0 s')
-    """
-    return str(Duration(picoseconds))
-
-
-def rate_text(bits_per_second: int) -> str:
-    """A rate, exactly, in the largest unit that it reaches.
-
-    Examples:
-        >>> rate_text(1_544_000)
-        '1.544 Mbit/s'
-    """
-    return str(DataRate(bits_per_second))
-
-
-def bytes_text(size: int) -> str:
-    """A size, exactly, in the largest unit in which it is whole.
-
-    Examples:
-        >>> bytes_text(375_000), bytes_text(1514)
-        ('375 kB', '1514 B')
-    """
-    return str(DataSize(size))
 
 
 def base_value(text: str) -> tuple[str, int] | None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from narrows import _core
+from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveBytes, PositiveSpan, at_most, refuse, span_text
+from narrows.scenario.quantities import PositiveBytes, PositiveSpan, at_most, refuse
 from narrows.scenario.rules import Fault, Faults, rule
 
 __all__ = ["PROFILES", "Delayed", "Tcp"]
@@ -177,7 +178,7 @@ class Tcp(Table):
         """Says that two durations contradict each other; the error is at the given one."""
         if getattr(self, key) is None:
             key, how, other = other, inverse, key
-        bound = f'("{span_text(config[other])}"{self._origin(other)})'
+        bound = f'("{Duration(config[other])}"{self._origin(other)})'
         mend = "lower" if how == "above" else "raise"
         return refuse(f"is {how} {other} {bound}", f"{mend} it or change {other}", key)
 

@@ -33,10 +33,8 @@ from narrows.scenario.quantities import (
     Span,
     at_least,
     at_most,
-    bytes_text,
     read_span,
     refuse,
-    span_text,
 )
 from narrows.scenario.queues.base import Discipline, Settings
 from narrows.scenario.queues.fields import in_unit
@@ -64,9 +62,9 @@ def _size(key: dict[str, Any]) -> Any:
     least, most = int(key["least"]), int(key["most"])
     sized: Any = Size if least == 0 else PositiveBytes
     if least > 1:
-        sized = Annotated[sized, at_least(least, bytes_text(least))]
+        sized = Annotated[sized, at_least(least, str(DataSize(least)))]
     if most < MOST_BYTES:
-        sized = Annotated[sized, at_most(most, bytes_text(most))]
+        sized = Annotated[sized, at_most(most, str(DataSize(most)))]
     return sized
 
 
@@ -85,7 +83,7 @@ def _word_or_span(word: str) -> Any:
         Literal[word] | int,
         BeforeValidator(read),
         PlainSerializer(
-            lambda value: value if value == word else span_text(value),
+            lambda value: value if value == word else str(Duration(value)),
             return_type=str,
             when_used="json",
         ),
@@ -181,7 +179,7 @@ def _text(about: str) -> str:
 
 def _in_unit(self: Any, value: float | None) -> float | str | None:
     """A number of packets unchanged, or bytes as a size."""
-    return bytes_text(int(value)) if self.unit == "bytes" and value is not None else value
+    return str(DataSize(value)) if self.unit == "bytes" and value is not None else value
 
 
 def _declare(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.amounts import SECOND, Duration
-from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse, span_text
+from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse
 from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -198,7 +198,7 @@ class Flood(Group):
     def _stops_after_its_start(self) -> Faults:
         if self.stop is not None and self.stop <= self.start:
             yield refuse(
-                f'"{span_text(self.stop)}" is not after the start ("{span_text(self.start)}")',
+                f'"{self.stop}" is not after the start ("{self.start}")',
                 "stop later, or start earlier",
                 "stop",
             )

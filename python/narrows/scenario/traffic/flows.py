@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from narrows.scenario.amounts import Duration
-from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse, span_text
+from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.base import Group, Leg
 
@@ -77,7 +77,7 @@ class Flows(Group):
         # If the ramp is wrong, the last start is unknown.
         if not in_ramp and self.stop is not None and self.stop <= last:
             yield refuse(
-                f'"{span_text(self.stop)}" is not after the last start ("{span_text(last)}")',
+                f'"{self.stop}" is not after the last start ("{Duration(last)}")',
                 "stop later, or start earlier",
                 "stop",
             )

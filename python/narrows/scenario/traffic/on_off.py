@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from narrows.scenario.draws import Pauses, Sizes, SpanDistribution
-from narrows.scenario.quantities import Span, refuse, span_text
+from narrows.scenario.quantities import Span, refuse
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.bursts import Bursts
 
@@ -45,9 +45,7 @@ class OnOff(Bursts):
         if self.idle is not None:
             return self.idle
         assert self.idle_mean is not None, "one of the two is there, as the validator says"
-        return SpanDistribution(
-            distribution="exponential", mean=span_text(self.idle_mean), shape=None
-        )
+        return SpanDistribution(distribution="exponential", mean=str(self.idle_mean), shape=None)
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Bursts as they are given."""

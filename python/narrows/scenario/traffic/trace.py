@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic_core import PydanticCustomError
 
+from narrows.scenario.amounts import Duration
 from narrows.scenario.listings import FileName, packets
-from narrows.scenario.quantities import PositiveSpan, refuse, span_text
+from narrows.scenario.quantities import PositiveSpan, refuse
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.streams import Streams
 
@@ -41,7 +42,7 @@ class Trace(Streams):
             return
         if self.repeat is not None and self.repeat < last:
             yield refuse(
-                f'is before the last packet of the list, at "{span_text(last)}"',
+                f'is before the last packet of the list, at "{Duration(last)}"',
                 "raise it or cut the list",
                 "repeat",
             )
