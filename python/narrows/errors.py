@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-__all__ = ["MOST_TOGETHER", "HintedError", "NarrowsError", "ScenarioError", "together"]
+__all__ = [
+    "MOST_TOGETHER",
+    "HintedError",
+    "NarrowsError",
+    "ScenarioError",
+    "argument",
+    "together",
+]
 
 E = TypeVar("E", bound="NarrowsError")
 
@@ -72,6 +79,16 @@ class ScenarioError(NarrowsError):
         parts = [self.file, self.key, self.message]
         text = ": ".join(part for part in parts if part)
         return f"{text}; hint: {self.hint}" if self.hint else text
+
+
+def argument(name: str, value: str | float = "") -> str:
+    """An argument of the API as messages name it; the command line shows its option instead.
+
+    Examples:
+        >>> argument("out"), argument("count", 10)
+        ('`out`', '`count=10`')
+    """
+    return f"`{name}`" if value == "" else f"`{name}={value}`"
 
 
 def together(errors: Sequence[E]) -> E:

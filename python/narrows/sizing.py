@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from narrows import _core
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN
 
@@ -96,7 +96,7 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     ring_bytes = round(ring * RING_PACKET)
     if limit > MOST_BYTES:
         raise NarrowsError(
-            f"--max-delay {Duration(max_delay)}: makes {limit} B at {DataRate(rate)}, "
+            f"{argument('max_delay')} {Duration(max_delay)}: makes {limit} B at {DataRate(rate)}, "
             f"and Linux counts to {DataSize(MOST_BYTES)}; hint: a shorter delay"
         )
     low, high = limit // 2 - ring_bytes, limit - ring_bytes
@@ -108,15 +108,15 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
         longer = f"at least {Duration(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
         remedies.append(longer)
         raise NarrowsError(
-            f"--max-delay {Duration(max_delay)}: leaves RED no lower threshold at "
+            f"{argument('max_delay')} {Duration(max_delay)}: leaves RED no lower threshold at "
             f"{DataRate(rate)} with a ring of {ring} packets; "
             f"hint: {' or '.join(remedies)}"
         )
     if high - low > _MOST_APART:
         raise NarrowsError(
-            f"--max-delay {Duration(max_delay)}: puts RED's thresholds {DataSize(high - low)} "
-            f"apart at {DataRate(rate)}, and tc takes {DataSize(_MOST_APART)}; "
-            "hint: a shorter delay"
+            f"{argument('max_delay')} {Duration(max_delay)}: puts RED's thresholds "
+            f"{DataSize(high - low)} apart at {DataRate(rate)}, and tc takes "
+            f"{DataSize(_MOST_APART)}; hint: a shorter delay"
         )
     # With thresholds of few packets, tc's own default may be less than it accepts.
     burst = max(_core.red_bursts(low, high, AVERAGE_PACKET))

@@ -16,7 +16,7 @@ import polars as pl
 
 from narrows import _core
 from narrows.captures.overview import overview
-from narrows.errors import HintedError
+from narrows.errors import HintedError, argument
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
 from narrows.results.intake import Chunks, covered, to_frame
@@ -194,7 +194,7 @@ class _Reading:
             _, _, reason, count, first = max(self.skipped, key=lambda row: row[3])
             said = f"{said} ({count}: {reason}; {first})"
         if self.other_ports:
-            return said, f"--port {self.other_ports[0]} reads the busiest other port"
+            return said, f"{argument('ports', self.other_ports[0])} reads the busiest other port"
         return said, "give captures of DNS"
 
 

@@ -10,7 +10,7 @@ import typer
 
 from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values
+from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values, listing_metrics
 
 EXAMPLES = """\
 # Prints the figures of both and the difference from the first, with
@@ -92,7 +92,8 @@ def command(
     if metric and not asked and not json_output:
         found.figures.print(sys.stdout)
         return
-    shown = found.only(asked) if asked else found
+    with listing_metrics():
+        shown = found.only(asked) if asked else found
     shown.print(sys.stdout, all_figures=ALL in (metric or ()), as_json=json_output)
     if out is not None:
         from narrows.report import write_comparison

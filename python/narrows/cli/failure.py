@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from enum import IntEnum
 
+from narrows.cli.arguments import with_options
 from narrows.errors import NarrowsError
 
 
@@ -69,9 +70,12 @@ def _caused_by_interrupt(error: BaseException) -> bool:
 
 
 def say(text: str) -> None:
-    """Prints a line on stderr. If stderr cannot be written, the exit code must be enough."""
+    """Prints a line on stderr, in which arguments of the API become options.
+
+    If stderr cannot be written, the exit code must be enough.
+    """
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr)
+        print(with_options(text), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,3 +156,21 @@ def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, 
             raise UserError(f"{option} {key}: given twice; hint: keep one")
         found[key] = value.strip()
     return found
+
+
+@contextmanager
+def listing_metrics() -> Iterator[None]:
+    """Adds to an error about a figure's name how to list all figures.
+
+    Raises:
+        UserError: A figure that `--metric` names does not exist.
+    """
+    from narrows.errors import together
+    from narrows.results.metric_names import ALL, NoSuchMetric
+
+    try:
+        yield
+    except NoSuchMetric as error:
+        *others, last = map(str, (error, *error.others))
+        listing = f'{last}; --metric "{ALL}" lists all'
+        raise together(list(map(UserError, (*others, listing)))) from None

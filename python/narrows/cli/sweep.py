@@ -17,6 +17,7 @@ from narrows.cli.options import (
     ScenarioFile,
     Settings,
     Workers,
+    listing_metrics,
     settings,
 )
 from narrows.progress import shown
@@ -135,7 +136,7 @@ def command(
     if metric and not asked:
         figures_table(sweeps.sweep_preview(scenario, **values, backend=backend)).print(sys.stdout)
         return Exit.DONE
-    with shown(scenario.stem, quiet=quiet) as update:
+    with listing_metrics(), shown(scenario.stem, quiet=quiet) as update:
         found = sweeps.sweep(
             scenario,
             **values,
@@ -150,7 +151,8 @@ def command(
             progress=lambda at: update(at.share, at.words),
         )
     try:
-        print_sweep(found, asked, all_figures=ALL in (metric or ()), json_output=json_output)
+        with listing_metrics():
+            print_sweep(found, asked, all_figures=ALL in (metric or ()), json_output=json_output)
     finally:
         code = end_sweep(found, quiet=quiet)
     return code

@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values
+from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values, listing_metrics
 
 EXAMPLES = """\
 # Writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
@@ -101,7 +101,8 @@ def command(
     if against is None:
         raise UserError("missing option '--against'; hint: see narrows sweep plot --help")
     fixed = key_values("--where", where)
-    plot = plot_sweep(sweep, metric, against, by or (), fixed, x_scale=x_scale, y_scale=y_scale)
+    with listing_metrics():
+        plot = plot_sweep(sweep, metric, against, by or (), fixed, x_scale=x_scale, y_scale=y_scale)
     written = [str(path) for path in plot.write(out or folder / PLOTS, kinds)]
     if json_output:
         print(json.dumps({**plot.document(), "files": written}, indent=2))

@@ -31,6 +31,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from narrows.errors import argument
 from narrows.machines import clocks
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import Part
@@ -312,7 +313,7 @@ class Member:
                     why = (error.strerror or str(error)).lower()
                     raise MachineError(
                         f"{address}: nothing listens on port {port} ({why}); hint: start the "
-                        "command of that machine first, or give more time with --wait"
+                        f"command of that machine first, or give more time with {argument('wait_s')}"
                     ) from None
             time.sleep(_RETRY_S)
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from narrows.errors import argument
 from narrows.machines.errors import MachineError
 
 __all__ = ["CONTROL_PORT", "Lab"]
@@ -50,7 +51,7 @@ class Lab:
         given: dict[str, object] = {}
         if file is not None:
             given = _table(file)
-        where = "--at" if file is None else str(file)
+        where = argument("at") if file is None else str(file)
         unknown = sorted(given.keys() - _KEYS)
         if unknown:
             raise MachineError(f"{where}: {unknown[0]}: no such key; hint: {', '.join(_KEYS)}")
@@ -61,7 +62,9 @@ class Lab:
         for text in at:
             node, equals, address = text.partition("=")
             if not equals or not node:
-                raise MachineError(f"--at {text}: not NODE=ADDRESS; hint: such as server=192.0.2.1")
+                raise MachineError(
+                    f"{argument('at')} {text}: not NODE=ADDRESS; hint: such as server=192.0.2.1"
+                )
             addresses[node] = address
         for node, address in addresses.items():
             try:
@@ -73,7 +76,8 @@ class Lab:
                 ) from None
         if not addresses:
             raise MachineError(
-                "no machine is named; hint: --machines FILE, or --at NODE=ADDRESS for each"
+                "no machine is named; "
+                f"hint: a file with [machines], or {argument('at')} NODE=ADDRESS for each"
             )
         chosen = clock or given.get("clock") or next(iter(addresses))
         if not isinstance(chosen, str) or chosen not in addresses:
@@ -96,7 +100,7 @@ class Lab:
         """
         if node not in self.addresses:
             raise MachineError(
-                f"{node}: no machine is named for it; hint: --at {node}=ADDRESS, "
+                f"{node}: no machine is named for it; hint: {argument('at')} {node}=ADDRESS, "
                 f"or a line in [machines]"
             )
         return self.addresses[node]

@@ -15,6 +15,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.backends.kernel.tables import gap_flags, read_tables
+from narrows.errors import argument
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Record
@@ -120,7 +121,7 @@ def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
             raise MachineError(
                 f"{folder}: its times may be off by {1e3 * clock.uncertainty_s:.3g} ms, more than "
                 f"{1e3 * bound_s:.3g} ms; hint: synchronise the clocks (chronyd), give the control "
-                "connection its own path, or raise --bound"
+                f"connection its own path, or raise {argument('bound_s')}"
             )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from narrows import _core
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.software import named
-from narrows.errors import together
+from narrows.errors import argument, together
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.scenario import Scenario
@@ -116,7 +116,9 @@ class Parts:
         """
         if part.node not in self.plan["nodes"]:
             known = ", ".join(self.plan["nodes"])
-            raise MachineError(f"--node {part.node}: no such node; hint: one of {known}")
+            raise MachineError(
+                f"{argument('node')} {part.node}: no such node; hint: one of {known}"
+            )
         if part not in self.all:
             known = "; ".join(str(each) for each in self.all)
             raise MachineError(f"{part}: nothing to do in this scenario; hint: {known}")

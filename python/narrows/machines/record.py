@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from narrows.errors import argument
 from narrows.machines.clocks import Offset
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import ROLES, Part
@@ -154,10 +155,10 @@ def check_target(folder: Path) -> None:
         MachineError: Something is there already.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MachineError(f"{folder}: already exists; hint: give another --out")
+        raise MachineError(f"{folder}: already exists; hint: give another {argument('out')}")
     free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
     if free < 1 << 20:
-        raise MachineError(f"{folder}: the disk is full; hint: give another --out")
+        raise MachineError(f"{folder}: the disk is full; hint: give another {argument('out')}")
 
 
 def _offset(found: Mapping[str, Any]) -> Offset:

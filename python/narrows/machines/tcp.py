@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from narrows.backends.kernel.ways import PATH
+from narrows.errors import argument
 from narrows.machines.errors import MachineError
 
 __all__ = ["Setting", "held"]
@@ -62,13 +63,14 @@ def held(
         words = " ".join(f"{_name(path)}='{value}'" for path, value in wrong.items())
         raise MachineError(
             f"this machine's {_name(next(iter(wrong)))} differs from the scenario; "
-            f"hint: sysctl -w {words}, or --tcp set for this run, or --tcp as-is to only record it"
+            f"hint: sysctl -w {words}, or {argument('setting', 'set')} for this run, "
+            f"or {argument('setting', 'as-is')} to only record it"
         )
     left = [f"{peer} {each}" for peer, asked in metrics.items() for each in _differs(peer, asked)]
     if left and setting is not Setting.AS_IS:
         raise MachineError(
             f"the route to {left[0]}, unlike the scenario; hint: ip route replace with these "
-            "metrics (ip-route(8)), or --tcp as-is to only record it"
+            f"metrics (ip-route(8)), or {argument('setting', 'as-is')} to only record it"
         )
     before: dict[str, str] = {}
     try:
@@ -94,7 +96,9 @@ def _write(place: Path, value: str) -> None:
         place.write_text(value)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise MachineError(f"{place}: {why}; hint: --tcp set needs root") from None
+        raise MachineError(
+            f"{place}: {why}; hint: {argument('setting', 'set')} needs root"
+        ) from None
 
 
 def _differs(peer: str, wanted: Mapping[str, int]) -> Sequence[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from narrows.backends.interrupts import held
 from narrows.backends.sim import host_facts
+from narrows.errors import argument
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.machines.parts import Part, Parts
@@ -52,14 +53,18 @@ def watch(
     known = [link["name"] for link in parts.plan["links"]]
     for link in links:
         if link not in known:
-            raise MachineError(f"--link {link}: no such link; hint: one of {', '.join(known)}")
+            raise MachineError(
+                f"{argument('links')} {link}: no such link; hint: one of {', '.join(known)}"
+            )
     check_target(out)
     devices = {queue.partition("/")[0] for queue in links.values()}
     watching = Watch(devices.pop() if len(devices) == 1 else None, rate=rate)
     for queue in links.values():
         if queue not in watching.queues:
             there = ", ".join(watching.queues)
-            raise MachineError(f"--link ..={queue}: no such queue; hint: one of {there}")
+            raise MachineError(
+                f"{argument('links')} ..={queue}: no such queue; hint: one of {there}"
+            )
     part = Part("monitor", node)
     with Session(parts, part, lab, wait_s=wait_s, told=told) as session:
         begins = session.start()

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from narrows import _core
+from narrows.errors import argument
 from narrows.probe.errors import ProbeError
 from narrows.probe.kept import kept_connections
 from narrows.probe.plan import Plan, Target
@@ -210,7 +211,9 @@ class _Worker(threading.Thread):
             )
         except ValueError as error:
             raise ProbeError(
-                f"{plan.name} {plan.kind}", str(error), "--name . --type SOA"
+                f"{plan.name} {plan.kind}",
+                str(error),
+                f"{argument('name', '.')} {argument('kind', 'SOA')}",
             ) from None
         exchange = {
             **self._labels(transport),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from narrows import _core
+from narrows.errors import argument
 from narrows.probe.errors import ProbeError
 
 __all__ = ["LEAST_INTERVAL_S", "TRANSPORTS", "UNASKED", "Plan", "Target", "plan"]
@@ -135,24 +136,28 @@ def plan(
     for transport in transports:
         if transport not in TRANSPORTS:
             hint = f"one of {', '.join(TRANSPORTS)}"
-            raise ProbeError(f"transport {transport}", "is unknown", hint)
+            raise ProbeError(f"{argument('transports')} {transport}", "is unknown", hint)
     if not transports or len(set(transports)) < len(transports):
-        raise ProbeError("transport", "none is given, or one is given twice", "udp,tcp")
+        raise ProbeError(argument("transports"), "none is given, or one is given twice", "udp,tcp")
     for source in sources:
         with_hint = "an address of this machine, such as ip address shows"
         try:
             ipaddress.ip_address(source)
         except ValueError:
-            raise ProbeError(f"source {source}", "is not an IP address", with_hint) from None
+            raise ProbeError(
+                f"{argument('sources')} {source}", "is not an IP address", with_hint
+            ) from None
         if not Target(source, source).local:
-            raise ProbeError(f"source {source}", "is not an address of this machine", with_hint)
+            raise ProbeError(
+                f"{argument('sources')} {source}", "is not an address of this machine", with_hint
+            )
     if not 0.0 <= interval_s <= 86_400.0:
-        raise ProbeError("interval", "is not between 0 and a day", "5s")
+        raise ProbeError(argument("interval_s"), "is not between 0 and a day", "5s")
     if not 0.0 < timeout_s <= 60.0:
-        raise ProbeError("timeout", "is not between 0 and 60 s", "5s")
+        raise ProbeError(argument("timeout_s"), "is not between 0 and 60 s", "5s")
     retry = settings.get("retry")
     if retry is not None and retry not in (known := _core.retry_schedules()):
-        raise ProbeError(f"retry {retry}", "is unknown", f"one of {', '.join(known)}")
+        raise ProbeError(f"{argument('retry')} {retry}", "is unknown", f"one of {', '.join(known)}")
     made = Plan(
         targets=tuple(_resolve(server, family, sources) for server in servers),
         sources=tuple(sources) or (None,),
@@ -169,7 +174,7 @@ def plan(
 def _check_manners(made: Plan, *, counted: bool) -> None:
     """Refuses to ask other machines' addresses too often or too fast."""
     if made.count < 1:
-        raise ProbeError("count", "is less than 1", "--count 10")
+        raise ProbeError(argument("count"), "is less than 1", argument("count", ROUNDS))
     each = len(made.transports) * len(made.sources)
     asked: dict[str, int] = {}
     for target in made.targets:
@@ -179,12 +184,14 @@ def _check_manners(made: Plan, *, counted: bool) -> None:
             continue
         if not counted and times * made.count > UNASKED:
             what = f"would be asked {times * made.count} times"
-            raise ProbeError(address, what, f"say so with --count {made.count}, or fewer")
+            raise ProbeError(
+                address, what, f"say so with {argument('count', made.count)}, or fewer"
+            )
         # Rounded as it is printed, because 28 times 0.1 is more than 2.8 in binary.
         least = float(f"{times * LEAST_INTERVAL_S:.6g}")
         if made.count > 1 and made.interval_s < least:
             what = f"would be asked more than {1 / LEAST_INTERVAL_S:g} times a second"
-            raise ProbeError(address, what, f"--interval {least:g}s or more")
+            raise ProbeError(address, what, f"{argument('interval_s')} of {least:g} s or more")
 
 
 def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:

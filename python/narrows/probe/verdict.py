@@ -328,7 +328,7 @@ class _Reading(Evidence):
             found.append(self._undecided())
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
-            hint = "; hint: --name with a name that it serves" if "REFUSED" in bad else ""
+            hint = "; hint: ask for a name that it serves" if "REFUSED" in bad else ""
             found.append(f"answers have the code {', '.join(bad)}{hint}")
         return tuple(found)
 
@@ -377,11 +377,11 @@ class _Reading(Evidence):
         over_tcp = _said("over TCP", self.late - never, never, len(self.waits))
         causes = "whether the server is full, this machine is busy or the path loses packets"
         if not self.udp:
-            return f"{over_tcp}; queries over UDP would show {causes}; hint: --transport udp,tcp"
+            return f"{over_tcp}; queries over UDP would show {causes}; hint: ask over both"
         lost = ended(self.udp, "timeout")
         over_udp = _said("over UDP", self.udp_late - lost, lost, len(self.udp))
         rounds = self.rounds_that_tell()
-        hint = "" if rounds is None else f"; hint: --count {rounds} is enough if this continues"
+        hint = "" if rounds is None else f"; hint: {rounds} rounds are enough if this continues"
         return f"{over_tcp}, and {over_udp}; the difference is too small to show {causes}{hint}"
 
     def _number(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.ratio.failures import Failures, failures_of
 from narrows.ratio.pairs import NO_TYPE, PAPER, Dropped, Pairs, Rules, pair_up, questions
 from narrows.ratio.peaks import Peaks, peaks_of
@@ -399,7 +399,7 @@ def _no_pairs(exchanges: pl.DataFrame, pairs: Pairs) -> str:
             )
     reasons = sorted(pairs.dropped, key=lambda part: -part.exchanges)[:3]
     said = "; ".join(f"{part.transport}: {part.exchanges} {part.reason}" for part in reasons)
-    hint = "--window sets how far apart they may be"
+    hint = f"{argument('window_s')} sets how far apart they may be"
     if any(part.reason == NO_TYPE for part in pairs.dropped):
         hint = WHOLE_PACKETS
     return f"no UDP answer pairs with a TCP answer ({said}); hint: {hint}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
 from narrows.report.figures import Mean, Series, Ticks
@@ -135,7 +135,9 @@ def plot_sweep(
     axis = axis_named(sweep, against)
     lines = [axis_named(sweep, key) for key in by]
     if axis in lines or len({line.key for line in lines}) < len(lines):
-        raise NarrowsError(f"{sweep.where}: a key is given twice; hint: give other keys to --by")
+        raise NarrowsError(
+            f"{sweep.where}: a key is given twice; hint: give other keys to {argument('by')}"
+        )
     fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
     for key, value in fixed.items():
         fixed_axis = axis_named(sweep, key)
@@ -208,7 +210,8 @@ def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
             value = axis.values[0]
             raise NarrowsError(
                 f"{sweep.where}: {axis.key} was varied too, and a mean would mix its values; "
-                f"hint: --by {axis.key}, or --where '{setting_text(axis.key, value)}'"
+                f"hint: {argument('by')} {axis.key}, or "
+                f"{argument('where')} '{setting_text(axis.key, value)}'"
             )
 
 
@@ -227,7 +230,7 @@ def _series(
         found.setdefault(", ".join(words), []).append(mean)
     if len(found) > MOST_SERIES:
         raise NarrowsError(
-            f"{len(found)} lines could not be told apart; hint: fix a key with --where"
+            f"{len(found)} lines could not be told apart; hint: fix a key with {argument('where')}"
         )
     return [Series(label, means) for label, means in found.items()]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, Worded, judge
 from narrows.reproduce.measurements import Agreement, Table
@@ -102,7 +102,7 @@ def select(wanted: Sequence[str], recorded: Path | None = None) -> list[tuple[Pa
     if recorded is not None:
         readers = [paper.recorded for paper, _ in selected if paper.recorded is not None]
         if not readers:
-            raise UnknownClaim("--bench is for S alone; hint: narrows reproduce S")
+            raise UnknownClaim(f"{argument('recorded')} is for S alone; hint: choose S")
         for read in readers:
             read(recorded)
     return selected

@@ -40,7 +40,7 @@ from narrows.results.group_names import Named, differing, distinct_labels, unsai
 from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
-from narrows.results.metric_names import ALL, metrics_table, no_such_metric
+from narrows.results.metric_names import NoSuchMetric, metrics_table
 from narrows.results.metrics import Metric, metrics, possible
 from narrows.results.run import Run
 from narrows.results.success import (
@@ -217,12 +217,11 @@ class Comparison:
         """The comparison of some figures, named by their paths or the ends of these, in this order.
 
         Raises:
-            NarrowsError: There is no such figure.
+            NoSuchMetric: There is no such figure.
         """
         for key in keys:
             if not any(_is_named(row, key) for row in self.rows):
-                message = no_such_metric(key, [row.key for row in self.rows])
-                raise NarrowsError(f'{message}; --metric "{ALL}" lists all')
+                raise NoSuchMetric(key, [row.key for row in self.rows])
         rows = [row for key in keys for row in self.rows if _is_named(row, key)]
         return replace(self, rows=tuple({row.key: row for row in rows}.values()), asked=True)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from narrows.errors import NarrowsError
+from narrows.errors import HintedError, NarrowsError, argument
 from narrows.results.compare import Comparison, compare
 from narrows.results.compare_sweeps import compare_sweeps
 from narrows.results.folder import RUN_FILE
@@ -85,7 +85,9 @@ def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comp
     if sweeps:
         parts = compare_sweeps([Sweep.load(folder) for folder in folders], against)
     elif against:
-        raise NarrowsError("--against: is for a sweep; hint: name the run to compare with first")
+        raise HintedError(
+            argument("against"), "is for a sweep", "name the run to compare with first"
+        )
     elif len(folders) < 2:
         raise NarrowsError(
             f"{folders[0]}: there is no run to compare it with; hint: name a second run"

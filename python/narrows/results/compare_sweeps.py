@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.results.compare import Comparison, Group, compare_groups
 from narrows.results.group_names import Named, distinct_labels
 from narrows.results.setting_names import (
@@ -48,8 +48,8 @@ def compare_sweeps(
         return _against(sweeps[0], against) if against else [_within(sweeps[0])]
     if against:
         raise NarrowsError(
-            "several sweeps are compared with the first, and --against is for the combinations of "
-            "one; hint: name one sweep, or leave it out"
+            f"several sweeps are compared with the first, and {argument('against')} is for the "
+            "combinations of one; hint: name one sweep, or leave it out"
         )
     first = sweeps[0]
     for other in sweeps[1:]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
+from narrows.errors import HintedError
 from narrows.results.text import TextTable
 
-__all__ = ["ALL", "PARTS", "metrics_table", "nearest_metrics", "no_such_metric"]
+__all__ = ["ALL", "PARTS", "NoSuchMetric", "metrics_table", "nearest_metrics"]
 
 ALL = "?"
-"""The name that asks for a list of all figures."""
+"""The name with which the command line asks for a list of all figures."""
 
 PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
 """Parts of a path that show that a figure is about a part of the run."""
@@ -26,14 +28,17 @@ def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
     return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
 
 
-def no_such_metric(name: str, known: Sequence[str]) -> str:
-    """The message that no figure has this name, with a hint.
+class NoSuchMetric(HintedError):  # noqa: N818 - named after what it is
+    """No figure has this name; its text is one line.
 
     Examples:
-        >>> no_such_metric("p95", ["dns.response_p95_ms"])
+        >>> str(NoSuchMetric("p95", ["dns.response_p95_ms"]))
         'there is no metric p95; hint: did you mean "dns.response_p95_ms"?'
     """
-    return f"there is no metric {name[:100]}; hint: {nearest_metrics(name, known)}"
+
+    def __init__(self, name: str, known: Sequence[str], where: str | Path = "") -> None:
+        """A name, the names that there are, and what has them."""
+        super().__init__(where, f"there is no metric {name[:100]}", nearest_metrics(name, known))
 
 
 def nearest_metrics(name: str, known: Sequence[str]) -> str:

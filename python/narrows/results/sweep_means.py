@@ -19,7 +19,7 @@ from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.intervals import within
-from narrows.results.metric_names import ALL, PARTS, metrics_table, no_such_metric
+from narrows.results.metric_names import PARTS, NoSuchMetric, metrics_table
 from narrows.results.metrics import metrics, possible
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
@@ -98,7 +98,8 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
     """A figure by its path, or by the end of its path if that is unique.
 
     Raises:
-        NarrowsError: There is no such figure, or there are several.
+        NoSuchMetric: There is no such figure.
+        NarrowsError: There are several, or no run is complete.
     """
     known = figures_of(sweep)
     if name in known:
@@ -118,7 +119,7 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
         )
     if not known:
         raise NarrowsError(f"{where}: no run is complete, so there are no figures")
-    raise NarrowsError(f'{where}: {no_such_metric(name, list(known))}; --metric "{ALL}" lists all')
+    raise NoSuchMetric(name, list(known), where)
 
 
 def figures_table(sweep: Sweep) -> TextTable:

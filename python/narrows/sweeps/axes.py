@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import ScenarioError
+from narrows.errors import ScenarioError, argument
 from narrows.results.sweep_run import VARIANT, Axis, canonical
 from narrows.scenario.near import nearest
 from narrows.scenario.overrides import plain
@@ -83,11 +83,13 @@ def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
         key = key.strip()
         if not equals or not key:
             raise SweepError(
-                f"--vary {text}", "not KEY=VALUE,VALUE", "such as --vary queue.limit=100,500"
+                f"{argument('vary')} {text}", "not KEY=VALUE,VALUE", "such as queue.limit=100,500"
             )
         parts = [part.strip() for part in split_values(values)]
         if "" in parts:
-            raise SweepError(f"--vary {key}", "has an empty value", "write KEY=VALUE,VALUE")
+            raise SweepError(
+                f"{argument('vary')} {key}", "has an empty value", "write KEY=VALUE,VALUE"
+            )
         found.setdefault(key, []).extend(parts)
     return found
 
@@ -179,10 +181,12 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
             twice = next(text for text in texts if texts.count(text) > 1)
             raise SweepError(key, f"has the value {twice} twice", "keep one")
         if key == "seed":
-            raise SweepError(key, "is not varied like other keys", "use --seeds")
+            raise SweepError(key, "is not varied like other keys", f"use {argument('seeds')}")
         if key == VARIANT:
             raise SweepError(
-                key, "is not varied like other keys", "use --variant, or [variants.NAME] in a plan"
+                key,
+                "is not varied like other keys",
+                f"use {argument('variants')}, or [variants.NAME] in a plan",
             )
         axes.append(axis)
     return tuple(axes)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
+from narrows.errors import argument
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.local import TICK_S, Event
 from narrows.sweeps.plan import Item
@@ -45,7 +46,7 @@ class DaskCluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._name = f"--dask {address}"
+        self._name = f"{argument('dask')} {address}"
         self._client: Any = None
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._pending: dict[Any, list[Item]] = {}

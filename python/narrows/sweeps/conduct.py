@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 
 from narrows.backends import DEFAULT
 from narrows.backends.interrupts import held
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.progress import shown
 from narrows.results.sweep import Status, Sweep
 from narrows.results.sweep_run import Axis, canonical
@@ -136,11 +136,13 @@ def sweep(
         [('2 Mbit/s', 1.0), ('4 Mbit/s', 1.0)]
     """
     if workers is not None and workers < 1:
-        raise SweepError("workers", "must be at least 1")
+        raise SweepError(argument("workers"), "must be at least 1")
     if dask is not None and workers is not None:
-        raise SweepError("--workers", "a Dask cluster has its own", "leave one of the two out")
+        raise SweepError(
+            argument("workers"), "a Dask cluster has its own", f"leave it or {argument('dask')} out"
+        )
     if keep_runs and out is None:
-        raise SweepError("keep_runs", "needs a folder", "give out as well")
+        raise SweepError(argument("keep_runs"), "needs a folder", f"give {argument('out')} as well")
     axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
     base, file, written = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
@@ -263,7 +265,7 @@ def base_values(
     else:
         values, file = read(scenario), str(scenario)
     if "seed" in set:
-        raise SweepError("seed", "is not set like other keys", "use --seeds")
+        raise SweepError("seed", "is not set like other keys", f"use {argument('seeds')}")
     return values, file, set_all(values, set, file)
 
 

@@ -15,8 +15,8 @@ class SweepError(HintedError):
     """A sweep that is invalid or cannot go on; its text is one line.
 
     Examples:
-        >>> str(SweepError("--vary queue.limit", "has no values", "such as queue.limit=100,500"))
-        '--vary queue.limit: has no values; hint: such as queue.limit=100,500'
+        >>> str(SweepError("queue.limit", "has no values", "such as queue.limit=100,500"))
+        'queue.limit: has no values; hint: such as queue.limit=100,500'
     """
 
 

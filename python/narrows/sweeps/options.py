@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from narrows.errors import argument
 from narrows.sweeps.axes import MOST_RUNS, SweepPlanFile, joined, parse_vary, read_plan
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.variants import parse_variants
@@ -62,7 +63,7 @@ def parse_seeds(text: str) -> int | list[int]:
         >>> parse_seeds("5"), parse_seeds("3,11-13")
         (5, [3, 11, 12, 13])
     """
-    where = f"--seeds {text}"
+    where = f"{argument('seeds')} {text}"
     if text.isdecimal() and len(text) < 20:
         return int(text)
     found: list[int] = []

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
+from narrows.errors import argument
 from narrows.results import RunFolderError
 from narrows.results.folder import parquet
 from narrows.results.sweep import (
@@ -179,13 +180,15 @@ class Store:
             raise RunFolderError(
                 folder,
                 f"holds a sweep of the backend {before['backend']}, but this is of {plan.backend}",
-                "choose another folder with --out",
+                f"choose another folder with {argument('out')}",
             )
         ours = identity(plan.base, [axis.key for axis in plan.axes])
         if identity(before["scenario"], keys) != ours:
             what = "other keys varied" if keys != [a.key for a in plan.axes] else "another scenario"
             raise RunFolderError(
-                folder, f"holds another sweep ({what})", "choose another folder with --out"
+                folder,
+                f"holds another sweep ({what})",
+                f"choose another folder with {argument('out')}",
             )
         for old, axis in zip(before["vary"], plan.axes, strict=True):
             for name, sets in (old.get("sets") or {}).items():
@@ -194,7 +197,7 @@ class Store:
                     raise RunFolderError(
                         folder,
                         f"holds a sweep whose variant {name} sets other keys or values",
-                        "give it another name, or choose another folder with --out",
+                        f"give it another name, or choose another folder with {argument('out')}",
                     )
         lacking = [
             f"{axis.key}={value}"
@@ -207,7 +210,8 @@ class Store:
             raise RunFolderError(
                 folder,
                 f"holds a sweep that also has {lacking[0]}",
-                "give that too (a sweep may grow), or choose another folder with --out",
+                "give that too (a sweep may grow), or choose another folder with "
+                f"{argument('out')}",
             )
 
     def _drop_torn_line(self, path: Path) -> None:

@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from narrows.errors import argument
 from narrows.results.sweep_run import VARIANT, Axis
 from narrows.scenario.overrides import plain, set_value
 from narrows.scenario.reading import value_of
@@ -33,7 +34,7 @@ from narrows.sweeps.errors import SweepError
 __all__ = ["parse_variants", "refuse_overlaps", "variant_axis"]
 
 _NAME = re.compile(r"[^\W\d_][\w .+/()%-]{0,39}")
-_FORM = "such as --variant red:queue.kind=red,queue.limit=100"
+_FORM = "such as red:queue.kind=red,queue.limit=100"
 
 
 def parse_variants(given: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -53,18 +54,20 @@ def parse_variants(given: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, colon, settings = text.partition(":")
         name = name.strip()
         if "=" in name or not name or (colon and not settings.strip()):
-            raise SweepError(f"--variant {text}", "not NAME:KEY=VALUE,KEY=VALUE", _FORM)
+            raise SweepError(
+                f"{argument('variants')} {text}", "not NAME:KEY=VALUE,KEY=VALUE", _FORM
+            )
         keys = found.setdefault(name, {})
         for part in split_values(settings) if colon else []:
             key, equals, value = (word.strip() for word in part.partition("="))
             if not equals or not key or not value:
                 raise SweepError(
-                    f"--variant {name}",
+                    f"{argument('variants')} {name}",
                     f'"{part.strip()[:60]}" is not KEY=VALUE',
                     "quote a value that has commas",
                 )
             if key in keys:
-                raise SweepError(f"--variant {name}", f"gives {key} twice", "keep one")
+                raise SweepError(f"{argument('variants')} {name}", f"gives {key} twice", "keep one")
             keys[key] = value
     return found
 
@@ -96,7 +99,7 @@ def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
                 f"variant {name}", "is not a table of keys", "give each of its keys a value"
             )
         if "seed" in keys:
-            raise SweepError(f"variant {name}", "sets the seed", "use --seeds")
+            raise SweepError(f"variant {name}", "sets the seed", f"use {argument('seeds')}")
         values = {k: value_of(v) if isinstance(v, str) else plain(v) for k, v in keys.items()}
         sets[name] = _whole_tables(name, values)
     return Axis(VARIANT, tuple(sets), sets)

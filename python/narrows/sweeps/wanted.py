@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from narrows.errors import NarrowsError
+from narrows.errors import together
 from narrows.results.extras import records, wanted
-from narrows.results.metric_names import no_such_metric
+from narrows.results.metric_names import NoSuchMetric
 from narrows.results.metrics import declared
 from narrows.results.sweep_run import Axis, canonical
 from narrows.results.sweep_table import figures_or_null
@@ -39,7 +39,7 @@ class Wanted:
         """Looks at a run's row; one that is not complete may lack figures.
 
         Raises:
-            NarrowsError: Everything that could bring a figure has run, and some names have none.
+            NoSuchMetric: Everything that could bring a figure has run, and some names have none.
         """
         if not self._names or row["status"] != "complete":
             return
@@ -51,7 +51,7 @@ class Wanted:
             wrong = [name for name in names if not self._may_be(name)]
             if wrong:
                 known = list(self._paths)
-                raise NarrowsError("; ".join(no_such_metric(name, known) for name in wrong))
+                raise together([NoSuchMetric(name, known) for name in wrong])
 
     def _is_known(self, name: str) -> bool:
         return any(path == name or path.endswith(f".{name}") for path in self._paths)

@@ -23,6 +23,7 @@ from narrows.backends.kernel import trial
 from narrows.backends.kernel.kernels import Kernel, apply, meter
 from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
 from narrows.backends.kernel.workspace import Workspace, workspace
+from narrows.errors import argument
 
 __all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
 
@@ -110,7 +111,8 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
             why = trial.why_not(work / "linux", virtual=True)
             if why:
                 raise BackendError(
-                    f"the guest kernel is built, but {why}; hint: give --source another Linux 6.1"
+                    f"the guest kernel is built, but {why}; "
+                    f"hint: give {argument('source')} another Linux 6.1"
                 )
             folder.mkdir(exist_ok=True)
             shutil.move(work / "linux", program)
@@ -175,7 +177,8 @@ def _package(work: Path) -> str:
     known = [name for name in names if _SOURCE.match(name)]
     if not known:
         raise BackendError(
-            "apt does not know a linux-source-6 package; hint: apt-get update, or give --source"
+            "apt does not know a linux-source-6 package; "
+            f"hint: apt-get update, or give {argument('source')}"
         )
     if "linux-source-6.1" in known:
         return "linux-source-6.1"
@@ -190,7 +193,7 @@ def _check_config(text: str) -> None:
     if lacking:
         raise BackendError(
             f"this kernel's source does not take {lacking[0]}; "
-            "hint: give --source a tarball of Linux 6.1"
+            f"hint: give {argument('source')} a tarball of Linux 6.1"
         )
 
 

@@ -56,8 +56,8 @@ class Survey:
             yield "none can be used: run narrows kernel prepare"
         else:
             yield (
-                f"a run with --backend kernel uses {self.chosen}; "
-                "--backend kernel-NAME uses another"
+                f"a run on the backend kernel uses {self.chosen}; "
+                "the backend kernel-NAME uses another"
             )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, argument
 from narrows.scenario.near import nearest
 from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
 from narrows.study.dns_transport.network import network, testbed
@@ -90,7 +90,7 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
         for factor in factors()
         if wanted.get(factor.name)
     )
-    quick = "" if variations else " that --quick runs"
+    quick = "" if variations else f" that {argument('quick')} runs"
     raise EmptyChoiceError(
         f"no cell{quick} has {names}; hint: leave out {_too_much(wanted, variations=variations)}"
     )
@@ -118,12 +118,10 @@ def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
     """The parts of a choice without cells that may be left out so that there are some."""
     if not variations and _parts(wanted, variations=True):
-        return "--quick"
+        return argument("quick")
     given = [factor.name for factor in factors() if wanted.get(factor.name)]
     enough = [
-        f"--{name.replace('_', '-')}"
-        for name in given
-        if _parts({**wanted, name: ()}, variations=variations)
+        argument(name) for name in given if _parts({**wanted, name: ()}, variations=variations)
     ]
     return " or ".join(enough) or "some of them"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
+from narrows.errors import argument
 
 __all__ = ["Edit", "apply"]
 
@@ -74,6 +75,6 @@ def apply(edits: Sequence[Edit], tree: Path) -> None:
         if changed is None:
             raise BackendError(
                 f"the edit of {what} in {edit.file} does not fit this kernel's source; "
-                "hint: give --source a tarball of Linux 6.1"
+                f"hint: give {argument('source')} a tarball of Linux 6.1"
             )
         path.write_text(changed)

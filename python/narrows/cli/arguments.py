@@ -1,0 +1,71 @@
+"""How options stand for arguments of the API.
+
+The library's messages name arguments (`narrows.errors.argument`). The command line shows its
+options instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["OPTIONS", "with_options"]
+
+OPTIONS = {
+    "against": "--against",
+    "at": "--at",
+    "backend": "--backend",
+    "bound_s": "--bound",
+    "by": "--by",
+    "count": "--count",
+    "dask": "--dask",
+    "interval_s": "--interval",
+    "keep_runs": "--keep-runs",
+    "kind": "--type",
+    "links": "--link",
+    "load": "--load",
+    "max_delay": "--max-delay",
+    "name": "--name",
+    "node": "--node",
+    "out": "--out",
+    "path": "--path",
+    "ports": "--port",
+    "queue": "--queue",
+    "quick": "--quick",
+    "recorded": "--bench",
+    "reply": "--reply",
+    "retry": "--retry",
+    "round_trip": "--round-trip",
+    "seeds": "--seeds",
+    "setting": "--tcp",
+    "source": "--source",
+    "sources": "--source",
+    "timeout_s": "--timeout",
+    "transport": "--transport",
+    "transports": "--transport",
+    "variants": "--variant",
+    "vary": "--vary",
+    "wait_s": "--wait",
+    "where": "--where",
+    "window_s": "--window",
+    "workers": "--workers",
+}
+"""The option for each argument that a message names."""
+
+_ARGUMENT = re.compile(rf"`({'|'.join(OPTIONS)})(?:=([^`]*))?`")
+
+
+def with_options(text: str) -> str:
+    """A message in which options stand for arguments.
+
+    Examples:
+        >>> with_options("holds another sweep; hint: choose another folder with `out`")
+        'holds another sweep; hint: choose another folder with --out'
+        >>> with_options("say so with `count=10`, or fewer")
+        'say so with --count 10, or fewer'
+    """
+    return _ARGUMENT.sub(_option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    return f"{OPTIONS[name]} {value}" if value else OPTIONS[name]
