@@ -65,7 +65,7 @@ def get(name: str) -> Backend:
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise BackendError(
-            f"backend: {name!r} is not known; hint: one of {known}, or program:COMMAND"
+            "backend", f"{name!r} is not known", f"one of {known}, or program:COMMAND"
         )
     module, _, label = BACKENDS[name].partition(":")
     found = getattr(import_module(module), label or "BACKEND")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from narrows.errors import MOST_TOGETHER, NarrowsError, together
+from narrows.errors import MOST_TOGETHER, HintedError, together
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -26,7 +26,7 @@ Progress = Callable[[float], object]
 """Told how far a run is, from 0 to 1."""
 
 
-class BackendError(NarrowsError):
+class BackendError(HintedError):
     """A run that a backend cannot do; its text is one line."""
 
 
@@ -37,6 +37,8 @@ class Refusal(NamedTuple):
     """Where it is, such as `links[0].jitter`."""
     why: str
     """A few words, such as `the kernel has no such queue`."""
+    hint: str = ""
+    """The remedy, if it is another than to leave the key out or to change the backend."""
 
 
 def nothing_to_say(_scenario: Scenario) -> Sequence[str]:
@@ -85,14 +87,17 @@ class Backend:
         if not refused:
             return
         named, more = refused[:MOST_TOGETHER], len(refused) - MOST_TOGETHER
-        found = [f"{refusal.key}: {self._cannot(refusal.why)}" for refusal in named]
+        cannot = f"the backend {self.name} cannot honour"
+        found = [
+            BackendError(f"{scenario.name}: {key}", f"{cannot} it: {why}", hint or _USUAL_HINT)
+            for key, why, hint in named
+        ]
         if more > 0:
-            found.append(f"the backend {self.name} cannot honour {more} more keys")
-        raise together([BackendError(f"{scenario.name}: {text}") for text in found])
+            found.append(BackendError(scenario.name, f"{cannot} {more} more keys"))
+        raise together(found)
 
-    def _cannot(self, why: str) -> str:
-        said = f"the backend {self.name} cannot honour it: {why}"
-        return said if "; hint: " in why else f"{said}; hint: leave it out, or change the backend"
+
+_USUAL_HINT = "leave it out, or change the backend"
 
 
 def nothing_refused(_scenario: Scenario) -> Sequence[Refusal]:

@@ -38,9 +38,9 @@ def backend(name: str) -> Backend:
     try:
         command = shlex.split(name.removeprefix(PROGRAM))
     except ValueError as error:
-        raise BackendError(f"backend: {name!r}: {str(error).lower()}") from None
+        raise BackendError("backend", f"{name!r}: {str(error).lower()}") from None
     if not command:
-        raise BackendError("backend: program: names no program; hint: program:target/release/mine")
+        raise BackendError("backend: program", "names no program", "program:target/release/mine")
     return Backend(name, partial(_run, name, command), _refusals)
 
 
@@ -77,7 +77,7 @@ def _run(
         )
     except (ValueError, pl.exceptions.PolarsError) as error:
         # It is not a table: its columns may have different lengths, for example.
-        raise BackendError(f"{command[0]}: {str(error).splitlines()[0]}") from None
+        raise BackendError(command[0], str(error).splitlines()[0]) from None
     finally:
         for program in programs:
             program.end()
@@ -104,18 +104,19 @@ class _Program:
             )
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise BackendError(f"{self._name}: {why}; hint: is it built?") from None
+            raise BackendError(self._name, why, "is it built?") from None
 
     def begin(self, plan: str) -> None:
         """Sends the plan to the program."""
         reply = self._ask(plan)
         if "error" in reply:
-            raise BackendError(f"{self._name}: {reply['error']}")
+            raise BackendError(self._name, str(reply["error"]))
         version = reply.get("ok")
         if version != _core.version:
             raise BackendError(
-                f"{self._name}: was built with narrows {version}, but this is {_core.version}; "
-                "hint: build it again"
+                self._name,
+                f"was built with narrows {version}, but this is {_core.version}",
+                "build it again",
             )
 
     def end(self) -> None:
@@ -168,7 +169,7 @@ class _Program:
             raise self._nonsense() from None
 
     def capture(self, number: int) -> bytes:
-        raise BackendError(f"{self._name}: captures no packets")
+        raise BackendError(self._name, "captures no packets")
 
     def _column(self, type: str, size: int) -> Any:
         assert self._process.stdout is not None, "it has a pipe"
@@ -206,16 +207,14 @@ class _Program:
         return reply
 
     def _nonsense(self) -> BackendError:
-        return BackendError(
-            f"{self._name}: its standard output is not an answer; hint: print to standard error"
-        )
+        return BackendError(self._name, "its standard output is not an answer", "print to standard error")
 
     def _gone(self) -> BackendError:
         try:
             code = self._process.wait(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            return BackendError(f"{self._name}: speaks no more")
-        return BackendError(f"{self._name}: ended (exit code {code}) before the run did")
+            return BackendError(self._name, "speaks no more")
+        return BackendError(self._name, f"ended (exit code {code}) before the run did")
 
 
 _PATIENCE_S = 10.0

@@ -116,7 +116,7 @@ def _run(
         simulation = (engine or _core.Simulation)(text)
     except ValueError as error:
         refused = _core.check_plan(text)[:MOST_TOGETHER] or [str(error)]
-        raise together([BackendError(f"{scenario.name}: {why}") for why in refused]) from None
+        raise together([BackendError(scenario.name, why) for why in refused]) from None
     del text
     try:
         _drive(simulation, progress, interrupts)

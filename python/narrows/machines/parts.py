@@ -279,6 +279,9 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
     design = Design(told, profile, prefix="", stall_s=0.0)
     if design.refusals:
         raise together(
-            [MachineError(f"{scenario.name}: {each.key}: {each.why}") for each in design.refusals]
+            [
+                MachineError(f"{scenario.name}: {key}: {why}" + (f"; hint: {hint}" if hint else ""))
+                for key, why, hint in design.refusals
+            ]
         )
     return design

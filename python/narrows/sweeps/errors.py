@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from narrows.backends import BackendError
-from narrows.errors import MOST_TOGETHER, HintedError, NarrowsError, ScenarioError, together
+from narrows.errors import MOST_TOGETHER, HintedError, ScenarioError, together
 from narrows.results.sweep_run import Axis, setting_text
 
 __all__ = ["Errors", "SweepError", "setting_words"]
@@ -29,7 +29,7 @@ class Errors:
         """How many combinations were checked."""
         self._found: dict[str, _Found] = {}
 
-    def add(self, error: NarrowsError, places: Sequence[int]) -> None:
+    def add(self, error: ScenarioError | BackendError, places: Sequence[int]) -> None:
         """Keeps an error of a combination, and its others."""
         for each in (error, *error.others):
             self._found.setdefault(str(each), _Found(each, places)).times += 1
@@ -49,7 +49,7 @@ class Errors:
         if self._found:
             raise together([self._told(found) for found in self._found.values()][:MOST_TOGETHER])
 
-    def _told(self, found: _Found) -> NarrowsError:
+    def _told(self, found: _Found) -> ScenarioError | BackendError:
         """An error with the first combination that has it, unless all have it."""
         words = setting_words(self._axes, found.places)
         error = found.error
@@ -58,14 +58,13 @@ class Errors:
         if isinstance(error, ScenarioError):
             message = f"{error.message} (with {words})"
             return ScenarioError(error.file, error.key, message, error.hint)
-        said, hint, remedy = str(error).partition("; hint: ")
-        return BackendError(f"{said} (with {words}){hint}{remedy}")
+        return BackendError(error.what, f"{error.message} (with {words})", error.hint)
 
 
 class _Found:
     """An error, where it was found first, and how often it was found."""
 
-    def __init__(self, error: NarrowsError, places: Sequence[int]) -> None:
+    def __init__(self, error: ScenarioError | BackendError, places: Sequence[int]) -> None:
         self.error = error
         self.places = places
         self.times = 0

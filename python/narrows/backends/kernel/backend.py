@@ -58,7 +58,7 @@ def run_kernel(
         BackendError: No kernel is available, or it refuses a part of the network.
     """
     if event_limit is not None:
-        raise BackendError("event_limit: a kernel counts no events; hint: leave it out")
+        raise BackendError("event_limit", "a kernel counts no events", "leave it out")
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
         return _run(scenario, chosen, progress, choose(way), interrupts)
@@ -89,7 +89,7 @@ def told(scenario: Scenario) -> Mapping[str, Any]:
     try:
         return design.job()
     except ValueError as error:
-        raise BackendError(f"{scenario.name}: the kernel cannot honour {error}") from None
+        raise BackendError(scenario.name, f"the kernel cannot honour {error}") from None
 
 
 def _design(
@@ -128,7 +128,7 @@ def _run(
             captured = captures(place.folder, job)
             lost = captures_missed(place.folder, job)
         except (OSError, ValueError, KeyError) as error:
-            raise BackendError(f"what the agent left cannot be read ({error})") from None
+            raise BackendError("", f"what the agent left cannot be read ({error})") from None
         version = (
             os.uname().release
             if way.kernel is None

@@ -43,7 +43,7 @@ def pem(key: str, length: int) -> str:
     """
     program = shutil.which("openssl", path=PATH)
     if program is None:
-        raise BackendError("openssl is not installed; hint: apt-get install openssl")
+        raise BackendError("", "openssl is not installed", "apt-get install openssl")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "key.pem"
         file.touch(0o600)
@@ -65,8 +65,9 @@ def _certificate(program: str, key: Path, length: int) -> str:
         if comment < 1:
             break
     raise BackendError(
-        f"no certificate of {length} B can be made ({found} B come nearest); "
-        "hint: give answers.tls.certificates other lengths"
+        "",
+        f"no certificate of {length} B can be made ({found} B come nearest)",
+        "give answers.tls.certificates other lengths",
     )
 
 
@@ -83,10 +84,10 @@ def _run(program: str, words: Sequence[str], given: str) -> str:
             [program, *words], input=given, capture_output=True, text=True, timeout=_TOO_LONG_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BackendError(f"openssl cannot be run ({error})") from None
+        raise BackendError("", f"openssl cannot be run ({error})") from None
     if done.returncode:
         said = " ".join(done.stderr.split())[-200:]
-        raise BackendError(f"openssl: {said}; hint: see openssl-{words[0]}(1)")
+        raise BackendError("openssl", said, f"see openssl-{words[0]}(1)")
     return done.stdout
 
 

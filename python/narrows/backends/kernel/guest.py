@@ -38,7 +38,7 @@ END_S = 120.0
 MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
 
 _LOOK_S = 0.05
-_ROOM_HINT = "hint: set TMPDIR to a place with more room"
+_ROOM_HINT = "set TMPDIR to a place with more room"
 _INSIDE = Path(__file__).parent / "inside"
 _IN_GUEST = "/run/narrows"
 
@@ -76,7 +76,7 @@ def conduct(
             process = place.start(_command(way, job, folder), output=console, path=path)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
-        raise BackendError(f"{error.filename or folder}: {what}; {_ROOM_HINT}") from None
+        raise BackendError(error.filename or folder, what, _ROOM_HINT) from None
     try:
         _wait(process, way, job, folder, progress, interrupts)
     finally:
@@ -85,7 +85,7 @@ def conduct(
     if done.exists():
         found: dict[str, Any] = json.loads(done.read_text())
         return found
-    raise BackendError(_why(folder, way))
+    raise BackendError("", _why(folder, way), way.hint)
 
 
 @contextlib.contextmanager
@@ -122,7 +122,9 @@ def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
     free, needed = _room_mb(place), _memory_mb(job)
     if free < needed:
         raise BackendError(
-            f"{place}: {free} MB are free, but the guest's memory needs {needed} MB; {_ROOM_HINT}"
+            place,
+            f"{free} MB are free, but the guest's memory needs {needed} MB",
+            _ROOM_HINT,
         )
 
 
@@ -205,12 +207,13 @@ def _wait(
         if way.kernel is not None and not (folder / "booted").exists():
             if now - started > BOOT_S:
                 raise BackendError(
-                    f"the guest kernel did not boot within {BOOT_S:g} s ({_last_words(folder)}); "
-                    "hint: narrows kernel check lists the other kernels"
+                    "",
+                    f"the guest kernel did not boot within {BOOT_S:g} s ({_last_words(folder)})",
+                    "narrows kernel check lists the other kernels",
                 )
         elif not (folder / "built").exists() and now - started > BOOT_S + BUILD_S:
             raise BackendError(
-                f"the network was not ready within {BUILD_S:g} s; hint: leave out some links"
+                "", f"the network was not ready within {BUILD_S:g} s", "leave out some links"
             )
         if progress is not None:
             progress(_share(folder, job))
@@ -237,8 +240,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _why(folder: Path, way: Way) -> str:
     failed = folder / "failed.txt"
     if failed.exists():
-        return f"{' '.join(failed.read_text().split())}; hint: {way.hint}"
-    return f"{way.title} ended early ({_last_words(folder)}); hint: {way.hint}"
+        return " ".join(failed.read_text().split())
+    return f"{way.title} ended early ({_last_words(folder)})"
 
 
 def _last_words(folder: Path) -> str:

@@ -90,7 +90,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
         return program
     missing = missing_packages()
     if missing:
-        raise BackendError(f"{missing[0]} is missing; hint: apt-get install {' '.join(missing)}")
+        raise BackendError("", f"{missing[0]} is missing", f"apt-get install {' '.join(missing)}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (
@@ -103,16 +103,18 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
             free = shutil.disk_usage(work).free
             if free < ROOM_BYTES:
                 raise BackendError(
-                    f"{work.parent}: {free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed; "
-                    "hint: set XDG_CACHE_HOME to a place with more room"
+                    work.parent,
+                    f"{free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed",
+                    "set XDG_CACHE_HOME to a place with more room",
                 )
             version = _build(work, told, source, kernel, place)
             told("trying it", 0.99)
             why = trial.why_not(work / "linux", virtual=True)
             if why:
                 raise BackendError(
-                    f"the guest kernel is built, but {why}; "
-                    f"hint: give {argument('source')} another Linux 6.1"
+                    "",
+                    f"the guest kernel is built, but {why}",
+                    f"give {argument('source')} another Linux 6.1",
                 )
             folder.mkdir(exist_ok=True)
             shutil.move(work / "linux", program)
@@ -121,7 +123,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
-            f"{error.filename}: {what}; hint: set XDG_CACHE_HOME to a place that can be written"
+            error.filename, what, "set XDG_CACHE_HOME to a place that can be written"
         ) from None
     return program
 
@@ -177,8 +179,9 @@ def _package(work: Path) -> str:
     known = [name for name in names if _SOURCE.match(name)]
     if not known:
         raise BackendError(
-            "apt does not know a linux-source-6 package; "
-            f"hint: apt-get update, or give {argument('source')}"
+            "",
+            "apt does not know a linux-source-6 package",
+            f"apt-get update, or give {argument('source')}",
         )
     if "linux-source-6.1" in known:
         return "linux-source-6.1"
@@ -192,8 +195,9 @@ def _check_config(text: str) -> None:
     lacking = [line for line in wanted if line not in lines]
     if lacking:
         raise BackendError(
-            f"this kernel's source does not take {lacking[0]}; "
-            f"hint: give {argument('source')} a tarball of Linux 6.1"
+            "",
+            f"this kernel's source does not take {lacking[0]}",
+            f"give {argument('source')} a tarball of Linux 6.1",
         )
 
 
@@ -211,7 +215,7 @@ def _compile(command: Sequence[str], work: Path, told: Step, place: Workspace) -
             process.wait()
             raise
     if process.returncode:
-        raise BackendError(f"the build failed ({_last(log.read_text(errors='replace'))})")
+        raise BackendError("", f"the build failed ({_last(log.read_text(errors='replace'))})")
 
 
 def _run(words: Sequence[str], work: Path, **environment: str) -> str:
@@ -225,7 +229,7 @@ def _run(words: Sequence[str], work: Path, **environment: str) -> str:
     )
     if done.returncode:
         said = _last(done.stderr or done.stdout)
-        raise BackendError(f"{words[0]}: {said}; hint: apt-get update, or see {words[0]}(1)")
+        raise BackendError(words[0], said, f"apt-get update, or see {words[0]}(1)")
     return done.stdout
 
 

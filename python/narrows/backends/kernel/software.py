@@ -177,7 +177,7 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
             software.need()
             version = software.version()
         except LabError as error:
-            raise BackendError(str(error)) from None
+            raise BackendError("", str(error)) from None
         setup = Setup(
             FOLDER,
             f"{FOLDER}/zone",

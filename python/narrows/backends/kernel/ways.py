@@ -110,8 +110,7 @@ def choose(name: str | None = None) -> Way:
         BackendError: No way is available, or not the named one.
     """
     for need in missing_tools():
-        raise BackendError(f"{need.command} is missing; hint: apt-get install {need.package}")
-    refused = ""
+        raise BackendError("", f"{need.command} is missing", f"apt-get install {need.package}")
     if name is not None and name in kernels.names():
         ways: Sequence[Callable[[], Way]] = [partial(_other, name)]
     else:
@@ -122,12 +121,12 @@ def choose(name: str | None = None) -> Way:
             continue
         if not found.lacks:
             return found
-        refused = refused or f"{found.title}: {found.lacks}; hint: {found.mend}"
         if name is not None:
-            raise BackendError(refused)
+            raise BackendError(found.title, found.lacks, found.mend)
     raise BackendError(
-        "no kernel has the queues that are needed, and no guest is ready; "
-        "hint: run narrows kernel prepare, which builds one, or apt-get install user-mode-linux"
+        "",
+        "no kernel has the queues that are needed, and no guest is ready",
+        "run narrows kernel prepare, which builds one, or apt-get install user-mode-linux",
     )
 
 

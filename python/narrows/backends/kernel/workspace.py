@@ -117,9 +117,7 @@ def workspace() -> Iterator[Workspace]:
         (folder / "owner").write_text(f"{os.getpid()} {_started(os.getpid())}")
     except OSError as error:
         what = (error.strerror or str(error)).lower()
-        raise BackendError(
-            f"{error.filename}: {what}; hint: set TMPDIR to a place with more room"
-        ) from None
+        raise BackendError(error.filename, what, "set TMPDIR to a place with more room") from None
     made = Workspace(folder)
     keeper = subprocess.Popen(
         ["/bin/sh", "-c", _KEEPER, "narrows-keeper", str(folder), made.prefix],

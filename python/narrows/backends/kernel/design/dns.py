@@ -37,9 +37,7 @@ _SERVICE_KEYS = {
 }
 _COOKIES = {"never": "0", "when-full": "1", "always": "2"}
 _TAKES_ALL = 65_507
-_STATELESS = (
-    "narrows-gateway needs eBPF or its own address, which a run does not have; hint: leave it out"
-)
+_STATELESS = "narrows-gateway needs eBPF or its own address, which a run does not have"
 _SOMAXCONN = 4096
 
 
@@ -75,7 +73,7 @@ class DnsDesign:
         if tls is not None and (tls["https"] is not None or tls["quic"] is not None):
             what = "HTTPS" if tls["quic"] is None else "QUIC"
             why = f"the agent has only Python's standard library, which has no {what}"
-            network.refuse(f"{key}transport", f"{why}; hint: udp, tcp or tls")
+            network.refuse(f"{key}transport", why, "udp, tcp or tls")
             return
         there, back = (network.plan["paths"][told[way]] for way in ("there", "back"))
         payload = _TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
@@ -185,7 +183,7 @@ class DnsDesign:
             return None
         if is_real and any(row["over_udp"] is not None for row in found.rows):
             why = "a real server decides by itself what it leaves out over UDP"
-            refuse(f"{key}messages", f"{why}; hint: give lengths")
+            refuse(f"{key}messages", why, "give lengths")
             return None
         wrong = list(found.impossible())
         for what, length in wrong[:1]:
@@ -319,7 +317,7 @@ class DnsDesign:
         network, key = self._network, f"dns.{name}.answers."
         network.unknown(key, told, {*_SERVICE_KEYS, "tls", "stateless"})
         if told["stateless"]:
-            network.refuse(f"{key}stateless", _STATELESS)
+            network.refuse(f"{key}stateless", _STATELESS, "leave it out")
         use = network.use(told["tcp"], f"dns.{name}.")
         network.hold(node, use, f"dns.{name}.")
         half_open = told["half_open"]

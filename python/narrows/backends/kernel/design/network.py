@@ -129,9 +129,9 @@ class Network:
             },
         }
 
-    def refuse(self, key: str, why: str) -> None:
+    def refuse(self, key: str, why: str, hint: str = "") -> None:
         """Notes what cannot be honoured, by its key in the scenario."""
-        refusal = Refusal(key, why)
+        refusal = Refusal(key, why, hint)
         if refusal not in self.refusals:
             self.refusals.append(refusal)
 

@@ -53,7 +53,7 @@ class TlsDesign:
             if handshake[name] != expected:
                 why = f"the agent's TLS is OpenSSL's, with a ClientHello of {known.hello_bytes} B"
                 hint = "leave it and the group's profile out"
-                refuse(f"{key}connections.tls.hello", f"{why}; hint: {hint}")
+                refuse(f"{key}connections.tls.hello", why, hint)
                 break
         if handshake["early_data"]:
             refuse(f"{key}connections.tls.early_data", _NO_EARLY_DATA)
@@ -84,7 +84,7 @@ class TlsDesign:
                 refuse(f"{key}tls.early_data", _NO_EARLY_DATA)
             if handshake["ticket"] != OPENSSL_SERVER.ticket_bytes:
                 why = f"the agent's are OpenSSL's, of {OPENSSL_SERVER.ticket_bytes} B"
-                refuse(f"{key}tls.ticket_size", f"{why}; hint: leave it and the profile out")
+                refuse(f"{key}tls.ticket_size", why, "leave it and the profile out")
         keys = {length: name for name, length in SIGNATURES.items()}
         extra = extra_service if told["extra_service"] is None else told["extra_service"]
         return {

@@ -74,7 +74,8 @@ def apply(edits: Sequence[Edit], tree: Path) -> None:
             changed = None
         if changed is None:
             raise BackendError(
-                f"the edit of {what} in {edit.file} does not fit this kernel's source; "
-                f"hint: give {argument('source')} a tarball of Linux 6.1"
+                "",
+                f"the edit of {what} in {edit.file} does not fit this kernel's source",
+                f"give {argument('source')} a tarball of Linux 6.1",
             )
         path.write_text(changed)
