@@ -183,7 +183,7 @@ def test_a_folder_that_holds_something_is_refused(
 ) -> None:
     (tmp_path / "kept").write_text("")
     assert main(["agreement", "--draws", "1", "--out", str(tmp_path)]) == 2
-    assert "holds something else; hint: name another folder" in capsys.readouterr().err
+    assert "holds other files; hint: choose a new or empty folder" in capsys.readouterr().err
 
 
 def test_seeds_begin_with_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from narrows.reproduce import (
     select,
 )
 from narrows.reproduce.harhalakis_2011 import PAPER, published
-from narrows.reproduce.output import FolderTaken, claim_folder, print_outcome, write
+from narrows.reproduce.output import claim_folder, print_outcome, write
 from narrows.results import RunFolderError
 
 KEYS = {
@@ -176,19 +176,19 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
     assert {path.name for path in folder.iterdir()} == {"report.html", "result.json", "figures"}
     assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
-    with pytest.raises(FolderTaken, match="hint: choose another folder"):
+    with pytest.raises(RunFolderError, match="holds other files; hint: choose a new or empty"):
         claim_folder(folder)
 
 
 def test_a_run_s_folder_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(FolderTaken, match="already holds a run; hint: choose another folder"):
+    with pytest.raises(RunFolderError, match="already holds a run; hint: choose another folder"):
         claim_folder(tmp_path)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FolderTaken, match="is not a folder; hint: choose another name"):
+    with pytest.raises(RunFolderError, match="is not a folder; hint: choose another name"):
         claim_folder(tmp_path / "file")
 
 

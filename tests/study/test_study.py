@@ -204,7 +204,10 @@ def test_what_is_left_of_a_choice_has_its_levels() -> None:
         (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is no queue", "fq-codel"]),
         # It names all of them.
         (["dns-transport", "--transport", "?"], ["one of udp, ", "quic-kept, quic-kept-ecn"]),
-        (["dns-transport", "--out", "full"], ["full", "holds other files", "--out"]),
+        (
+            ["dns-transport", "--out", "full"],
+            ["full", "holds other files", "choose a new or empty folder"],
+        ),
         (["dns-transport", "--seeds", "0"], ["--seeds"]),
     ],
 )

@@ -15,22 +15,14 @@ from narrows.backends.kernel.backend import told
 from narrows.results import Run, RunFolderError
 from narrows.scenario import Scenario
 
-__all__ = ["kernel_run", "refuse_others"]
+__all__ = ["OWN", "kernel_run"]
 
 RUNS = "kernel"
 
-OWN = frozenset({RUNS, "agreement.json", "scatter.svg"})
 """The subfolder of an agreement's folder that holds the kernel's runs."""
 
-
-def refuse_others(folder: Path) -> None:
-    """Makes sure that a folder holds nothing but an agreement.
-
-    Raises:
-        RunFolderError: It holds something else.
-    """
-    if folder.exists() and any(path.name not in OWN for path in folder.iterdir()):
-        raise RunFolderError(folder, "holds something else", "name another folder")
+OWN = frozenset({RUNS, "agreement.json", "scatter.svg"})
+"""All that an agreement's folder holds."""
 
 
 def kernel_run(

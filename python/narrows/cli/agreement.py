@@ -61,11 +61,12 @@ def command(
     A difference above its bound is a finding, not a failure.
     """
     from narrows.agreement import conduct
-    from narrows.agreement.kept import refuse_others
+    from narrows.agreement.kept import OWN
     from narrows.agreement.output import agreement_table, write
+    from narrows.results.folder import refuse_others
 
     folder = out or free_folder(Path("runs"), "agreement")
-    refuse_others(folder)
+    refuse_others(folder, allowed=OWN)
     with shown("agreement", quiet=quiet) as update:
         result = conduct(
             draws=draws,

@@ -78,8 +78,9 @@ def command(
     """Compare response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
     from narrows.cli.measured import load
     from narrows.ratio import Rules, analyse
-    from narrows.ratio.folder import document, refuse_others
+    from narrows.ratio.folder import RATIO_FILE, document
     from narrows.ratio.words import summary_text
+    from narrows.results.folder import refuse_others
 
     kinds = figure_files(figures, written=report, needs="leave out --no-report")
     if family not in (None, 4, 6):
@@ -87,7 +88,7 @@ def command(
     families = (4, 6) if family is None else (family,)
     rules = Rules(window_s=_window(window), families=families, noerror_only=noerror)
     folder = out or free_folder(Path("runs"), "ratio")
-    refuse_others(folder)
+    refuse_others(folder, marks=[RATIO_FILE])
     analysis = analyse([load(run) for run in runs], rules, servers=server or ())
     if json_output:
         print(json.dumps(document(analysis), indent=2, allow_nan=False))

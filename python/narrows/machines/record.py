@@ -14,6 +14,7 @@ from narrows.errors import argument
 from narrows.machines.clocks import Offset
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import ROLES, Part
+from narrows.results.folder import refuse_others
 
 __all__ = ["Clock", "Record", "check_target"]
 
@@ -152,10 +153,10 @@ def check_target(folder: Path) -> None:
     """Checks that a record can be written to a folder.
 
     Raises:
-        MachineError: Something is there already.
+        RunFolderError: Something is there already.
+        MachineError: There is no room.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MachineError(f"{folder}: already exists; hint: give another {argument('out')}")
+    refuse_others(folder)
     free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
     if free < 1 << 20:
         raise MachineError(f"{folder}: the disk is full; hint: give another {argument('out')}")

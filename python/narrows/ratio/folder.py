@@ -21,7 +21,7 @@ from narrows.report.page import write_bytes, write_page
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import parquet
 
-__all__ = ["RATIO_FILE", "document", "load", "refuse_others", "save"]
+__all__ = ["RATIO_FILE", "document", "load", "save"]
 
 RATIO_FILE = "ratio.json"
 """The file that makes a folder an analysis."""
@@ -29,17 +29,6 @@ RATIO_FILE = "ratio.json"
 FORMAT = 1
 _LARGEST = 64 * 2**20
 _AGAIN = "run narrows ratio again"
-
-
-def refuse_others(folder: Path) -> None:
-    """Makes sure that a folder holds nothing, or an earlier analysis, which is replaced.
-
-    Raises:
-        RunFolderError: It holds other files, or is none.
-    """
-    taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    if taken and not (folder / RATIO_FILE).exists():
-        raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
 
 
 def document(analysis: RatioAnalysis) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from narrows.errors import NarrowsError
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
@@ -25,7 +24,7 @@ from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
 from narrows.reproduce.measurements import Agreement, Table
 from narrows.reproduce.outcome import Outcome, document, reason
 from narrows.reproduce.statistics import Interval
-from narrows.results import RUN_FILE
+from narrows.results.folder import refuse_others
 
 RESULT_FILE = "result.json"
 
@@ -39,24 +38,14 @@ _STYLES = {
 }
 
 
-class FolderTaken(NarrowsError):  # noqa: N818 - named after what it is
-    """The folder holds a reproduction already."""
-
-
 def claim_folder(folder: Path) -> Path:
-    """Makes `folder` and gives it; refuses one that holds a reproduction or a run already.
+    """Makes `folder` and gives it; refuses one that holds something already.
 
     Raises:
-        FolderTaken: It holds a reproduction or a run, or is no folder.
+        RunFolderError: It holds a run or other files, or is no folder.
         OSError: It cannot be made or written to.
     """
-    for name, what in ((RESULT_FILE, "reproduction"), (RUN_FILE, "run")):
-        if (folder / name).exists():
-            raise FolderTaken(
-                f"{folder}: holds a {what} already; hint: choose another folder with --out"
-            )
-    if folder.exists() and not folder.is_dir():
-        raise FolderTaken(f"{folder}: is not a folder; hint: choose another name with --out")
+    refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".writable"
     probe.touch()

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "parquet",
     "read",
     "read_captures",
+    "refuse_others",
     "renew",
     "write",
 ]
@@ -58,16 +59,37 @@ def check_target(folder: Path) -> None:
         RunFolderError: The folder holds a run or other files, or it cannot be written.
     """
     try:
-        if (folder / RUN_FILE).exists():
-            raise RunFolderError(folder, "already holds a run", "choose another folder")
-        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise RunFolderError(folder, "is not a folder", "choose another name")
-        if folder.exists() and any(folder.iterdir()):
-            raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
+        # A run folder appears as a whole, under a name that was free.
+        if folder.is_symlink():
+            raise RunFolderError(folder, "is a symbolic link", "choose another name")
+        refuse_others(folder)
         temporary = _temporary(folder)
         temporary.rmdir()
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
+
+
+def refuse_others(
+    folder: Path, *, marks: Collection[str] = (), allowed: Collection[str] = ()
+) -> None:
+    """Makes sure that a folder holds nothing but what its writer may replace or continue.
+
+    Args:
+        folder: The folder, which need not exist.
+        marks: Files any of which shows that everything in the folder is the writer's.
+        allowed: Other files that may be there.
+
+    Raises:
+        RunFolderError: It holds a run or other files, or is no folder.
+        OSError: It cannot be read.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(folder, "is not a folder", "choose another name")
+    inside = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    if inside.isdisjoint(marks) and not inside.issubset(allowed):
+        if RUN_FILE in inside:
+            raise RunFolderError(folder, "already holds a run", "choose another folder")
+        raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
 
 
 def write(

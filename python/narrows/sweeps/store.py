@@ -19,7 +19,7 @@ from typing import Any
 from narrows import _core
 from narrows.errors import argument
 from narrows.results import RunFolderError
-from narrows.results.folder import parquet
+from narrows.results.folder import parquet, refuse_others
 from narrows.results.sweep import (
     ROWS_FILE,
     SWEEP_FILE,
@@ -138,12 +138,7 @@ class Store:
         return sweep
 
     def _open(self, folder: Path) -> None:
-        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise RunFolderError(folder, "is not a folder", "choose another name")
-        if folder.exists() and not (folder / SWEEP_FILE).exists():
-            left = {ROWS_FILE, f".{SWEEP_FILE}.unfinished"}
-            if any(entry.name not in left for entry in folder.iterdir()):
-                raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
+        refuse_others(folder, marks=[SWEEP_FILE], allowed=[ROWS_FILE, f".{SWEEP_FILE}.unfinished"])
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / ROWS_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:

@@ -19,6 +19,7 @@ import polars as pl
 
 from narrows import _core
 from narrows.results import RunFolderError, Sweep
+from narrows.results.folder import refuse_others
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import Block, blocks
@@ -202,7 +203,7 @@ def dns_transport(
     parts = blocks(levels or {}, variations=not quick)
     folder = None if out is None else Path(out)
     if folder is not None:
-        _check(folder)
+        refuse_others(folder, marks=[STUDY_FILE, "product", "paper-h"])
     total = sum(part.combinations for part in parts) * count
     done: list[Sweep] = []
     rows: list[pl.DataFrame] = []
@@ -250,18 +251,6 @@ def dns_transport(
         failures=failures,
         settings={"quick": quick, "levels": {k: list(v) for k, v in (levels or {}).items() if v}},
     )
-
-
-def _check(folder: Path) -> None:
-    """Refuses a folder that holds something else."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RunFolderError(folder, "is not a folder", "choose another name with --out")
-    ours = {STUDY_FILE, "product", "paper-h"}
-    inside = {entry.name for entry in folder.iterdir()}
-    if inside and not inside & ours:
-        raise RunFolderError(folder, "holds other files", "choose a new or empty folder with --out")
 
 
 def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
