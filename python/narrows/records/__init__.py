@@ -8,7 +8,16 @@ summarises what was declared, and `narrows.report` draws it. This package knows 
 from __future__ import annotations
 
 from narrows.records.figure_files import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
-from narrows.records.record import Completed, Figure, Headline, Parts, Pen, Picture, Record
+from narrows.records.record import (
+    Completed,
+    Direction,
+    Figure,
+    Headline,
+    Parts,
+    Pen,
+    Picture,
+    Record,
+)
 from narrows.records.table import Column, Table
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "USUAL_FIGURE_FILES",
     "Column",
     "Completed",
+    "Direction",
     "Figure",
     "FigureFile",
     "Headline",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from narrows.records.table import Table
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["Completed", "Figure", "Headline", "Parts", "Pen", "Picture", "Record"]
+__all__ = ["Completed", "Direction", "Figure", "Headline", "Parts", "Pen", "Picture", "Record"]
+
+
+Direction = Literal["higher", "lower", ""]
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Figure:
     """A sentence for docs/run-folder.md, if the name does not say everything."""
     range: tuple[float, float] | None = None
     """The lowest and highest possible value, if it is a score; axes show all of the scale."""
+    better: Direction = ""
+    """Whether a higher or a lower value is better; empty if neither is."""
 
 
 @dataclass(frozen=True)

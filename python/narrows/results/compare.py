@@ -351,7 +351,8 @@ def compare_groups(
         differences = (None, *(_difference(metric.key, bounds, first, one) for one in others))
         each = tuple(map(tuple, samples))
         facts = (metric.key, metric.section, metric.name, metric.unit)
-        rows.append(Row(*facts, means, differences, each, is_score=metric.range is not None))
+        is_score = metric.range is not None
+        rows.append(Row(*facts, means, differences, each, is_score, metric.better))
     return Comparison(tuple(groups), tuple(rows), setting, tuple(remarks))
 
 

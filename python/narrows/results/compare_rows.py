@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from narrows.results.better import judged
+from narrows.records import Direction
 from narrows.results.emphasis import is_of_group
 from narrows.results.metrics import value_text
 
@@ -130,6 +130,8 @@ class Row:
     """The value of each run of each group; empty if a run lacks the figure."""
     is_score: bool = False
     """Whether the figure's scale does not begin at zero, so that shares of it mean nothing."""
+    better: Direction = ""
+    """Whether a higher or a lower value is better; empty if neither is."""
 
     @property
     def title(self) -> str:
@@ -158,9 +160,11 @@ class Row:
     def word(self, number: int) -> str:
         """`better` or `worse` for a group whose difference is certain; else empty."""
         difference = self.differences[number]
-        if difference is None or difference.verdict not in ("higher", "lower"):
+        if difference is None or difference.of_queries or not self.better:
             return ""
-        return "" if difference.of_queries else judged(self.key, difference.value)
+        if difference.verdict not in ("higher", "lower"):
+            return ""
+        return "better" if difference.verdict == self.better else "worse"
 
     def sentence(self, number: int, groups: Sequence[Group]) -> str:
         """A sentence on a group's difference; empty if the difference has no interval."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from narrows.records import Record
+from narrows.records import Direction, Figure, Record
 from narrows.results.extras import records
 
 __all__ = ["Metric", "completed_text", "declared", "metrics", "possible", "value_text"]
@@ -30,6 +30,8 @@ class Metric:
     """What it covers, if it leaves out much: `3 of 4 loads`."""
     range: tuple[float, float] | None = None
     """The lowest and highest possible value, if it is a score."""
+    better: Direction = ""
+    """Whether a higher or a lower value is better; empty if neither is."""
 
 
 def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Metric]:
@@ -43,7 +45,7 @@ def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Met
 def declared() -> dict[str, set[str]]:
     """The names of figures that some run may have, by the section of the summary."""
     kinds = {name: {figure.key for figure in record.figures} for name, record in records().items()}
-    return {"dns": {*_DNS}, "flows": {*_FLOWS}, **kinds}
+    return {"dns": {each.key for each in _DNS}, "flows": {each.key for each in _FLOWS}, **kinds}
 
 
 def possible(values: Sequence[float], unit: str) -> tuple[float, float]:
@@ -117,15 +119,12 @@ def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterat
 def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
     """The figures of a kind of traffic, those of its parts, and those of each of its groups."""
     name, title, parts = record.table.name, record.title, record.parts
-    known = {figure.key: figure for figure in record.figures}
 
     def section(values: Mapping[str, Any] | None, prefix: str, words: str) -> Iterator[Metric]:
-        texts = {key: (figure.name, figure.unit, figure.scale) for key, figure in known.items()}
         of = completed_text(values, record)
-        for metric in _section(values, prefix, words, texts):
-            key = metric.key.rpartition(".")[2]
-            is_partial = key in _partial(record)
-            yield replace(metric, range=known[key].range, of=of if is_partial else "")
+        for metric in _section(values, prefix, words, record.figures):
+            is_partial = metric.key.rpartition(".")[2] in _partial(record)
+            yield replace(metric, of=of if is_partial else "")
 
     yield from section(figures, name, f"{title}, {parts.whole}" if parts else title)
     for part, inner in (figures or {}).items():
@@ -156,64 +155,75 @@ def _partial(record: Record) -> tuple[str, ...]:
 
 
 def _section(
-    figures: Mapping[str, Any] | None, prefix: str, section: str, known: _Known
+    figures: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Figure]
 ) -> Iterator[Metric]:
-    for key, (name, unit, scale) in known.items():
-        value = None if figures is None else figures.get(key)
+    for figure in known:
+        value = None if figures is None else figures.get(figure.key)
         if isinstance(value, int | float):
-            yield Metric(f"{prefix}.{key}", section, name, unit, value * scale, scale)
+            yield Metric(
+                f"{prefix}.{figure.key}",
+                section,
+                figure.name,
+                figure.unit,
+                value * figure.scale,
+                figure.scale,
+                range=figure.range,
+                better=figure.better,
+            )
 
-
-_Known = Mapping[str, tuple[str, str, float]]
 
 _PHASES = {"run": "whole run", "dns_phase": "DNS phase"}
 
-_DNS: _Known = {
-    "queries": ("measured queries", "", 1),
-    "unfinished": ("queries open at the end", "", 1),
-    "first_attempt_percent": ("answered at the first attempt", "%", 1),
-    "truncated_percent": ("truncated, asked again over TCP", "%", 1),
-    "without_retry_percent": ("answered, and no attempt had failed", "%", 1),
-    "within_1s_percent": ("answered within a second", "%", 1),
-    "unanswered_percent": ("unanswered", "%", 1),
-    "turned_away": ("arrivals that were not asked", "", 1),
-    "attempts_refused": ("attempts: the server refused the connection", "", 1),
-    "attempts_closed": ("attempts: the server closed the connection", "", 1),
-    "attempts_reset": ("attempts: the server reset the connection", "", 1),
-    "attempts_silent": ("attempts: no answer in time over a connection", "", 1),
-    "response_median_ms": ("response time of answered queries, median", "ms", 1),
-    "response_p95_ms": ("response time of answered queries, 95 % within", "ms", 1),
-    "response_p99_ms": ("response time of answered queries, 99 % within", "ms", 1),
-    "rtt_median_ms": ("round trip of the answered attempt, median", "ms", 1),
-    "packets_per_answer": ("packets for an answer, both ways", "", 1),
-    "late_answers": ("late answers", "", 1),
-    "queries_per_s": ("queries per second", "1/s", 1),
-}
-_QUEUE: _Known = {
-    "backlog_mean_bytes": ("backlog, mean", "kB", 1e-3),
-    "backlog_p5_bytes": ("backlog, 5th percentile", "kB", 1e-3),
-    "backlog_p95_bytes": ("backlog, 95th percentile", "kB", 1e-3),
-    "backlog_mean_packets": ("backlog, mean", "packets", 1),
-    "ring_mean_bytes": ("in the ring, mean", "kB", 1e-3),
-    "sojourn_mean_ms": ("time in queue and ring, mean", "ms", 1),
-    "held_mean_packets": ("in queue and ring, mean over time", "packets", 1),
-    "drops_total_per_s": ("drops", "1/s", 1),
-    "dns_drops_per_s": ("drops of DNS packets", "1/s", 1),
-    "marks_total_per_s": ("marks", "1/s", 1),
-    "loss_percent": ("packets dropped", "%", 1),
-}
-_LINK: _Known = {
-    "utilisation_percent": ("utilisation", "%", 1),
-    "throughput_mbit_per_s": ("throughput with framing", "Mbit/s", 1),
-    "lost_per_s": ("lost on the wire", "1/s", 1),
-}
-_FLOWS: _Known = {
-    "flows": ("connections", "", 1),
-    "ecn_flows": ("connections with ECN", "", 1),
-    "goodput_mbit_per_s": ("goodput", "Mbit/s", 1),
-    "jain_fairness": ("Jain's fairness index", "", 1),
-    "retransmitted_percent": ("retransmitted segments", "%", 1),
-    "timeouts": ("retransmission timeouts", "", 1),
-    "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
-}
+_DNS = (
+    Figure("queries", "measured queries"),
+    Figure("unfinished", "queries open at the end"),
+    Figure("first_attempt_percent", "answered at the first attempt", "%", better="higher"),
+    Figure("truncated_percent", "truncated, asked again over TCP", "%"),
+    Figure("without_retry_percent", "answered, and no attempt had failed", "%", better="higher"),
+    Figure("within_1s_percent", "answered within a second", "%", better="higher"),
+    Figure("unanswered_percent", "unanswered", "%", better="lower"),
+    Figure("turned_away", "arrivals that were not asked", better="lower"),
+    Figure("attempts_refused", "attempts: the server refused the connection", better="lower"),
+    Figure("attempts_closed", "attempts: the server closed the connection", better="lower"),
+    Figure("attempts_reset", "attempts: the server reset the connection", better="lower"),
+    Figure("attempts_silent", "attempts: no answer in time over a connection", better="lower"),
+    Figure("response_median_ms", "response time of answered queries, median", "ms", better="lower"),
+    Figure(
+        "response_p95_ms", "response time of answered queries, 95 % within", "ms", better="lower"
+    ),
+    Figure(
+        "response_p99_ms", "response time of answered queries, 99 % within", "ms", better="lower"
+    ),
+    Figure("rtt_median_ms", "round trip of the answered attempt, median", "ms", better="lower"),
+    Figure("packets_per_answer", "packets for an answer, both ways", better="lower"),
+    Figure("late_answers", "late answers", better="lower"),
+    Figure("queries_per_s", "queries per second", "1/s"),
+)
+_QUEUE = (
+    Figure("backlog_mean_bytes", "backlog, mean", "kB", 1e-3),
+    Figure("backlog_p5_bytes", "backlog, 5th percentile", "kB", 1e-3),
+    Figure("backlog_p95_bytes", "backlog, 95th percentile", "kB", 1e-3),
+    Figure("backlog_mean_packets", "backlog, mean", "packets"),
+    Figure("ring_mean_bytes", "in the ring, mean", "kB", 1e-3),
+    Figure("sojourn_mean_ms", "time in queue and ring, mean", "ms", better="lower"),
+    Figure("held_mean_packets", "in queue and ring, mean over time", "packets"),
+    Figure("drops_total_per_s", "drops", "1/s"),
+    Figure("dns_drops_per_s", "drops of DNS packets", "1/s", better="lower"),
+    Figure("marks_total_per_s", "marks", "1/s"),
+    Figure("loss_percent", "packets dropped", "%", better="lower"),
+)
+_LINK = (
+    Figure("utilisation_percent", "utilisation", "%"),
+    Figure("throughput_mbit_per_s", "throughput with framing", "Mbit/s"),
+    Figure("lost_per_s", "lost on the wire", "1/s"),
+)
+_FLOWS = (
+    Figure("flows", "connections"),
+    Figure("ecn_flows", "connections with ECN"),
+    Figure("goodput_mbit_per_s", "goodput", "Mbit/s", better="higher"),
+    Figure("jain_fairness", "Jain's fairness index", better="higher"),
+    Figure("retransmitted_percent", "retransmitted segments", "%", better="lower"),
+    Figure("timeouts", "retransmission timeouts", better="lower"),
+    Figure("srtt_median_ms", "smoothed round-trip time, median", "ms", better="lower"),
+)
 _OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

@@ -100,9 +100,19 @@ PROCESSOR = Record(
     ),
     title="processor",
     figures=(
-        Figure("cpu_s", "processor time of packets", "s", doc="Of the nodes together."),
-        Figure("load_percent", "processor load", "%", doc="`cpu_s` over the run's length."),
-        Figure("turn_us", "processor time of a turn", "us", doc="`cpu_s` over `turns`."),
+        Figure(
+            "cpu_s", "processor time of packets", "s", doc="Of the nodes together.", better="lower"
+        ),
+        Figure(
+            "load_percent",
+            "processor load",
+            "%",
+            doc="`cpu_s` over the run's length.",
+            better="lower",
+        ),
+        Figure(
+            "turn_us", "processor time of a turn", "us", doc="`cpu_s` over `turns`.", better="lower"
+        ),
     ),
     summarise=_summarise,
     pictures=(

@@ -98,9 +98,25 @@ NEIGHBOURS = Record(
     ),
     title="neighbours",
     figures=(
-        Figure("failures", "entries that failed", doc="Probes and broadcasts without an answer."),
-        Figure("outages", "times without address", doc="Losses of an address that had been known."),
-        Figure("without_address_s", "time without address", "s", doc="Of all entries together."),
+        Figure(
+            "failures",
+            "entries that failed",
+            doc="Probes and broadcasts without an answer.",
+            better="lower",
+        ),
+        Figure(
+            "outages",
+            "times without address",
+            doc="Losses of an address that had been known.",
+            better="lower",
+        ),
+        Figure(
+            "without_address_s",
+            "time without address",
+            "s",
+            doc="Of all entries together.",
+            better="lower",
+        ),
         Figure("probed", "probes of entries", doc="How often an old address was asked for again."),
     ),
     summarise=_summarise,

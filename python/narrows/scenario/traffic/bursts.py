@@ -88,9 +88,10 @@ BURSTS = Record(
             doc="From `start_s` to `end_s`, of completed bursts only, like the next two: until the "
             "sender has the acknowledgement of the last byte. A connection's first burst includes "
             "the handshake, whichever end opens the connection.",
+            better="lower",
         ),
-        Figure("completion_p50_s", "completion time, median", "s"),
-        Figure("completion_p99_s", "completion time, 99 % within", "s"),
+        Figure("completion_p50_s", "completion time, median", "s", better="lower"),
+        Figure("completion_p99_s", "completion time, 99 % within", "s", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("completion_mean_s", "mean burst completion"),

@@ -96,18 +96,27 @@ ROUNDS = Record(
     figures=(
         Figure("rounds", "rounds", doc="Rounds that began."),
         Figure("completed", "completed", doc="Rounds whose blocks all arrived."),
-        Figure("round_mean_ms", "time of a round, mean", "ms", doc="Until the last block arrives."),
-        Figure("round_p50_ms", "time of a round, median", "ms"),
-        Figure("round_p99_ms", "time of a round, 99 % within", "ms"),
+        Figure(
+            "round_mean_ms",
+            "time of a round, mean",
+            "ms",
+            doc="Until the last block arrives.",
+            better="lower",
+        ),
+        Figure("round_p50_ms", "time of a round, median", "ms", better="lower"),
+        Figure("round_p99_ms", "time of a round, 99 % within", "ms", better="lower"),
         Figure(
             "goodput_mbit_s",
             "goodput during rounds",
             "Mbit/s",
             doc="Bytes of completed rounds over the time that they took, without pauses.",
+            better="higher",
         ),
-        Figure("failed_blocks", "blocks that failed"),
-        Figure("timeouts", "time-outs", doc="Retransmission time-outs of the servers."),
-        Figure("segments_retransmitted", "segments sent again"),
+        Figure("failed_blocks", "blocks that failed", better="lower"),
+        Figure(
+            "timeouts", "time-outs", doc="Retransmission time-outs of the servers.", better="lower"
+        ),
+        Figure("segments_retransmitted", "segments sent again", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("round_mean_ms", "mean time until the last block"),
