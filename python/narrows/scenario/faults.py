@@ -12,6 +12,7 @@ from narrows.errors import MOST_TOGETHER, ScenarioError, together
 from narrows.scenario.base import Table
 from narrows.scenario.copies import COPIED, Copies
 from narrows.scenario.near import near, nearest
+from narrows.scenario.reading import with_quotes
 from narrows.scenario.rules import FAULT
 from narrows.scenario.stand_ins import LOOKED_AT, Look, look_again, tables_in
 
@@ -34,6 +35,7 @@ _PLAIN = {
     "tuple_type": ("is not an array", ""),
     "int_parsing_size": ("is too large", ""),
 }
+_NOT_A_TABLE = {"model_type", "model_attributes_type", "tuple_type"}
 _BOUNDS = {
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -199,6 +201,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
         return "is not a known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
+    if kind in _NOT_A_TABLE and isinstance(text := detail["input"], str):
+        quoted = with_quotes(text)
+        if quoted:
+            return _PLAIN[kind][0], f"put quotation marks around text: '{quoted}'", ""
     if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
         kinds = _kinds(model, detail)
         hint = f"write a table: '{{ kind = \"{given}\" }}'"

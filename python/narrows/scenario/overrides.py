@@ -17,6 +17,7 @@ from narrows.errors import ScenarioError, together
 from narrows.scenario.amounts import Quantity
 from narrows.scenario.base import Table
 from narrows.scenario.near import nearest
+from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.reading import value_of
 
 __all__ = ["override", "plain", "set_all", "set_value"]
@@ -176,17 +177,23 @@ def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> Non
     """Refuses another kind for a queue that has keys, because the keys belong to the old kind.
 
     Raises:
-        ScenarioError: The queue has keys.
+        ScenarioError: The queue has keys, or there is no such kind.
     """
+    if kind not in DISCIPLINES:
+        raise ScenarioError(
+            file, key, f'"{str(kind)[:64]}" is not known here', nearest(str(kind), [*DISCIPLINES])
+        )
     kept = [f"{name} = {_value(value)}" for name, value in queue.items() if name != "kind"]
     old = queue.get("kind")
     if kept and isinstance(old, str) and old != kind:
         whole = key.removesuffix(".kind")
+        fields = DISCIPLINES[kind].model_fields.items()
+        needed = "".join(f", {name} = .." for name, field in fields if field.is_required())
         raise ScenarioError(
             file,
             key,
             f"would keep settings of {old}: {', '.join(kept)[:100]}",
-            f"set the whole table: {whole}='{{ kind = \"{kind}\" }}'",
+            f"set the whole table: {whole}='{{ kind = \"{kind}\"{needed} }}'",
         )
 
 

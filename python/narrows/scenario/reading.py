@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 import tomllib
@@ -11,7 +12,15 @@ from typing import Any
 
 from narrows.errors import ScenarioError
 
-__all__ = ["MOST_BYTES", "InlineTable", "parse", "read", "value_of", "with_inline_tables"]
+__all__ = [
+    "MOST_BYTES",
+    "InlineTable",
+    "parse",
+    "read",
+    "value_of",
+    "with_inline_tables",
+    "with_quotes",
+]
 
 MOST_BYTES = 1 << 20
 """Longest scenario file."""
@@ -164,6 +173,31 @@ def value_of(text: str) -> Any:
     except ScenarioError:
         return text
     return values["value"] if values.keys() == {"value"} else text
+
+
+def with_quotes(text: str) -> str:
+    """A table or an array whose texts lack their quotation marks, with these; else nothing.
+
+    Examples:
+        >>> with_quotes("{kind=bfifo, limit=90 kB}"), with_quotes("[far, near]")
+        ('{kind="bfifo", limit="90 kB"}', '["far", "near"]')
+        >>> with_quotes("{kind=}"), with_quotes("fq-codel")
+        ('', '')
+    """
+    if not text.startswith(("{", "[")) or len(text) > _LONGEST_VALUE:
+        return ""
+    quoted = _BARE_VALUE.sub(_with_quotes, text)
+    return "" if isinstance(value_of(quoted), str) else quoted
+
+
+def _with_quotes(found: re.Match[str]) -> str:
+    before, value = found.groups()
+    return before + (json.dumps(value) if isinstance(value_of(value), str) else value)
+
+
+_LONGEST_VALUE = 200
+_BARE_VALUE = re.compile(r"([=\[,]\s*)([^\s\"'\[\]{},=][^\"'\[\]{},=]*?)(?=\s*[,\]}])")
+"""A value in a table or an array that has no quotation marks, and what stands before it."""
 
 
 def _key_parts(line: str) -> int:
