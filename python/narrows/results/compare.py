@@ -13,6 +13,9 @@ group, whose figures are means. Intervals of a difference (95 %):
   how much another seed would differ, so it makes no difference significant;
 - otherwise none, because one run does not show how much another seed would differ.
 
+With two runs of a group, an interval has one degree of freedom or little more. It rests on two
+numbers and on the assumption that they are normal, so it makes no difference significant.
+
 There is no interval either if all runs differ by the same amount (a count that is 1 in each run,
 and was 0): an interval without width would claim a certainty that they do not give.
 
@@ -111,6 +114,12 @@ class Comparison:
             notes.append(
                 f"{whose} cannot tell a difference from chance, because another run may differ as "
                 "much; hint: compare several seeds of each, five or more"
+            )
+        if any(d.of_two for d in known):
+            notes.append(
+                "intervals from two runs have one degree of freedom or little more, so no "
+                "difference is called significant, better or worse; hint: compare five seeds "
+                "or more"
             )
         if self.attempts_mislead and any(is_first_attempt(row.key) for row in self.rows):
             notes.append(
@@ -478,9 +487,11 @@ def _difference(
             least=min(each),
             most=max(each),
             correlation=_correlation(before, partners),
+            of_two=fewest == 2,
         )
     if fewest >= 2:
-        return spanned(welch(before, after, *bounds), "Welch's t over the seeds")
+        ends = welch(before, after, *bounds)
+        return spanned(ends, "Welch's t over the seeds", of_two=fewest == 2)
     if fewest == 1 and most >= FEWEST_TO_PREDICT:
         return spanned(prediction(before, after, *bounds), PREDICTED)
     of_queries = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]

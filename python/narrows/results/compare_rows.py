@@ -99,6 +99,9 @@ class Difference:
     of_queries: bool = False
     """Whether the interval is over the queries. It does not show what another seed would give, so
     it makes no difference significant."""
+    of_two: bool = False
+    """Whether a group has only two runs. The interval then has one degree of freedom or little
+    more, and makes no difference significant."""
     relative_low: float | None = None
     """The lower end of the interval as a share of the first group's mean. If a figure that is never
     negative falls, that is the mean at this end: nothing falls by more than all of it."""
@@ -158,11 +161,11 @@ class Row:
         return tuple(cells)
 
     def word(self, number: int) -> str:
-        """`better` or `worse` for a group whose difference is certain; else empty."""
+        """`better` or `worse` for a group whose difference is significant; else empty."""
         difference = self.differences[number]
-        if difference is None or difference.of_queries or not self.better:
+        if difference is None or difference.verdict not in ("higher", "lower"):
             return ""
-        if difference.verdict not in ("higher", "lower"):
+        if difference.of_queries or difference.of_two or not self.better:
             return ""
         return "better" if difference.verdict == self.better else "worse"
 
@@ -198,6 +201,8 @@ class Row:
         text = f"{what}: {other} is {change} {first}"
         if difference.of_queries:
             return f"{text} with {runs} ({interval})."
+        if difference.of_two:
+            return f"{text} with {runs} ({interval}); two runs are too few to rely on."
         small = ""
         if (shown := value_text(self.values[0])) == value_text(self.values[number]):
             small = f", but small: both are {shown}{self.unit and f' {self.unit}'} in four digits"

@@ -85,6 +85,8 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
         for at, settings in list(rows.items())[:MOST_ROWS]
     ]
     notes = ["means and 95 % intervals over the seeds"] if len(sweep.seeds) > 1 else []
+    if len(sweep.seeds) == 2:
+        notes = [f"{notes[0]}: two, so that each interval has one degree of freedom"]
     notes += [NO_INTERVAL] if is_short else []
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
