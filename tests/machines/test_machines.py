@@ -86,9 +86,9 @@ def test_what_is_not_supported_is_named(settings: dict[str, str], message: str) 
 @pytest.mark.parametrize(
     ("text", "at", "message"),
     [
-        (None, [], "no machine is named; hint: --machines FILE"),
-        (None, ["server"], "--at server: not NODE=ADDRESS"),
-        (None, ["server=here"], "--at: server: 'here' is not an IPv4 address"),
+        (None, [], "no machine is named; hint: a file with"),
+        (None, ["server"], "`at` server: not NODE=ADDRESS"),
+        (None, ["server=here"], "`at`: server: 'here' is not an IPv4 address"),
         ("[machines]\nserver = 3", [], "server: 3 is not an IPv4 address"),
         ("machines = 1", [], r"machines: not a table; hint: \[machines\]"),
         ('clock = "x"\n[machines]\nserver = "192.0.2.1"', [], "clock: 'x' is not one of"),
@@ -111,7 +111,7 @@ def test_a_part_that_is_not_there_is_named() -> None:
     parts = Parts(lab())
     with pytest.raises(MachineError, match="traffic drive --node stubs: nothing to do"):
         parts.of(Part("drive", "stubs"), LAB)
-    with pytest.raises(MachineError, match="--node nobody: no such node"):
+    with pytest.raises(MachineError, match="`node` nobody: no such node"):
         parts.of(Part("drive", "nobody"), LAB)
     with pytest.raises(MachineError, match="client: no machine is named for it"):
         parts.of(Part("serve", "server"), Lab({"server": "192.0.2.1"}, "server"))

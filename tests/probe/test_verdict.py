@@ -111,13 +111,13 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     assert note.startswith(
         "over TCP, 3 of 3 queries time out, and over UDP, none of 3 queries is answered late;"
     )
-    assert note.endswith("hint: --count 10 is enough if this continues")
+    assert note.endswith("hint: 10 rounds are enough if this continues")
     assert name_of([never] * 10, [udp(0.12)] * 10) == "slots-full"
     # Two of ten against none: 3 of 15 have a chance of 0.11, 4 of 20 one of 0.053, and 5 of 23 one
     # of 0.025 (Fisher); the count of late ones is rounded.
     rows = [tcp(connect=0.1, first=0.15)] * 8 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
     (note,) = judge([udp(0.12)] * 10, rows).notes
-    assert note.endswith("hint: --count 23 is enough if this continues")
+    assert note.endswith("hint: 23 rounds are enough if this continues")
     # If UDP is late as often, more rounds tell nothing.
     busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
     (note,) = judge(busy, rows).notes
@@ -240,7 +240,7 @@ def test_truncation_and_codes_are_noted() -> None:
     verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
     assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)
     assert any(
-        note.startswith("answers have the code REFUSED; hint: --name") for note in verdict.notes
+        note.startswith("answers have the code REFUSED; hint: ask for") for note in verdict.notes
     )
 
 

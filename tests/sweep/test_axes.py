@@ -38,7 +38,7 @@ def test_what_is_no_vary_is_refused(text: str) -> None:
         ({"k": []}, "k: has no values"),
         ({"k": [1, "1"]}, "k: has the value 1 twice"),
         ({"k": "1,2"}, "k: is varied over one value; hint: give a list"),
-        ({"seed": [1, 2]}, "use --seeds"),
+        ({"seed": [1, 2]}, "use `seeds`"),
         ({"k": range(10**9)}, "more than 100,000 values"),
     ],
 )

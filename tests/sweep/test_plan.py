@@ -99,7 +99,7 @@ def test_two_combinations_that_are_the_same_are_refused(small: dict[str, Any]) -
 
 
 def test_seeds_have_an_option_of_their_own(small: dict[str, Any]) -> None:
-    with pytest.raises(SweepError, match="use --seeds"):
+    with pytest.raises(SweepError, match="use `seeds`"):
         sweep(small, set={"seed": 3})
 
 

@@ -272,5 +272,5 @@ def test_keys_that_cannot_be(keys: Any, message: str) -> None:
 
 
 def test_an_axis_may_not_be_called_variant() -> None:
-    with pytest.raises(SweepError, match="use --variant"):
+    with pytest.raises(SweepError, match="use `variants`"):
         axes_of({"variant": ["a", "b"]})

@@ -179,7 +179,7 @@ def _text(about: str) -> str:
 
 def _in_unit(self: Any, value: float | None) -> float | str | None:
     """A number of packets unchanged, or bytes as a size."""
-    return str(DataSize(value)) if self.unit == "bytes" and value is not None else value
+    return str(DataSize(int(value))) if self.unit == "bytes" and value is not None else value
 
 
 def _declare(
