@@ -13,6 +13,7 @@ from narrows.report.comparison_report import _changes
 from narrows.results import Run, compare
 from narrows.results.compare import Group, Row
 from narrows.results.compare_rows import Difference
+from narrows.results.extras import records
 from narrows.results.intervals import paired, welch
 
 
@@ -206,19 +207,57 @@ def test_a_comparison_can_be_of_some_figures() -> None:
 
 def test_a_difference_is_called_better_or_worse_where_one_way_is() -> None:
     groups = (Group("a", (one("bfifo"),)), Group("b", (one("red"),)))
-    for key, change, word in (
-        ("dns.response_p99_ms", -3.0, "better"),
-        ("dns.response_p99_ms", 3.0, "worse"),
-        ("flows.goodput_mbit_per_s", 3.0, "better"),
-        ("queues.wan.forward.run.backlog_mean_packets", 3.0, ""),
+    for better, change, word in (
+        ("lower", -3.0, "better"),
+        ("lower", 3.0, "worse"),
+        ("higher", 3.0, "better"),
+        ("", 3.0, ""),
     ):
         sure = Difference(change, change - 1.0, change + 1.0, "Student's", change / 10.0, 5)
-        row = Row(key, "DNS", "name", "ms", (10.0, 10.0 + change), (None, sure))
+        values = (10.0, 10.0 + change)
+        row = Row("x", "DNS", "name", "ms", values, (None, sure), better=better)
         assert row.word(1) == word
         assert (f"er ({word}) than a" in row.sentence(1, groups)) is bool(word)
         assert row.cells[3].endswith(word or "3")
         unsure = replace(sure, low=-9.0, high=9.0)
         assert replace(row, differences=(None, unsure)).word(1) == ""
+        of_two = replace(row, differences=(None, replace(sure, of_two=True)))
+        assert of_two.word(1) == ""
+        assert of_two.sentence(1, groups).endswith("two runs are too few to rely on.")
+
+
+def test_figures_say_which_direction_is_better() -> None:
+    kinds = {name: {f.key: f for f in record.figures} for name, record in records().items()}
+    for figures in kinds.values():
+        for figure in figures.values():
+            if figure.unit in ("ms", "s", "us"):
+                assert figure.better == "lower", figure
+            if figure.key.startswith("goodput"):
+                assert figure.better == "higher", figure
+    assert kinds["voip"]["mos_p5"].better == "higher"
+    assert kinds["pings"]["lost_percent"].better == "lower"
+    # Who floods a server would like its packets to arrive.
+    assert not any(figure.better for figure in kinds["floods"].values())
+    rows = {row.key: row.better for row in compare([one("bfifo"), one("red")]).rows}
+    assert rows["dns.response_p99_ms"] == rows["dns.rtt_median_ms"] == "lower"
+    assert rows["dns.first_attempt_percent"] == rows["flows.goodput_mbit_per_s"] == "higher"
+    assert rows[f"queues.{LINK}.run.backlog_mean_bytes"] == ""
+
+
+@pytest.mark.parametrize("seeds", [(1, 2), (1, 3)])
+def test_two_seeds_make_nothing_significant(seeds: tuple[int, int]) -> None:
+    runs = [one("bfifo", seed) for seed in (1, 2)] + [one("red", seed) for seed in seeds]
+    found = compare(runs)
+    backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
+    change = backlog.differences[1]
+    assert change is not None and change.verdict == "lower" and change.of_two
+    sentence = backlog.sentence(1, found.groups)
+    with_runs = "2 paired seeds" if seeds == (1, 2) else "2 and 2 runs"
+    assert f" than testbed-bfifo with {with_runs} (" in sentence
+    assert sentence.endswith("; two runs are too few to rely on.")
+    assert not any("significant with" in text for text in found.sentences)
+    assert not any(each.word(1) for each in found.rows)
+    assert any("one degree of freedom" in note for note in found.notes)
 
 
 def test_paired_is_students_own_example() -> None:
@@ -400,6 +439,7 @@ def test_differences_that_labels_hide_are_told_of_each_group() -> None:
 )
 def test_a_large_change_is_told_in_times(last: float, words: str) -> None:
     change = Difference(last - 1.0, last - 1.1, last - 0.9, "t", relative=last - 1.0)
-    row = Row("bursts.completion_mean_s", "bursts", "mean", "s", (1.0, last), (None, change))
+    values = (1.0, last)
+    row = Row("x", "bursts", "mean", "s", values, (None, change), better="lower")
     run = synthetic_run(duration_s=5.0, workers=1)
     assert words in row.sentence(1, [Group("a", (run, run)), Group("b", (run, run))])

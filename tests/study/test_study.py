@@ -170,11 +170,11 @@ def test_an_unknown_level_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("levels", "variations", "hint"),
     [
-        ({"path": ["fragments"], "queue": ["fifo"]}, False, "--quick"),
-        ({"path": ["fragments"]}, False, "--quick"),
-        ({"load": ["paper-h"], "queue": ["fifo"]}, True, "--queue or --load"),
-        ({"load": ["paper-h"], "reply": ["3000B"]}, True, "--load or --reply"),
-        ({"path": ["512"], "queue": ["red"]}, True, "--queue or --path"),
+        ({"path": ["fragments"], "queue": ["fifo"]}, False, "`quick`"),
+        ({"path": ["fragments"]}, False, "`quick`"),
+        ({"load": ["paper-h"], "queue": ["fifo"]}, True, "`queue` or `load`"),
+        ({"load": ["paper-h"], "reply": ["3000B"]}, True, "`load` or `reply`"),
+        ({"path": ["512"], "queue": ["red"]}, True, "`queue` or `path`"),
     ],
 )
 def test_a_choice_without_cells_is_refused_by_name(
