@@ -83,7 +83,7 @@ def test_a_source_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     header = tmp_path / "include" / "net" / "tcp.h"
     header.parent.mkdir(parents=True)
     header.write_bytes(b"\xff")
-    with pytest.raises(BackendError, match=r"hint: give --source a tarball of Linux 6.1"):
+    with pytest.raises(BackendError, match=r"hint: give `source` a tarball of Linux 6.1"):
         kernels.apply(kernel.edits, tmp_path)
 
 

@@ -191,7 +191,7 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
     )
     with pytest.raises(RatioError, match="no queries over TCP; hint: name the run folders of both"):
         analyse([udp])
-    with pytest.raises(RatioError, match=r"no TCP answer within 1 s;.*--window"):
+    with pytest.raises(RatioError, match=r"no TCP answer within 1 s;.*`window_s`"):
         analyse([only], Rules(window_s=1.0))
     with pytest.raises(RatioError, match=r"X: was not asked; hint: the servers are 192\.0\.2\.53"):
         analyse([only], servers=["X"])
@@ -259,7 +259,7 @@ def test_the_commands_run_end_to_end(
         (["ratio", "gone"], "gone: does not exist"),
         (["ratio", "{before}", "--window", "long"], "--window long: is no time in seconds"),
         (["ratio", "{before}", "--family", "5"], "--family 5: is neither 4 nor 6"),
-        (["ratio", "{before}", "--out", "{before}"], "holds other files"),
+        (["ratio", "{before}", "--out", "{before}"], "already holds a run"),
         (["compare", "{before}", "{before}"], "is given twice"),
         (["compare", "{before}"], "two at a time"),
         (["compare", "{before}", "gone"], "gone: does not exist"),
