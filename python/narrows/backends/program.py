@@ -207,7 +207,9 @@ class _Program:
         return reply
 
     def _nonsense(self) -> BackendError:
-        return BackendError(self._name, "its standard output is not an answer", "print to standard error")
+        return BackendError(
+            self._name, "its standard output is not an answer", "print to standard error"
+        )
 
     def _gone(self) -> BackendError:
         try:

@@ -313,7 +313,8 @@ class Member:
                     why = (error.strerror or str(error)).lower()
                     raise MachineError(
                         f"{address}: nothing listens on port {port} ({why}); hint: start the "
-                        f"command of that machine first, or give more time with {argument('wait_s')}"
+                        "command of that machine first, or give more time with "
+                        f"{argument('wait_s')}"
                     ) from None
             time.sleep(_RETRY_S)
 
