@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.scenario.cautions import cautions
 from narrows.scenario.amounts import Duration
+from narrows.scenario.cautions import cautions
 from narrows.scenario.dns_unused import unused
 from narrows.scenario.shared_buckets import shared_buckets
 

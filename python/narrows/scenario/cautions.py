@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from narrows.scenario.amounts import Duration
 from narrows.scenario.passed import direction, passed
-from narrows.scenario.quantities import span_text
 
 if TYPE_CHECKING:
     from narrows.scenario.tables import Tables
@@ -29,7 +29,7 @@ def _beginnings(scenario: Tables) -> Iterator[str]:
     if not groups:
         yield "no group of traffic or DNS, so nothing is sent; hint: add [[traffic]] or [[dns]]"
         return
-    end = f'the end of the run ("{span_text(scenario.duration)}")'
+    end = f'the end of the run ("{Duration(scenario.duration)}")'
     ends = [(group.name, *group.beginnings()) for group in groups]
     if all(first >= scenario.duration for _, first, _ in ends):
         yield f"no group begins before {end}, so nothing is sent; hint: a longer duration"
@@ -37,12 +37,12 @@ def _beginnings(scenario: Tables) -> Iterator[str]:
     for name, first, last in ends:
         if first >= scenario.duration:
             yield (
-                f'{name}: begins at "{span_text(first)}", not before {end}, so it sends nothing; '
+                f'{name}: begins at "{Duration(first)}", not before {end}, so it sends nothing; '
                 "hint: a longer duration"
             )
         elif last >= scenario.duration:
             yield (
-                f'{name}: some of it may begin as late as "{span_text(last)}", not before {end}, '
+                f'{name}: some of it may begin as late as "{Duration(last)}", not before {end}, '
                 "and then sends nothing; hint: a longer duration"
             )
 
