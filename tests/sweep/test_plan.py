@@ -88,9 +88,7 @@ def test_a_huge_product_is_refused_before_it_is_made(small: dict[str, Any]) -> N
     keys = ("duration", "links[0].delay", "traffic.idle_mean", "traffic.burst")
     vary = {key: [f"{n} s" for n in range(1, 2000)] for key in keys}
     began = time.perf_counter()
-    with pytest.raises(
-        SweepError, match=r"15,968,023,992,001 combinations .* may have only 100,000"
-    ):
+    with pytest.raises(SweepError, match=r"15,968,023,992,001 .* only 100,000"):
         sweep(small, vary=vary)
     assert time.perf_counter() - began < 5.0
 
