@@ -1,7 +1,9 @@
-//! A gateway on an interface: starts it or takes it over, gives it new settings, and ends it.
+//! A gateway on an interface: its new settings, its sweeps, what others read of it, and its end.
+//! `start.rs` starts it; `detach.rs` removes what an earlier run left.
 
 mod detach;
 mod servers;
+mod start;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,22 +15,19 @@ use serde_json::json;
 
 pub use detach::detach;
 pub(super) use detach::elsewhere;
+pub use start::Started;
 
-use detach::remove_others;
 use servers::write_servers;
 
-use super::about::{About, own_secret};
-use super::attach::{attach, pin_maps};
-use super::features::Features;
+use super::about::About;
 use super::held::Held;
-use super::links::{self, Hook, Link, XdpMode, program_name};
-use super::load;
+use super::links::{Link, XdpMode};
 use super::pins::{Lock, Pins};
 use super::settings::Around;
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
 use crate::checked::Checked;
-use crate::config::{Active, Config, Mode};
+use crate::config::{Active, Config};
 use crate::core::{Counter, Latencies};
 use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
@@ -60,186 +59,7 @@ pub struct Gateway {
     _lock: Lock,
 }
 
-/// Counts the connections of sources, if the kernel lists them.
-fn held() -> Option<Held> {
-    Held::new()
-        .inspect_err(|error| {
-            let fields = json!({ "key": "limits.adoptions", "why": error.to_string() });
-            log(Level::Warning, "connections of sources are not counted", fields);
-        })
-        .ok()
-}
-
-/// A daemon holds the lock of these pins.
-fn running(config: &Config, pins: &Pins) -> KernelError {
-    KernelError::Running {
-        interface: config.interface.clone(),
-        pid: About::read(pins).map(|about| about.pid),
-    }
-}
-
-/// The result of a start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
-    /// A gateway that was already attached was taken over.
-    pub taken_over: bool,
-    /// Pinned maps that stay in use.
-    pub reused: Vec<String>,
-    /// Pinned maps that did not fit.
-    pub replaced: Vec<String>,
-}
-
 impl Gateway {
-    /// Says whether the in-kernel data path can run here and in which mode, without changing
-    /// anything.
-    ///
-    /// # Errors
-    ///
-    /// [`KernelError::Privileges`], [`KernelError::Feature`], [`KernelError::Occupied`].
-    pub fn probe(config: &Config, interface: &Interface) -> Result<Vec<XdpMode>, KernelError> {
-        require_privileges()?;
-        let features = Features::of(interface)?;
-        if let Some((feature, hint)) = features.lacking() {
-            return Err(KernelError::Feature { feature, hint });
-        }
-        let pins = Pins::of(&config.bpffs, &config.interface);
-        let mut ours = None;
-        if let Some((id, mode)) = features.xdp.program {
-            let link =
-                Link::open(&pins.path(&pins.link(Hook::Xdp(XdpMode::Native), &interface.name)))
-                    .ok();
-            if link.and_then(|link| link.info().ok()) != Some((interface.index, id)) {
-                return Err(KernelError::Occupied {
-                    interface: interface.name.clone(),
-                    program: program_name(id),
-                    mode,
-                    holder: links::xdp_holder(interface.index, id),
-                });
-            }
-            ours = mode;
-        }
-        Ok(match config.mode {
-            Mode::Native => vec![XdpMode::Native],
-            Mode::Generic => vec![XdpMode::Generic],
-            // What already runs can go on as it is.
-            Mode::Auto | Mode::User => match (ours, features.native) {
-                (Some(mode), _) => vec![mode],
-                (None, Some(false)) => vec![XdpMode::Generic],
-                (None, _) if interface.is_veth() => vec![XdpMode::Generic],
-                (None, _) => vec![XdpMode::Native, XdpMode::Generic],
-            },
-        })
-    }
-
-    /// The error with which a start would end because a daemon serves the interface already.
-    pub fn running(config: &Config) -> Option<KernelError> {
-        let pins = Pins::of(&config.bpffs, &config.interface);
-        matches!(pins.lock(), Ok(None)).then(|| running(config, &pins))
-    }
-
-    /// Attaches the programs, or takes over those that are attached.
-    ///
-    /// # Errors
-    ///
-    /// As [`Gateway::probe`], [`KernelError::Running`], and if the kernel refuses a step. The
-    /// machine is then as before.
-    pub fn start(
-        config: &Config,
-        interfaces: &[Interface],
-        secret: Option<Secret>,
-    ) -> Result<(Self, Started), KernelError> {
-        let probe = |interface: &Interface| {
-            Self::probe(config, interface).map(|modes| (interface.clone(), modes))
-        };
-        let places = interfaces.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-        let pins = Pins::of(&config.bpffs, &config.interface);
-        let new = pins.create()?;
-        let result = Self::start_at(config, &places, secret, &pins);
-        if new && result.is_err() {
-            // New links are closed by now and go away with their pins.
-            let _ = pins.remove_all();
-        }
-        result
-    }
-
-    fn start_at(
-        config: &Config,
-        places: &[(Interface, Vec<XdpMode>)],
-        secret: Option<Secret>,
-        pins: &Pins,
-    ) -> Result<(Self, Started), KernelError> {
-        let interfaces: Vec<Interface> = places.iter().map(|(place, _)| place.clone()).collect();
-        let lock = pins
-            .lock()
-            .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
-            .ok_or_else(|| running(config, pins))?;
-        let secret = match secret {
-            Some(secret) => secret,
-            None => own_secret(pins)?,
-        };
-        let sweeper = Sweeper::new()?;
-        let loaded = load::load(config, pins)?;
-        let map = |name: &str| {
-            loaded
-                .maps
-                .get(name)
-                .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
-        };
-        write_servers(map("servers")?, &config.servers)?;
-        let before = settings::read(map("settings")?)?;
-        let around = Around::look(Around { tracking: before.track != 0, ..Around::default() });
-        let write_settings = |mode| {
-            let keys = secret.keys(unix_s(), config.rotation);
-            settings::write(
-                map("settings")?,
-                &settings::of(config, &interfaces, mode, keys, around),
-            )
-        };
-        // This is right in either mode, if slower in one of them.
-        write_settings(XdpMode::Generic)?;
-
-        let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
-        let (mut links, mut mode) = (Vec::new(), XdpMode::Native);
-        for (interface, modes) in places {
-            let (made, its) = attach(&loaded, interface, modes, pins)?;
-            links.extend(made);
-            if its == XdpMode::Generic {
-                mode = its;
-            }
-        }
-        remove_others(pins, &interfaces);
-        write_settings(mode)?;
-        loaded.carry_over();
-        pin_maps(&loaded, pins)?;
-        About::of(config, mode).write(pins)?;
-        // The checks of an earlier run say nothing about this one. The map is made here, while
-        // there are privileges for it.
-        super::about::write_checks(pins, &[])?;
-        let started = Started {
-            taken_over,
-            reused: loaded.reused,
-            replaced: loaded.replaced.into_keys().collect(),
-        };
-        let gateway = Self {
-            interfaces,
-            ways: Ways::open().ok(),
-            ways_told: BTreeMap::new(),
-            pins: pins.clone(),
-            mode,
-            maps: loaded.maps,
-            links,
-            secret,
-            around,
-            sweeper,
-            held: held(),
-            swept: Swept::default(),
-            sweep_at: Instant::now(),
-            quiet: false,
-            _lock: lock,
-        };
-        Ok((gateway, started))
-    }
-
     /// Stops logging what the machine does besides, because another gateway of this process logs
     /// it.
     #[must_use]
@@ -509,24 +329,3 @@ const SHARE: u32 = 200;
 const WAYS_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
-
-/// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
-fn require_privileges() -> Result<(), KernelError> {
-    const NEED: &str = "attaching needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, and closing connections needs CAP_NET_RAW";
-    let effective = std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-            u64::from_str_radix(line.trim(), 16).ok()
-        })
-        .unwrap_or(0);
-    // linux/capability.h
-    let has = |number: u32| effective >> number & 1 == 1;
-    let (net_admin, net_raw, sys_admin, perfmon, bpf) =
-        (has(12), has(13), has(21), has(38), has(39));
-    if net_admin && net_raw && (sys_admin || (bpf && perfmon)) {
-        Ok(())
-    } else {
-        Err(KernelError::Privileges(NEED))
-    }
-}

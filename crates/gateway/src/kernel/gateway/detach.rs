@@ -2,7 +2,8 @@
 
 use super::super::links::{self, Link, program_name};
 use super::super::pins::Pins;
-use super::{KernelError, require_privileges, running};
+use super::KernelError;
+use super::start::{require_privileges, running};
 use crate::config::Config;
 use crate::interface::Interface;
 
