@@ -1,5 +1,5 @@
 //! All keys: the name in the file (and as a flag, with `-` for `.` and `_`), the kind and the help
-//! text.
+//! text. The file is one list, and grows with each key; `value.rs` reads the kinds of values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
