@@ -19,6 +19,7 @@ from narrows.report import figures, style, write_comparison, write_run_report
 from narrows.report.comparison_report import comparison_figures
 from narrows.report.fates import failed_text
 from narrows.report.marks import Mark
+from narrows.report.run_report import run_figures
 from narrows.report.seeds import mean_of
 from narrows.report.toml_text import toml_text
 from narrows.results import (
@@ -547,3 +548,34 @@ def test_the_first_sentences_are_on_what_matters_most(tmp_path: Path) -> None:
     assert all(sentence in folded for sentence in others)
     assert not any(sentence in folded for sentence in first)
     assert f"(The table above has the intervals of {len(others)} more.)" in str(found.table())
+
+
+def test_objects_of_a_page_have_names_and_tcp_has_its_goodput(tmp_path: Path) -> None:
+    made = run(
+        Scenario.parse("""
+name = "small"
+duration = "20 s"
+links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "5 ms" }]
+
+[[traffic]]
+kind = "once"
+name = "file"
+sender = "b"
+receiver = "a"
+size = "1 MB"
+
+[[traffic]]
+kind = "page"
+name = "web"
+client = "a"
+server = "b"
+objects = [{ name = "html", size = "30 kB" }]
+""")
+    )
+    (waterfall,) = [shown for shown in run_figures(made) if shown.name == "page-waterfall"]
+    axis = waterfall.figure.axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["html"]
+    page = write_run_report(made, tmp_path).read_text(encoding="utf-8")
+    # 1 MB from the start of the connection to the end of the run.
+    goodput = 8.0 / made.end_s
+    assert _cards(page)["goodput of TCP connections"] == [(f"{goodput:.4g} Mbit/s", "")]

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from narrows.report.page import Shown
-from narrows.report.style import MUTED, below, new_figure, styled
+from narrows.report.style import MUTED, below, name_axes, new_figure, styled
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 from narrows.reproduce.dana_2010.measure import BACK_OFF_S, FULL_S, LOADED_S
 from narrows.reproduce.queue_colours import QUEUE_COLOURS
@@ -93,7 +93,7 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
             continue
         # One run's course, and the band of the others; a mean would hide rises and falls.
         width = _SMOOTHED.get(curve, 1)
-        times, values = _smooth(found[0], width)
+        times, values = _shown(_smooth(found[0], width))
         low, high = _band([_smooth(series, width) for series in found], times)
         axes.fill_between(times, low, high, color=_COLOURS[queue], alpha=0.18, linewidth=0)
         # Not cut off at the axis, where a queue without drops would hardly be seen.
@@ -108,13 +108,21 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
         )
     full = "in the paper, Drop Tail is full"
     axes.axvspan(FULL_S, BACK_OFF_S, color=MUTED, alpha=0.16, linewidth=0, label=full)
-    axes.set_xlim(LOADED_S - 20.0, None)
+    axes.set_xlim(_FIRST_S, None)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("time, s (line: one seed; band around it: all seeds)")
-    axes.set_ylabel(label)
-    axes.set_title(title)
+    name_axes(axes, title, "time, s (line: one seed; band around it: all seeds)", label)
     below(figure, 4)
     return figure
+
+
+_FIRST_S = LOADED_S - 20.0
+"""Where the axis begins, shortly before the load."""
+
+
+def _shown(series: Series) -> Series:
+    """The part of a curve that the axis shows."""
+    kept = [(time, value) for time, value in zip(*series, strict=True) if time >= _FIRST_S]
+    return [time for time, _ in kept], [value for _, value in kept]
 
 
 def _smooth(series: Series, width: int) -> Series:

@@ -99,7 +99,7 @@ def _success(outcome: Measurements) -> Figure | None:
             textcoords="offset points",
             xytext=(0, 3),
             ha="center",
-            fontsize=7.6,
+            fontsize=7.2,
         )
 
     # Few cases get narrower bars on the axis, which look as wide as those of many cases.

@@ -75,7 +75,9 @@ def _curves(
     if not drawn:
         return None
     if printed:
-        axes.plot([], [], marker="D", mfc="none", color=MUTED, linestyle="", label="in the paper")
+        axes.plot(
+            [], [], marker="D", mfc="none", color=MUTED, linestyle="", label="printed in the paper"
+        )
     axes.set_title(f"Figure {number}: processor time {whose}")
     axes.set_xlabel("queries a second")
     axes.set_ylabel(f"processor time {whose}, s in 10 s")

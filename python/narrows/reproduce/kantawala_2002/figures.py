@@ -228,16 +228,16 @@ def _scaling(outcome: Measurements) -> Figure | None:
         labels,
         loc="outside lower center",
         ncols=len(WINDOWS),
-        title="fair-share window",
+        title="fair-share window (hollow: outside the paper's range)",
         fontsize=9,
     )
     return figure
 
 
 _BIG_LOOKS = {
-    ("droptail", 1.0): (QUEUE_COLOURS["fifo"], "o", "-", "Tail Drop, buffer = product"),
+    ("droptail", 1.0): (QUEUE_COLOURS["fifo"], "o", "-", "Tail Drop, bandwidth-delay product"),
     ("droptail", 0.1): (QUEUE_COLOURS["fifo"], "o", ":", "Tail Drop, a tenth of it"),
-    ("qsdrr", 1.0): (QUEUE_COLOURS["qsdrr"], "P", "-", "QSDRR, buffer = product"),
+    ("qsdrr", 1.0): (QUEUE_COLOURS["qsdrr"], "P", "-", "QSDRR, bandwidth-delay product"),
     ("qsdrr", 0.1): (QUEUE_COLOURS["qsdrr"], "P", ":", "QSDRR, a tenth of it"),
 }
 
