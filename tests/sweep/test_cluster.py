@@ -145,7 +145,7 @@ def test_workers_of_another_version_are_refused_by_name(
     (old / "__init__.py").touch()
     (old / "_core.py").write_text('version = "0.0.1"\n', encoding="utf-8")
     cluster.add_worker(PYTHONPATH=str(old.parent))
-    with pytest.raises(SweepError, match=r"worker tcp://.* has narrows 0\.0\.1, and this is") as e:
+    with pytest.raises(SweepError, match=r"worker tcp://.* has narrows 0\.0\.1, but this is") as e:
         sweep(small, dask=cluster.address)
     assert str(e.value).endswith("hint: install the same version on all workers")
 
