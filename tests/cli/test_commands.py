@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from narrows import backends
+from narrows.cli import app
 from narrows.cli.options import DEFAULT_BACKEND
 
 from .conftest import Narrows
@@ -32,6 +33,14 @@ def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
     assert len(re.findall(rf"narrows {command}\b", done.stdout)) >= 2
     for name in re.findall(r"\bscenarios/[\w.-]+", done.stdout):
         assert (ROOT / name).is_file(), f"the example names {name}, which is not there"
+
+
+@pytest.mark.parametrize("command", app.COMMANDS)
+def test_help_fits_a_terminal_and_names_no_types(narrows: Narrows, command: str) -> None:
+    told = narrows(*command.split(), "--help", COLUMNS="80").stdout
+    assert max(map(len, told.splitlines())) <= 80
+    # Names of Python's types, ranges as inequalities, and the largest numbers of a machine.
+    assert not re.search(r"<\w+( range)?>|list\[|<=|>=|\d{12}|[{}]\.\.\.|\{[A-Z]", told)
 
 
 def test_the_default_backend_is_the_one_of_the_library() -> None:

@@ -25,6 +25,7 @@ from narrows.cli.failure import (
     say,
     terminations_as_interrupts,
 )
+from narrows.cli.readable import readable
 
 COMMANDS = {
     "run": "run",
@@ -101,7 +102,7 @@ class _OnDemand(Mapping[str, Any]):
             )
             epilog = _examples(module.EXAMPLES)
             alone.command(name, help=_help(name), epilog=epilog)(module.command)
-            self._made[name] = typer.main.get_command(alone)
+            self._made[name] = readable(typer.main.get_command(alone))
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

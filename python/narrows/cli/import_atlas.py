@@ -67,7 +67,7 @@ def command(
         ),
     ] = None,
     ipv6: Annotated[
-        bool, typer.Option("--ipv6", help="With --download: results of IPv6 as well as IPv4.")
+        bool, typer.Option("--ipv6", help="With --download: also results over IPv6.")
     ] = False,
     sites: Annotated[
         bool, typer.Option("--sites", help="With --download: also which machine answered.")

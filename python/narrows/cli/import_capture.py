@@ -13,11 +13,11 @@ from narrows.cli.options import Json, Quiet
 from narrows.progress import shown
 
 EXAMPLES = """\
-# A row for each DNS exchange and each connection: handshake, segments,
-# how the length was cut, retransmissions, who closed.
+# Writes a row for each DNS exchange and each connection: handshake,
+# segments, retransmissions, how the length was sent, who closed.
 narrows import capture dns.pcapng --out runs/dns
 
-# Servers on other ports too.
+# Reads servers on other ports, too.
 narrows import capture *.pcap.gz --port 53 --port 8053
 """
 

@@ -18,7 +18,7 @@ narrows kernel check --json
 def command(json_output: Json = False) -> Exit:
     """Show which kernels a scenario can run on here, and what to install for the others.
 
-    Exit codes: 0 there is one; 1 there is none.
+    Exit codes: 0 at least one can be used; 1 none can.
     """
     from narrows.backends.kernel.survey import survey
 

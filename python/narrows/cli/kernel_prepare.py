@@ -37,7 +37,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A kernel of another time (2010), instead of the source as it is.",
+            help="Change the source to the kernel of another time: 2010.",
             show_default=False,
         ),
     ] = None,

@@ -24,7 +24,7 @@ def command(
     records: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RECORD...",
+            metavar="RECORD",
             help="Folders that traffic serve, traffic drive, resolve and monitor wrote.",
             show_default=False,
         ),

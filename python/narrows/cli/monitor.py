@@ -26,9 +26,10 @@ narrows monitor eth0 --duration 60 --out runs/before
 
 narrows monitor --json --duration 5 | jq .summary.queues
 
-# On the router of a run on several machines: eth0 is a link of its scenario.
-narrows monitor --scenario lab-scenario.toml --node router --machines lab.toml \\
-    --link wan.forward=eth0
+# On the router of a run on several machines: eth0 is a link of its
+# scenario.
+narrows monitor --scenario lab-scenario.toml --node router \\
+    --machines lab.toml --link wan.forward=eth0
 """
 
 
@@ -36,7 +37,7 @@ def command(
     interface: Annotated[
         str | None,
         typer.Argument(
-            metavar="[INTERFACE]",
+            metavar="INTERFACE",
             help="The interface to watch. [default: all that have a queue]",
             show_default=False,
         ),

@@ -37,14 +37,14 @@ def command(
     servers: Annotated[
         list[str],
         typer.Argument(
-            metavar="SERVER...",
+            metavar="SERVER",
             help="Names or addresses, with a port if it is not the usual one: ns.example:5353, "
             "[2001:db8::1]:53.",
             show_default=False,
         ),
     ],
-    name: Annotated[str, typer.Option(help="The domain name to ask for.")] = ".",
-    type: Annotated[str, typer.Option(help="The record type to ask for.")] = "SOA",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The domain name to ask for.")] = ".",
+    type: Annotated[str, typer.Option(metavar="TYPE", help="The record type to ask for.")] = "SOA",
     transport: Annotated[
         str,
         typer.Option(
@@ -81,6 +81,7 @@ def command(
     family: Annotated[
         int | None,
         typer.Option(
+            metavar="4|6",
             min=4,
             max=6,
             help="Resolve server names to IPv4 (4) or IPv6 (6). [default: the system's first]",

@@ -55,6 +55,7 @@ def command(
         typer.Option(
             min=2,
             max=10_000,
+            metavar="N",
             help="Runs of each experiment. [default: as in the paper's README]",
             show_default=False,
         ),
@@ -70,6 +71,7 @@ def command(
     against: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Also run the experiments that only this reference has: kernel.",
             show_default=False,
         ),
@@ -98,7 +100,10 @@ def command(
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Runs at once. [default: the number of cores]", show_default=False
+            min=1,
+            metavar="N",
+            help="Runs at once. [default: the number of cores]",
+            show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,

@@ -61,6 +61,7 @@ def command(
         typer.Option(
             min=1,
             max=1000,
+            metavar="N",
             help="Runs of each cell. [default: 5, with --quick 3]",
             show_default=False,
         ),
