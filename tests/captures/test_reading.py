@@ -289,7 +289,7 @@ def test_other_files_are_refused_in_one_line(
     [
         (["gone"], "gone: no such file or directory; hint: check the path"),
         (["{data}/nsd3213-soa.pcapng", "--port", "5353"], "--port 53 reads the busiest other port"),
-        (["{data}/nsd3213-soa.pcapng", "--port", "0"], "--port 0: is no port"),
+        (["{data}/nsd3213-soa.pcapng", "--port", "0"], "--port 0: is not a port"),
         (["{data}"], "is a directory"),
     ],
 )

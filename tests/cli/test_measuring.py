@@ -98,7 +98,7 @@ def results(text: bytes, folder: Path) -> None:
 def test_results_of_which_nothing_can_be_used(tmp_path: Path, text: bytes, reason: str) -> None:
     results(text, tmp_path)
     line = refused(tmp_path, "import", "atlas", "results")
-    assert line.startswith("error: results: it holds no ")
+    assert line.startswith("error: results: holds no ")
     assert reason in line
     assert "record 1" in line or not reason
 
@@ -122,7 +122,7 @@ def test_a_capture_that_ends_in_the_middle(tmp_path: Path) -> None:
     assert "ends within a packet" in done.out + done.err
     (tmp_path / "head").write_bytes(whole[:100])
     line = refused(tmp_path, "import", "capture", "head")
-    assert line.startswith("error: head: it holds no DNS on port 53 in 0 packets")
+    assert line.startswith("error: head: holds no DNS on port 53 in 0 packets")
 
 
 def test_a_link_type_that_is_not_known(tmp_path: Path) -> None:

@@ -128,4 +128,4 @@ def test_a_kernel_that_is_not_built_says_how_it_is_had(
 
 def test_a_kernel_that_is_not_known_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "prepare", "--kernel", "1999"]) == 2
-    assert capsys.readouterr().err == "error: 1999: no such kernel; hint: there is 2010\n"
+    assert capsys.readouterr().err == "error: 1999: no such kernel; hint: one of 2010\n"

@@ -257,7 +257,7 @@ def test_the_commands_run_end_to_end(
     ("arguments", "line"),
     [
         (["ratio", "gone"], "gone: does not exist"),
-        (["ratio", "{before}", "--window", "long"], "--window long: is no time in seconds"),
+        (["ratio", "{before}", "--window", "long"], "--window long: is not a time in seconds"),
         (["ratio", "{before}", "--family", "5"], "--family 5: is neither 4 nor 6"),
         (["ratio", "{before}", "--out", "{before}"], "already holds a run"),
         (["compare", "{before}", "{before}"], "is given twice"),
@@ -265,7 +265,7 @@ def test_the_commands_run_end_to_end(
         (["compare", "{before}", "gone"], "gone: does not exist"),
         (["import", "atlas"], "no FILE is given"),
         (["import", "atlas", "gone"], "gone: no such file"),
-        (["import", "atlas", "--download", "k", "--day", "today"], "--day today: is no date"),
+        (["import", "atlas", "--download", "k", "--day", "today"], "--day today: is not a date"),
         (["import", "atlas", "--download", "z"], "z: is not a root server"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:1]),

@@ -147,7 +147,7 @@ class _Reading:
 
     def nothing(self, files: int) -> str:
         """Why there is no result, according to what was skipped."""
-        where = "it holds" if files == 1 else f"these {files} files hold"
+        where = "holds" if files == 1 else f"these {files} files hold"
         if not self.skipped:
             return f"{where} no DNS result"
         source, _, reason, count, first = max(self.skipped, key=lambda row: row[3])

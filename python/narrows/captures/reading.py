@@ -187,7 +187,7 @@ class _Reading:
 
     def nothing(self, files: int) -> tuple[str, str]:
         """Why there are no rows, and the remedy."""
-        where = "it holds" if files == 1 else f"these {files} files hold"
+        where = "holds" if files == 1 else f"these {files} files hold"
         ports = ", ".join(map(str, self.ports))
         said = f"{where} no DNS on port {ports} in {self.records} packets"
         if self.skipped:

@@ -25,7 +25,7 @@ from narrows.cli.failure import (
     say,
     terminations_as_interrupts,
 )
-from narrows.cli.readable import readable
+from narrows.cli.readable import complaint, readable
 
 COMMANDS = {
     "run": "run",
@@ -209,12 +209,11 @@ def _misused(error: Exception) -> Exit:
     describe = getattr(error, "format_message", lambda: str(error))
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "narrows"
-    message = " ".join(str(describe()).split()).rstrip(".")
-    hint = f"see {command} --help"
+    message, hint = complaint(str(describe()), command)
     option, name = getattr(error, "option_name", None), command.removeprefix("narrows ")
     elsewhere = getattr(_module(name), "ELSEWHERE", {}) if name in COMMANDS else {}
     if option in elsewhere:
-        # Click would suggest options with similar names, which are wrong here.
+        # Options with similar names are wrong here.
         message, hint = f"no such option: {option}", elsewhere[option]
-    say(f"error: {message[:1].lower()}{message[1:]}; hint: {hint}")
+    say(f"error: {message}; hint: {hint}")
     return Exit.BAD_INPUT

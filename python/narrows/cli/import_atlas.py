@@ -105,7 +105,7 @@ def _print_commands(servers: list[str], day: str | None, ipv6: bool, sites: bool
             else dt.date.fromisoformat(day)
         )
     except ValueError:
-        raise UserError(f"--day {day}: is no date; hint: such as 2026-11-01") from None
+        raise UserError(f"--day {day}: is not a date; hint: such as 2026-11-01") from None
     families = (4, 6) if ipv6 else (4,)
     for line in download_commands(servers, wanted, families=families, sites=sites):
         print(line)

@@ -58,7 +58,7 @@ def command(
     ports = port or [53]
     for number in ports:
         if not 0 < number < 65536:
-            raise UserError(f"--port {number}: is no port; hint: 1 to 65535")
+            raise UserError(f"--port {number}: is not a port; hint: 1 to 65535")
     folder = out or free_folder(Path("runs"), "capture")
     check_target(folder)
     with shown("reading", quiet=quiet) as update:

@@ -111,5 +111,5 @@ def _window(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0.0 <= seconds < 1e9:
-        raise UserError(f"--window {text}: is no time in seconds; hint: such as 150, or any")
+        raise UserError(f"--window {text}: is not a time in seconds; hint: such as 150, or any")
     return seconds

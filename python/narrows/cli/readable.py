@@ -1,4 +1,4 @@
-"""Names of arguments and ranges of options in help texts, as people write them.
+"""Typer's help texts and complaints about the command line, in the words of this program.
 
 Newer versions of Typer show `{RUN}... <list[Path]>` and `0<=x<=9223372036854775807`. The methods
 that are replaced here do not exist in older versions, which show `RUN...`.
@@ -6,9 +6,10 @@ that are replaced here do not exist in older versions, which show `RUN...`.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-__all__ = ["readable"]
+__all__ = ["complaint", "readable"]
 
 _NO_BOUND = 2**53
 """A bound from here on only keeps a number within a machine's word."""
@@ -23,6 +24,42 @@ def readable(command: Any) -> Any:
             _replace(parameter, "display_type_rich", None)
             _replace(parameter, "_usage_display_name", _usage(parameter))
     return command
+
+
+def complaint(message: str, command: str) -> tuple[str, str]:
+    """A complaint without a full stop, and the remedy.
+
+    Examples:
+        >>> complaint("No such option: --sed (Possible options: --seed, --set)", "narrows run")
+        ('no such option: --sed', 'did you mean --seed or --set? See narrows run --help')
+        >>> complaint("Invalid value for '--seed': Input should be a valid integer", "narrows run")
+        ("invalid value for '--seed': must be a whole number", 'see narrows run --help')
+    """
+    text = " ".join(message.split()).rstrip(".")
+    see = f"ee {command} --help"
+    near = _NEAR.search(text)
+    hint = f"s{see}"
+    if near is not None:
+        text = text[: near.start()]
+        words = (near["options"] or near["words"]).split(", ")
+        hint = f"did you mean {' or '.join(words)}? S{see}"
+    for pattern, plain in _PLAIN:
+        text = pattern.sub(plain, text)
+    return text[:1].lower() + text[1:], hint
+
+
+_NEAR = re.compile(r"\.? (?:\(Possible options: (?P<options>.*)\)|Did you mean (?P<words>.*)\?)$")
+
+_PLAIN = [
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"Input should be a valid integer.*", "must be a whole number"),
+        (r"Input should be a valid number.*", "must be a number"),
+        (r"Input should be greater than or equal to ", "must be at least "),
+        (r"Input should be less than or equal to ", "must be at most "),
+        (r"Got unexpected extra arguments? ?\(s?\)? ?\((.*)\)", r"unexpected argument: \1"),
+    )
+]
 
 
 def range_in_words(least: float | None, most: float | None) -> str | None:

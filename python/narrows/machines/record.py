@@ -171,6 +171,6 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text())
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise MachineError(f"{path}: {why}; hint: a part's record is a folder") from None
+        raise MachineError(f"{path}: {why}; hint: name the folder of a part's record") from None
     except ValueError:
         raise MachineError(f"{path}: damaged; hint: run again") from None

@@ -91,8 +91,9 @@ def select(wanted: Sequence[str], recorded: Path | None = None) -> list[tuple[Pa
     known = {name.lower() for name in ids()}
     for name in wanted:
         if name.lower() not in known:
+            keys = ", ".join(paper.key for paper in papers())
             raise UnknownClaim(
-                f"no reproduction has the id {name!r}; hint: one of {', '.join(ids())}"
+                f"no reproduction has the id {name!r}; hint: one of {keys}, or a claim such as H1"
             )
     for paper in papers():
         whole = not lowered or {paper.key.lower(), paper.slug} & lowered

@@ -136,7 +136,7 @@ def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         for name in given:
             if name not in known:
                 hint = nearest(name, known, many=len(known))
-                raise UnknownLevel(f"{name!r} is no {factor.title} of this study; hint: {hint}")
+                raise UnknownLevel(f"{name!r} is not a {factor.title} of this study; hint: {hint}")
         chosen[factor.name] = given
     return chosen
 

@@ -60,7 +60,7 @@ def find(name: str) -> Kernel:
         BackendError: There is no such kernel.
     """
     if name not in names():
-        raise BackendError(name, "no such kernel", f"there is {', '.join(names())}")
+        raise BackendError(name, "no such kernel", f"one of {', '.join(names())}")
     file = _FOLDER / f"{name}.toml"
     text = tomllib.loads(file.read_text())
     edits = [Edit(**edit) for edit in text.pop("edit")]
