@@ -180,7 +180,7 @@ def _queue(chance: random.Random, room: float) -> str:
             return f'{{ kind = "pfifo", limit = {packets} }}'
         case "red":
             lower, upper = max(4500, round(room * low)), max(12_000, round(room * (low + width)))
-            # tc-red(8): (2 min + max) / (3 avpkt), and no less than min / avpkt.
+            # One or two packets above tc's default, and therefore never too few for tc.
             burst = math.ceil((2 * lower + upper) / 3000) + 1
             return (
                 f'{{ kind = "red", limit = "{max(round(room), 2 * upper)} B", min = "{lower} B", '
