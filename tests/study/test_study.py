@@ -161,9 +161,9 @@ def test_quick_is_a_part_of_the_whole() -> None:
 
 
 def test_an_unknown_level_is_refused_by_name() -> None:
-    with pytest.raises(UnknownLevel, match=r"'tcp-knew' is no transport .*tcp-new"):
+    with pytest.raises(UnknownLevel, match=r"'tcp-knew' is not a transport .*tcp-new"):
         blocks({"transport": ["tcp-knew"]}, variations=False)
-    with pytest.raises(UnknownLevel, match="is no round trip of this study; hint: one of 20ms"):
+    with pytest.raises(UnknownLevel, match="is not a round trip of this study; hint: one of 20ms"):
         blocks({"round_trip": ["x"]}, variations=False)
 
 
@@ -200,8 +200,8 @@ def test_what_is_left_of_a_choice_has_its_levels() -> None:
     [
         (["dns-transport", "--path", "512"], ["no cell", "path 512", "leave out --quick"]),
         (["dns-transprot"], ["'dns-transprot' is not a study", "dns-transport"]),
-        (["dns-transport", "--transport", "upd"], ["'upd' is no transport", "udp"]),
-        (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is no queue", "fq-codel"]),
+        (["dns-transport", "--transport", "upd"], ["'upd' is not a transport", "udp"]),
+        (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is not a queue", "fq-codel"]),
         # It names all of them.
         (["dns-transport", "--transport", "?"], ["one of udp, ", "quic-kept, quic-kept-ecn"]),
         (
