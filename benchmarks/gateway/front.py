@@ -26,7 +26,7 @@ ARMS: dict[str, dict[str, object]] = {
 }
 """Settings by arm; all else is the default."""
 
-# The load comes from five addresses: their rates are no attack.
+# The load comes from five addresses: their rates are not an attack.
 LIMITS = {"syn_rate": 0, "query_rate": 0, "adoptions": 0}
 
 

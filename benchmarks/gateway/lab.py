@@ -195,7 +195,7 @@ class Lab:
             compiled("pass", self._folder)
             self._namespace(self.client_namespace)
             # A client that is done with a connection forgets it: what waits in TIME_WAIT costs the
-            # generator, and is no part of what is measured.
+            # generator, and is not part of what is measured.
             self._sysctl(self.client_namespace, "net.ipv4.tcp_max_tw_buckets", "0")
             self._sysctl(self.client_namespace, "net.ipv4.ip_local_port_range", "1024 65535")
             self._sysctl(self.client_namespace, "net.ipv4.tcp_fastopen", FAST_OPEN_CLIENT)

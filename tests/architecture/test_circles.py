@@ -32,7 +32,7 @@ def imported(path: Path, name: str, known: set[str]) -> Iterator[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 whole = f"{base}.{alias.name}"
-                # The extension is no file, and importing it needs nothing of the package.
+                # The extension is not a source file, and importing it needs nothing of the package.
                 if whole in known:
                     yield whole
                 elif base in known and alias.name != "_core":

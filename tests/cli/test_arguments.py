@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "bench": (
         lambda: select(["H"], Path("a")),
-        "`recorded` is for S alone; hint: choose S",
+        "`recorded` is only for S; hint: choose S",
         "reproduce H --bench a",
     ),
     "probe": (

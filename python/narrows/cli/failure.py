@@ -125,6 +125,8 @@ def _system(error: OSError) -> str:
         errno.EACCES: "choose a place where you may read and write",
         errno.EROFS: "choose a place where you may read and write",
         errno.ENOENT: "check the path",
+        errno.ENOTDIR: "name a folder",
+        errno.EISDIR: "name a file",
     }
     hint = hints.get(error.errno or 0)
     return _one_line(f"{where}{what}" + (f"; hint: {hint}" if hint else ""))

@@ -103,7 +103,7 @@ def select(wanted: Sequence[str], recorded: Path | None = None) -> list[tuple[Pa
     if recorded is not None:
         readers = [paper.recorded for paper, _ in selected if paper.recorded is not None]
         if not readers:
-            raise UnknownClaim(f"{argument('recorded')} is for S alone; hint: choose S")
+            raise UnknownClaim(f"{argument('recorded')} is only for S; hint: choose S")
         for read in readers:
             read(recorded)
     return selected

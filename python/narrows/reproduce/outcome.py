@@ -131,7 +131,7 @@ def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
 
 
 def reason(judged: Judged) -> str:
-    """Why ours is not what the paper says, where it is not and that is known."""
+    """Why our figure differs from the paper's, if it does and the reason is known."""
     return judged.claim.reason if judged.verdict in DIFFERS else ""
 
 

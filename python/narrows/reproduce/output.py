@@ -42,7 +42,7 @@ def claim_folder(folder: Path) -> Path:
     """Makes `folder` and gives it; refuses one that holds something already.
 
     Raises:
-        RunFolderError: It holds a run or other files, or is no folder.
+        RunFolderError: It holds a run or other files, or is not a folder.
         OSError: It cannot be made or written to.
     """
     refuse_others(folder)

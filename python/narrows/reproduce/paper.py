@@ -46,7 +46,7 @@ class Execute(Protocol):
 
 @dataclass(frozen=True)
 class Paper:
-    """Everything that `narrows reproduce` needs to know of a paper."""
+    """Everything that `narrows reproduce` needs to know about a paper."""
 
     key: str
     """The letter with which its claims' ids begin."""
@@ -86,9 +86,9 @@ class Paper:
     """Reads runs from a folder, or from the one that comes with narrows. Then nothing is run. It is
     for a paper that needs what `narrows reproduce` does not have, such as root."""
     execute: Execute | None = None
-    """Runs a cell, for a paper whose cells are no scenarios."""
+    """Runs a cell, for a paper whose cells are not scenarios."""
     lacks: Callable[[Cell], str | None] = lambda _: None
-    """Why this machine cannot run a cell, in a few words; None where it can."""
+    """Why this machine cannot run a cell, in a few words; None if it can."""
 
     def cell(self, name: str) -> Cell:
         """The cell of that name."""

@@ -41,7 +41,7 @@ _ADDED_UP = "flows"
 """The section whose figures of all groups together are sums, which say something."""
 
 _NOT_ADDED_UP = "srtt_median_ms"
-"""The one figure of that section that is no sum."""
+"""The one figure of that section that is not a sum."""
 
 _RESPONSES = ("dns.response_median_ms", "dns.response_p95_ms")
 

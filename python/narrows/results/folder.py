@@ -80,7 +80,7 @@ def refuse_others(
         allowed: Other files that may be there.
 
     Raises:
-        RunFolderError: It holds a run or other files, or is no folder.
+        RunFolderError: It holds a run or other files, or is not a folder.
         OSError: It cannot be read.
     """
     if folder.exists() and not folder.is_dir():

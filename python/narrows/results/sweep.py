@@ -314,7 +314,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     A last line without an end is the rest of a row after a crash, and does not count.
 
     Raises:
-        RunFolderError: The file cannot be read, or another line is no row.
+        RunFolderError: The file cannot be read, or another line is not a row.
     """
     try:
         text = path.read_bytes()

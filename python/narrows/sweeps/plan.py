@@ -204,7 +204,7 @@ def combined(
     keys = dict(written or {})
 
     def comes_later(chosen: tuple[Axis, int]) -> bool:
-        """Whether a value is no table or array, which would replace the key of an axis before."""
+        """Whether a value is neither a table nor an array, which would replace an earlier key."""
         axis, place = chosen
         return axis.sets is None and not isinstance(axis.values[place], Mapping | list | tuple)
 

@@ -272,7 +272,7 @@ def _rounded_down(low: float, length: float) -> float:
 
 
 def _mark_start(axes: Axes, low: float, unit: str) -> None:
-    """Says where the vertical axis begins: not at zero, so that heights are no shares."""
+    """Says where the vertical axis begins: not at zero, so that heights are not shares."""
     axes.annotate(
         f"axis begins at {low:g} {unit}".rstrip(),
         (0.0, 0.0),

@@ -17,7 +17,7 @@ FIXED, FARTHER, LATE = "c-fixed", "c-farther", "c-late"
 # The time for which they hold a connection was chosen after a first result of the reference server
 # with ten connections: 0.10 s gave a median ratio of 3.75, and 0.14 s gave 5.66.
 LOAD = {"clients": "150", "hold_s": "0.14", "think_s": "2", "interval_s": "6"}
-"""Other clients, and a pause, so that the vantage points themselves are no load. The paper does not
+"""Other clients, and a pause, so that the vantage points themselves add no load. The paper does not
 name its other clients. Here, 150 clients nearby that keep a connection for 0.14 s need about ten
 connections at once."""
 

@@ -62,7 +62,7 @@ def lacks(cell: Cell) -> str | None:
 
 
 def not_a_scenario(_: Run) -> Measured:
-    """Cells of this paper are no scenarios."""
+    """Cells of this paper are not scenarios."""
     raise RuntimeError("the experiments of this paper are measurements, not scenarios")
 
 

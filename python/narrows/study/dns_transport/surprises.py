@@ -45,7 +45,7 @@ def surprises(runs: pl.DataFrame) -> Surprises:
     """Cells that contradict expectations, if the difference is certain and matters.
 
     There are also silent cells, in which for more than a tenth of the time nobody was answered and
-    the queue's length stood still. If the path drops replies, that is no surprise.
+    the queue's length stood still. If the path drops replies, that is not a surprise.
     """
     found = Surprises()
     at = ["queue", "load", "path", "round_trip", "reply", "neighbours"]

@@ -32,7 +32,7 @@ class Counters:
 
     def changed(self) -> dict[str, int]:
         """All counters of TCP that are not zero, by their names."""
-        # Settings that stand among the counters; -1 is no limit.
+        # Settings that are listed with the counters; -1 means no limit.
         settings = {"RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn"}
         return {
             name: count for name, count in self._all().items() if count and name not in settings
