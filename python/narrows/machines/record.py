@@ -171,6 +171,8 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text())
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise MachineError(f"{path}: {why}; hint: name the folder of a part's record") from None
+        raise MachineError(
+            f"{path}: {why}; hint: name folders that narrows traffic, resolve or monitor wrote"
+        ) from None
     except ValueError:
         raise MachineError(f"{path}: damaged; hint: run again") from None

@@ -219,9 +219,7 @@ def _split(server: str) -> tuple[str, int | None]:
     """Host and port of `host`, `host:port`, `[v6]:port` or a bare IPv6 address."""
     host, port = server, ""
     if "#" in server:
-        raise ProbeError(
-            server, "writes the port in another tool's way", server.replace("#", ":", 1)
-        )
+        raise ProbeError(server, "has # before its port", server.replace("#", ":", 1))
     if server.startswith("["):
         host, closed, rest = server[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):

@@ -228,12 +228,12 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
-            raise RunFolderError(folder, what, "name a run folder, such as narrows run writes")
+            raise RunFolderError(folder, what, "name a run folder, which narrows run writes")
         if not path.is_file():
             raise RunFolderError(
                 folder,
                 f"holds no run ({RUN_FILE} is missing)",
-                "name a run folder, such as narrows run writes",
+                "name a run folder, which narrows run writes",
             )
         if path.stat().st_size > LARGEST_JSON:
             raise RunFolderError(
