@@ -334,7 +334,7 @@ class Written:
     def over_udp(self, ms: float, port: int, took: float) -> None:
         """A query and its answer."""
         for at, back, flags in ((ms, False, 0), (ms + took, True, 0x80)):
-            ends = (port, 4000) if back else (4000, port)
+            ends = (port, 40000) if back else (40000, port)
             message = SOA[:2] + bytes([flags]) + SOA[3:]
             self.packet(at, back, 17, struct.pack("!4H", *ends, 8 + len(message), 0) + message)
 
@@ -352,7 +352,7 @@ class Written:
             (3 * trip, True, 17, 3 + len(reply), 4 + len(SOA), b""),
         ]
         for at, back, flags, seq, ack, payload in steps:
-            ends = (port, 5000) if back else (5000, port)
+            ends = (port, 50000) if back else (50000, port)
             header = struct.pack("!HHIIBBHHH", *ends, seq, ack, 0x50, flags, 65535, 0, 0)
             self.packet(ms + at, back, 6, header + payload)
 
@@ -391,6 +391,8 @@ def test_the_terminal_has_a_line_for_each_server(
 ) -> None:
     ports = [word for port in (5301, 5302) for word in ("--port", str(port))]
     run = tmp_path / "run"
+    assert main(["import", "capture", str(two_ports), "--port", "54", "--out", str(run)]) == 2
+    assert "--port 5302 reads the busiest other port; next: 5301, 53" in capsys.readouterr().err
     assert main(["import", "capture", str(two_ports), *ports, "--out", str(run)]) == 0
     said = capsys.readouterr().out
     assert "4 queries from 1 vantage point to 2 servers" in said

@@ -61,6 +61,14 @@ def test_a_table_has_at_most_100_columns() -> None:
     assert lines[0].split()[-1] == "else"
 
 
+def test_the_rows_of_a_server_stay_together() -> None:
+    """The second server's first answer overtakes the first one's second."""
+    one, other = {"target": "a"}, {"target": "b"}
+    lines = shown(udp(**one), udp(**other), tcp(**other), tcp(**one))
+    rows = [line.split()[:2] for line in lines[1:5]]
+    assert rows == [["a", "udp"], ["a", "tcp"], ["b", "udp"], ["b", "tcp"]]
+
+
 def test_the_ratio_stands_beside_the_one_with_the_truncated_query() -> None:
     rows = [{**row, "round": n} for n in range(3) for row in (udp(truncated=True), tcp())]
     assert "2.00; 3.00" in "\n".join(shown(*rows))

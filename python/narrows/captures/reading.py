@@ -194,7 +194,9 @@ class _Reading:
             _, _, reason, count, first = max(self.skipped, key=lambda row: row[3])
             said = f"{said} ({count}: {reason}; {first})"
         if self.other_ports:
-            return said, f"{argument('ports', self.other_ports[0])} reads the busiest other port"
+            busiest, *more = self.other_ports
+            hint = f"{argument('ports', busiest)} reads the busiest other port"
+            return said, hint + (f"; next: {', '.join(map(str, more))}" if more else "")
         return said, "give captures of DNS"
 
 

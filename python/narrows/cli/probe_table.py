@@ -69,7 +69,12 @@ class _Board:
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("segments", min_width=len("segments"))
         table.add_column("else", min_width=len("else"))
-        for (target, vantage, transport), rows in self.rows.items():
+        # Servers answer at their own pace, but the rows of each stay together.
+        places: dict[tuple[str, ...], int] = {}
+        for place, (target, vantage, _) in enumerate(self.rows):
+            places.setdefault((target, vantage), place)
+        for key in sorted(self.rows, key=lambda key: places[key[:2]]):
+            (target, vantage, transport), rows = key, self.rows[key]
             cells = [target, *([vantage] if self.several else []), transport]
             cells += self._figures((target, vantage, transport), rows, many=many, silent=silent)
             # Text, so that nothing in a name is taken for markup.
