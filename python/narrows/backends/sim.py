@@ -107,7 +107,10 @@ def _run(
 
     started = datetime.now(UTC)
     clock = time.perf_counter()
-    plan = scenario.plan(seed, event_limit=event_limit)
+    try:
+        plan = scenario.plan(seed, event_limit=event_limit)
+    except ValueError as error:
+        raise BackendError(scenario.name, str(error)) from None
     captured = [capture["name"] for capture in plan["captures"]]
     text = json.dumps(plan)
     # The plan of a large network takes as much memory as the run.
