@@ -158,6 +158,20 @@ def test_a_comparison_finds_what_the_slots_changed(samples: dict[str, Measuremen
     assert any("ratio above 4 is lower" in sentence for sentence in found.sentences())
 
 
+def test_a_comparison_names_questions_that_differ(
+    samples: dict[str, Measurement], tmp_path: Path
+) -> None:
+    def asking(name: str) -> Measurement:
+        rows = samples["after"].exchanges.with_columns(qname=pl.lit(name), qtype=pl.lit("SOA"))
+        return replace(samples["after"], tables={**samples["after"].tables, "exchanges": rows})
+
+    root = analyse([asking(".")])
+    save(analyse([asking("example.")]), tmp_path)
+    first = compare_ratios({"a": root, "b": load(tmp_path)}).sentences()[0]
+    assert first.startswith("The questions differ (a: . SOA; b: example. SOA)")
+    assert "questions" not in compare_ratios({"a": root, "b": root}).sentences()[0]
+
+
 def test_an_analysis_is_the_same_after_a_round_through_a_folder(
     samples: dict[str, Measurement], tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ class RatioAnalysis:
         skipped: Records that the import could not use, by reason.
         warnings: Why the ratios may not mean what they seem to.
         verdicts: Sentences on what the exchanges of a probe or a run say about a server.
+        asked: The questions, such as `example. SOA`; empty if there are many, or none is known.
     """
 
     table: pl.DataFrame
@@ -141,6 +142,7 @@ class RatioAnalysis:
     skipped: tuple[tuple[str, int], ...] = ()
     warnings: tuple[str, ...] = ()
     verdicts: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
     @cached_property
     def servers(self) -> list[str]:
@@ -254,7 +256,19 @@ def analyse(
         skipped=tuple(sorted(skipped.items(), key=lambda item: -item[1])),
         warnings=tuple(_warnings(measurements, sources)),
         verdicts=tuple(_verdicts(measurements, set(exchanges["target"].unique()))),
+        asked=_asked(exchanges),
     )
+
+
+_MOST_ASKED = 3
+
+
+def _asked(exchanges: pl.DataFrame) -> tuple[str, ...]:
+    """The questions in order, or none if there are more than a sentence can hold."""
+    known = exchanges.select("qname", "qtype").drop_nulls().unique().sort("qname", "qtype")
+    if known.height > _MOST_ASKED:
+        return ()
+    return tuple(f"{name} {kind}" for name, kind in known.iter_rows())
 
 
 def _labels(measurements: Sequence[Measurement]) -> tuple[str, ...]:

@@ -63,7 +63,14 @@ class RatioComparison:
     """Whether the same vantage points measured both."""
 
     def sentences(self) -> list[str]:
-        """Which differences are real, in words."""
+        """Which differences are real, in words, after what makes the two hard to compare."""
+        asked = [analysis.asked for analysis in self.analyses]
+        cautions = []
+        if all(asked) and asked[0] != asked[1]:
+            cautions.append(
+                f"The questions differ ({self.labels[0]}: {', '.join(asked[0])}; {self.labels[1]}: "
+                f"{', '.join(asked[1])}), so differences may not come from the servers."
+            )
         said = []
         for row in self.rows:
             if row.interval is None:
@@ -77,7 +84,7 @@ class RatioComparison:
                     f"{row.server}: {row.what} is {way} by {abs(row.difference):.3g}{unit} "
                     f"(95 %: {low:.3g} to {high:.3g})."
                 )
-        return said or ["No difference is larger than chance explains."]
+        return cautions + (said or ["No difference is larger than chance explains."])
 
     def table(self) -> TextTable:
         """The figures for the terminal."""

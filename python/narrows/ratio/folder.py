@@ -52,6 +52,7 @@ def document(analysis: RatioAnalysis) -> dict[str, Any]:
         "skipped": [list(part) for part in analysis.skipped],
         "warnings": list(analysis.warnings),
         "verdicts": list(analysis.verdicts),
+        "asked": list(analysis.asked),
     }
 
 
@@ -91,6 +92,7 @@ def load(folder: Path) -> RatioAnalysis:
             skipped=tuple((str(reason), int(count)) for reason, count in found["skipped"]),
             warnings=tuple(str(part) for part in found["warnings"]),
             verdicts=tuple(str(part) for part in found.get("verdicts", ())),
+            asked=tuple(str(part) for part in found.get("asked", ())),
         )
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
