@@ -264,7 +264,7 @@ def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        (b"", "is neither pcap, pcapng nor dnstap"),
+        (b"", "is empty"),
         (b"GET / HTTP/1.1\r\n", "is neither pcap, pcapng nor dnstap"),
         (b"\xd4\xc3\xb2\xa1", "ends within a packet"),
         (b"\0\0\0\0", "is neither pcap, pcapng nor dnstap"),

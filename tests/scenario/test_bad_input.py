@@ -306,6 +306,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         Scenario.load(tmp_path / "two\nlines\x1b[31m.toml")
     assert str(caught.value).isprintable()
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ScenarioError, match="is a run folder; hint: give a scenario file"):
+        Scenario.load(tmp_path)
 
 
 def test_a_file_without_read_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,8 @@ class _Reading:
             message = (error.strerror or str(error)).lower()
             raise CaptureError(path, message, "check the path") from None
         except ValueError as error:
-            raise CaptureError(path, str(error), "give pcap, pcapng or dnstap files") from None
+            message = str(error) if size or not path.is_file() else "is empty"
+            raise CaptureError(path, message, "give pcap, pcapng or dnstap files") from None
         try:
             while (tables := reader.chunk(_CHUNK)) is not None:
                 self._take(*tables, number)
@@ -188,6 +189,8 @@ class _Reading:
     def nothing(self, files: int) -> tuple[str, str]:
         """Why there are no rows, and the remedy."""
         where = "holds" if files == 1 else f"these {files} files hold"
+        if not self.records and not self.skipped:
+            return f"{where} no packets", "check the filter of the capture"
         ports = ", ".join(map(str, self.ports))
         said = f"{where} no DNS on port {ports} in {self.records} packets"
         if self.skipped:

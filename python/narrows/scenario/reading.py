@@ -97,6 +97,9 @@ def _text_of(path: str | Path) -> str:
     file = str(path)
     try:
         mode = Path(path).stat().st_mode
+        if (Path(path) / "run.json").is_file():
+            hint = "give a scenario file; narrows compare and Run.load read run folders"
+            raise ScenarioError(file, "", "is a run folder", hint)
         if stat.S_ISDIR(mode):
             raise ScenarioError(file, "", "is a directory", "name a file in it")
         if not stat.S_ISREG(mode):
