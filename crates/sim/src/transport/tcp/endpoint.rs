@@ -3,25 +3,25 @@
 //! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`, `tcp_rcv_established`,
 //! `tcp_init_transfer`. Differences: there is no simultaneous open and no TIME-WAIT timer (a closed
 //! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
-//! Without a handshake (`skip_handshake`), both ends start at sequence number 1.
 //!
 //! The handshake and Fast Open are in `endpoint/handshake.rs`, ECN on SYN and SYN-ACK in
-//! `handshake_ecn.rs`.
+//! `handshake_ecn.rs`, connections without a handshake of this end in
+//! `endpoint/without_handshake.rs`, and segments after the handshake in `endpoint/established.rs`.
 
+mod established;
 mod handshake;
+mod without_handshake;
 
-use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
 
 use super::clock::Context;
 use super::handshake_ecn::HandshakeEcn;
-use super::receiver::{Decision, Receiver, Verdict};
+use super::receiver::{Decision, Receiver};
 use super::segment::Header;
-use super::sender::{Half, Outgoing, Start};
+use super::sender::{Half, Outgoing};
 use super::{Config, Counters, Flags, SackBlocks, Segment, Seq};
 use crate::application::Closed;
 use crate::foresight::{Step, Touch};
-use crate::transport::stateless::Adopted;
 
 /// One end of a connection.
 ///
@@ -347,27 +347,6 @@ impl Endpoint {
         self.closing = Closing::ByApplication;
     }
 
-    /// Takes over a connection that was opened without this endpoint, from `first` on, the segment
-    /// that it gets next (`bpf_sk_assign_tcp_reqsk`).
-    pub(crate) fn adopt(&mut self, cx: &Context, adopted: &Adopted, first: &Segment) {
-        self.sender = Half::new(cx.config, adopted.server_next);
-        // The SYN-ACK did not agree to ECN.
-        let asks = Flags::ECE.with(Flags::CWR).with(Flags::AE);
-        let syn = Segment { flags: adopted.syn.flags.without(asks), ..adopted.syn };
-        self.take_syn(cx, &syn);
-        let scaled = self.receiver.scaled && self.receiver.timestamps;
-        self.receiver.start(adopted.client_next, scaled);
-        self.receiver.sack &= self.receiver.timestamps;
-        self.receiver.bytes_received = adopted.taken;
-        self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
-        if !scaled {
-            self.opening().start.peer_scale = 0;
-        }
-        let start = self.start_of(cx, first, None);
-        self.phase = Phase::Established;
-        self.sender.start(cx, start);
-    }
-
     /// Returns the window that it last offered, in bytes.
     pub(crate) fn offered_window(&self) -> u32 {
         self.receiver.window()
@@ -466,157 +445,6 @@ impl Endpoint {
         self.reset = Some(why);
         self.sender.fail();
     }
-
-    fn skipped(&self) -> bool {
-        // Only `skip_handshake` establishes a connection without a SYN.
-        self.syn_sent_us == NEVER_SENT
-    }
-
-    fn skip_handshake(&mut self, cx: &Context) {
-        self.phase = Phase::Established;
-        self.syn_sent_us = NEVER_SENT;
-        self.receiver.start(Seq(1), cx.config.window_scaling);
-        self.receiver.timestamps = cx.config.timestamps;
-        self.receiver.sack = cx.config.sack;
-        self.receiver.ecn = cx.config.ecn;
-        let start = Start {
-            at_us: cx.us,
-            mss: payload(cx.config.mss, cx.config.timestamps),
-            peer_scale: self.receiver.scale(),
-            sack: cx.config.sack,
-            ecn: cx.config.ecn,
-            window: u32::from(self.receiver.window_field()) << self.receiver.scale(),
-            peer_seq: Seq(1),
-            rtt_us: None,
-            handshake_lost: false,
-            restart_window: false,
-        };
-        self.sender.start(cx, start);
-    }
-
-    /// Takes a segment by header prediction (Jacobson, "4BSD TCP header prediction", 1990;
-    /// `tcp_rcv_established`). On an established connection, nearly every segment is either the
-    /// next data, for an end that has nothing in flight, or an acknowledgement of data in flight,
-    /// without data. Returns false, and changes nothing, if the segment is neither and needs the
-    /// full path.
-    #[inline(always)]
-    fn take_predicted(&mut self, cx: &Context, header: &Header) -> bool {
-        // The segment has no other flags, it starts where the last one ended, and its timestamp is
-        // not old: `Receiver::validate` would accept it.
-        if self.phase != Phase::Established
-            || header.flags.without(Flags::PSH) != Flags::ACK
-            || !self.receiver.expects(header)
-        {
-            return false;
-        }
-        match &mut self.sender {
-            Half::Silent(silent) => {
-                // Nothing is out of order, so no hole can be filled.
-                if header.len == 0 || !silent.is_acknowledged_by(header) || self.receiver.has_gap()
-                {
-                    return false;
-                }
-                silent.update_window(header);
-                self.marks_received += u32::from(header.ecn == Ecn::Ce);
-                self.receiver.note_stamp(header);
-                self.receiver.take_next(cx, header, silent.rto());
-            }
-            Half::Active(sender) => {
-                if header.len != 0 || header.ecn == Ecn::Ce || !sender.predicts(header) {
-                    return false;
-                }
-                self.receiver.note_stamp(header);
-                sender.take_predicted_ack(cx, header);
-            }
-        }
-        true
-    }
-
-    /// Handles a segment that [`take_predicted`](Self::take_predicted) did not take.
-    #[inline(never)]
-    fn handle_unpredicted(&mut self, cx: &Context, header: &Header) {
-        if self.phase == Phase::Established {
-            self.handle_established(cx, header, &[]);
-        } else {
-            self.handle_handshake(cx, &Segment::from(*header));
-        }
-    }
-
-    fn handle_established(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) {
-        if header.flags.intersects(Flags::RST.with(Flags::SYN)) {
-            self.handle_disruption(header);
-            return;
-        }
-        if header.ecn == Ecn::Ce {
-            self.marks_received += 1;
-        }
-        let verdict = self.receiver.validate(cx, header, &self.sender);
-        if verdict == Verdict::Dropped
-            || !header.flags.contains(Flags::ACK)
-            || !self.sender.handle_ack(cx, header, sack)
-        {
-            return;
-        }
-        self.receiver.accept_cwr(cx, header);
-        if header.end() != header.seq {
-            self.receiver.take_data(cx, header, self.sender.rto());
-            if self.receiver.fin_received {
-                if self.sender.is_fin_sent() {
-                    self.receiver.acknowledge_now();
-                }
-                if self.closing == Closing::WithPeer {
-                    self.sender.close(cx.config);
-                }
-            }
-        }
-    }
-
-    /// Handles RST or SYN on an established connection.
-    #[cold]
-    fn handle_disruption(&mut self, header: &Header) {
-        if header.flags.contains(Flags::RST) {
-            self.fail_by(Closed::Reset);
-        } else {
-            // Our answer was lost.
-            self.receiver.acknowledge_now();
-        }
-    }
-
-    /// Returns the next data segment, or else an acknowledgement.
-    #[inline(always)]
-    fn next_outgoing(&mut self, cx: &Context) -> Option<Outgoing> {
-        if !self.receiver.first
-            && let Some(outgoing) = self.sender.poll(cx)
-        {
-            if outgoing.len > 0 {
-                self.receiver.on_data_sent(cx);
-            }
-            return Some(outgoing);
-        }
-        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
-        owed.then_some(Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags(0), ect: false })
-    }
-
-    /// Returns a header with everything that the receiving half has to say, except SACK blocks.
-    #[inline(always)]
-    pub(super) fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
-        let receiver = &mut self.receiver;
-        let mut header = Header {
-            seq: outgoing.seq,
-            ack: receiver.rcv_nxt,
-            window: receiver.advertise(),
-            len: outgoing.len,
-            flags: outgoing.flags.with(Flags::ACK),
-            ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },
-            timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
-        };
-        if receiver.echoes_mark() {
-            header.flags = header.flags.with(Flags::ECE);
-        }
-        receiver.on_ack_sent(cx);
-        self.segments_sent += 1;
-        header
-    }
 }
 
 /// Returns the payload of a full segment: the timestamps option takes 12 bytes.
@@ -626,8 +454,6 @@ fn payload(mss: u16, timestamps: bool) -> u16 {
 
 /// The IPv4 and TCP headers without options.
 const IP_TCP_HEADERS: u16 = 40;
-/// The value of `syn_sent_us` on a connection without a handshake.
-const NEVER_SENT: u32 = u32::MAX;
 
 /// Reads ahead what a segment needs.
 impl Touch for Endpoint {

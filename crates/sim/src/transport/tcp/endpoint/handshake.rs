@@ -16,7 +16,8 @@ use super::super::clock::{Context, elapsed_us};
 use super::super::handshake_ecn::HandshakeEcn;
 use super::super::sender::{Half, Silent, Start};
 use super::super::{Config, FastOpenOption, Flags, Segment, Seq, SynOptions};
-use super::{Endpoint, FastOpen, NEVER_SENT, Phase, payload};
+use super::without_handshake::NEVER_SENT;
+use super::{Endpoint, FastOpen, Phase, payload};
 use crate::application::Closed;
 
 impl Endpoint {
