@@ -376,5 +376,5 @@ fn impossible_traces_of_links_are_refused_by_name() {
         rate: plan.links[0].rate,
         delay: None,
     });
-    assert_eq!(refusal(plan), "changes: bottleneck.forward follows a trace");
+    assert_eq!(refusal(plan), "changes[0]: bottleneck.forward follows a trace");
 }
