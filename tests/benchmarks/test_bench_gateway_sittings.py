@@ -380,7 +380,7 @@ def test_without_a_name_the_latest_unfinished_bench_goes_on(
 
 def test_a_bench_that_was_killed_before_its_tables_says_how_to_go_on(folder: Path) -> None:
     Bench(folder).sit(budget_s=0.0)
-    with pytest.raises(RunFolderError, match=r"hint: go on: .* RESUME=1 make bench-gateway"):
+    with pytest.raises(RunFolderError, match=r"hint: resume it: .* RESUME=1 make bench-gateway"):
         GatewayBench.load(folder)
 
 

@@ -22,8 +22,8 @@ REFUSED = {
     "tcpdump-dns-zlip-1.pcap": "no DNS message",
     "tcpdump-dns-zlip-2.pcap": "no DNS message",
     "tcpdump-dns-zlip-3.pcap": "no DNS message",
-    "tcpdump-dns_tcp_8053.pcap": "--port 8053",
-    "tcpdump-dns_udp_8053.pcap": "--port 8053",
+    "tcpdump-dns_tcp_8053.pcap": "ports=8053",
+    "tcpdump-dns_udp_8053.pcap": "ports=8053",
     "tcpdump-ppp_ip_udp_dns.pcap": "neither UDP nor TCP over IP",
 }
 

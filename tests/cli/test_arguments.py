@@ -116,4 +116,4 @@ def test_only_the_command_line_offers_its_list_of_figures(
         Sweep.load(tmp_path / "s").plot("dns.respons_p95_ms", "seed")
     assert "there is no metric" in str(caught.value) and "--metric" not in str(caught.value)
     wrong = narrows("sweep", "plot", "s", "--metric", "dns.respons_p95_ms", "--against", "seed")
-    assert wrong.stderr.endswith('did you mean "dns.response_p95_ms"?; --metric "?" lists all\n')
+    assert wrong.stderr.endswith('did you mean "dns.response_p95_ms"? --metric "?" lists all\n')

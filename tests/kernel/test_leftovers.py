@@ -245,5 +245,5 @@ def test_a_folder_without_room_is_one_line(tmp_path: Path, monkeypatch: pytest.M
 
     nowhere = tmp_path / "nowhere"
     monkeypatch.setattr("tempfile.tempdir", str(nowhere))
-    with pytest.raises(BackendError, match="hint: let TMPDIR"), workspace():
+    with pytest.raises(BackendError, match="hint: set TMPDIR"), workspace():
         pass

@@ -106,7 +106,7 @@ def test_figures_are_listed_as_of_a_sweep(folder: Path) -> None:
 
 def test_what_is_wrong_is_one_line(folder: Path) -> None:
     for arguments, message in (
-        (["compare", "fast", "run"], "run: is a run, and fast a sweep; hint: compare runs with"),
+        (["compare", "fast", "run"], "run: is a run, but fast is a sweep; hint: compare runs with"),
         (["compare", "fast", "slow", "--metric", "nothing"], "there is no metric nothing"),
         (["sweep", "plot", "run", "--metric", "x", "--against", "y"], "run: holds no sweep"),
         (["sweep", "plot", "missing", "--metric", "x", "--against", "y"], "does not exist"),

@@ -291,7 +291,9 @@ def test_wrong_metrics_are_all_named_before_a_sweep_starts(
     # Figures that other scenarios have: there is neither DNS nor a second group here.
     wrong += ("--metric", "response_p95_ms", "--metric", "bursts.groups.far.completion_mean_s")
     done = narrows(*told, *wrong, cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    # A line for each wrong name; the hint for all is in the last line.
+    assert (done.returncode, done.stderr.count("\n")) == (2, 4), done.stderr
+    assert done.stderr.endswith('? --metric "?" lists all\n')
     assert 'did you mean "bursts.completion_mean_s"' in done.stderr
     assert "there is no metric goodputt" in done.stderr
     assert "metric loss_percent;" not in done.stderr

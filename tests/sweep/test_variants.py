@@ -234,7 +234,7 @@ def test_bad_variants_are_one_line_and_code_2(small_file: Path, tmp_path: Path) 
         (["--variant", "red:queue.kind=red"], "limit: is missing"),
         (["--variant", "queue.limit=1"], "--variant queue.limit=1: not NAME:KEY=VALUE"),
         (["--variant", "red:queue.limit"], 'red: "queue.limit" is not KEY=VALUE; hint: '),
-        (["--variant", "red:"], "hint: such as --variant red:"),
+        (["--variant", "red:"], "hint: such as red:queue.kind=red"),
         (["--variant", "7:queue.limit=1"], "variant 7: is not a valid name; hint: a letter"),
         (["--variant", "true"], "variant true: is not a valid name; hint: a letter"),
         (["--variant", "a:duration=1 s", "--variant", "a:duration=2 s"], "gives duration twice"),

@@ -13,7 +13,6 @@ __all__ = ["OPTIONS", "with_options"]
 OPTIONS = {
     "against": "--against",
     "at": "--at",
-    "backend": "--backend",
     "bound_s": "--bound",
     "by": "--by",
     "count": "--count",
@@ -51,7 +50,7 @@ OPTIONS = {
 }
 """The option for each argument that a message names."""
 
-_ARGUMENT = re.compile(rf"`({'|'.join(OPTIONS)})(?:=([^`]*))?`")
+_ARGUMENT = re.compile(rf"(?<!`)`({'|'.join(OPTIONS)})(?:=([^`]*))?`(?!`)")
 
 
 def with_options(text: str) -> str:

@@ -172,5 +172,6 @@ def listing_metrics() -> Iterator[None]:
         yield
     except NoSuchMetric as error:
         *others, last = map(str, (error, *error.others))
-        listing = f'{last}; --metric "{ALL}" lists all'
+        joint = "" if last.endswith("?") else ";"
+        listing = f'{last}{joint} --metric "{ALL}" lists all'
         raise together(list(map(UserError, (*others, listing)))) from None
