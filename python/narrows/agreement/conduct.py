@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from narrows.agreement.compare import METRICS, Comparison, Metric, compared
 from narrows.agreement.draws import drawn, set_of
 from narrows.agreement.kept import kernel_run
 from narrows.backends import run
-from narrows.backends.interrupts import until
+from narrows.backends.interrupts import as_ended, until
 from narrows.scenario import Bulk, Scenario
 from narrows.scenario.amounts import DataRate
 
@@ -147,7 +147,7 @@ def conduct(
     with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="narrows") as pool:
         futures = [pool.submit(one, number) for number in range(draws)]
         try:
-            for done, future in enumerate(as_completed(futures), start=1):
+            for done, future in enumerate(as_ended(futures), start=1):
                 result.comparisons.append(future.result())
                 if told is not None:
                     told(done, draws)

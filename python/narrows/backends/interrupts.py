@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
-__all__ = ["Held", "Stopped", "held", "until"]
+__all__ = ["Held", "Stopped", "as_ended", "held", "until"]
+
+T = TypeVar("T")
 
 
 class Stopped(RuntimeError):  # noqa: N818 - a signal, not an error
@@ -23,6 +28,20 @@ def until(stop: threading.Event) -> Callable[[object], None]:
             raise Stopped("interrupted")
 
     return watch
+
+
+def as_ended(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
+    """Futures in the order in which they end; an interrupt while it waits is a KeyboardInterrupt.
+
+    A second interrupt in `concurrent.futures.as_completed` comes while it takes its lock again
+    (CPython 3.11, `threading.Condition.wait`), and is then a RuntimeError.
+    """
+    ended: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
+    waiting = list(futures)
+    for future in waiting:
+        future.add_done_callback(ended.put)
+    for _ in waiting:
+        yield ended.get()
 
 
 class Held:

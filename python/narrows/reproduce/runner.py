@@ -13,13 +13,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from narrows.backends import DEFAULT, get
-from narrows.backends.interrupts import Stopped, until
+from narrows.backends.interrupts import Stopped, as_ended, until
 from narrows.errors import NarrowsError
 from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Measured
@@ -144,7 +144,7 @@ def reproduce(
             pool.submit(run_cell, paper, job.cell, job.settings, job.seed, stop): job
             for job in plan
         }
-        for done, future in enumerate(as_completed(futures), start=1):
+        for done, future in enumerate(as_ended(futures), start=1):
             job = futures[future]
             try:
                 measured = future.result()
