@@ -111,14 +111,14 @@ impl Host<'_> {
         self.listen_within(tcp, backlog, HalfOpenLimits::LINUX);
     }
 
-    /// Does the same with other limits for half-open connections.
+    /// Listens like [`listen`](Self::listen), with these limits for half-open connections.
     pub fn listen_within(&mut self, tcp: usize, backlog: u32, limits: HalfOpenLimits) {
         self.flows.listen(self.application, tcp as u16, backlog, limits);
     }
 
-    /// Lets queries over TCP arrive as [datagrams](super::Application::datagram), to be answered by
-    /// one, without a connection, as behind narrows-gateway. Everything that this cannot do arrives
-    /// as a connection.
+    /// Lets queries over TCP arrive as [datagrams](super::Application::datagram) without a
+    /// connection, as behind narrows-gateway. The application answers each with one datagram. What
+    /// a server without state cannot handle still arrives as a connection.
     pub fn serve_without_state(&mut self) {
         self.flows.serve_without_state(self.application);
     }
@@ -128,13 +128,13 @@ impl Host<'_> {
         self.flows.serve_securely(self.application, tls);
     }
 
-    /// Does the same with other settings for clients at this port. `tcp` is an index into the
+    /// Lets clients use TLS at this port, with settings of its own. `tcp` is an index into the
     /// plan's `tcp`.
     pub fn serve_securely_at(&mut self, port: u16, tcp: usize, tls: tls::Server) {
         self.flows.serve_securely_at(self.application, port, (tcp as u16, tls));
     }
 
-    /// Does the same for QUIC ([`open_quic`](Self::open_quic)).
+    /// Lets clients use QUIC with this application ([`open_quic`](Self::open_quic)).
     pub fn serve_quic(&mut self, quic: quic::Config) {
         self.flows.serve_quic(self.application, quic);
     }
@@ -175,15 +175,15 @@ impl Host<'_> {
         self.open_with(dial, None, random)
     }
 
-    /// Does the same over TLS: [`opened`](super::Application::opened) is called when the TLS
-    /// handshake is complete. The server has chosen its settings by
-    /// [`serve_securely`](Self::serve_securely).
+    /// Opens a connection over TLS. [`opened`](super::Application::opened) is called when the TLS
+    /// handshake is complete. The server must have called [`serve_securely`](Self::serve_securely),
+    /// which sets its side of TLS.
     pub fn open_securely(&mut self, dial: &Dial, tls: tls::Client, random: &mut Random) -> Socket {
         self.open_securely_from(dial, tls, 0, random)
     }
 
-    /// Does the same with TLS sessions that only connections with the same `jar` share, like those
-    /// of one browser.
+    /// Opens a connection over TLS that shares its TLS sessions only with connections of the same
+    /// `jar`, like the connections of one browser.
     pub(crate) fn open_securely_from(
         &mut self,
         dial: &Dial,
@@ -202,7 +202,7 @@ impl Host<'_> {
         socket
     }
 
-    /// Does the same over QUIC. The server has chosen its settings by
+    /// Opens a connection over QUIC. The server must have called
     /// [`serve_securely`](Self::serve_securely) and [`serve_quic`](Self::serve_quic).
     ///
     /// # Panics
@@ -212,7 +212,8 @@ impl Host<'_> {
         self.open_quic_from(dial, tls, quic, 0)
     }
 
-    /// Does the same with TLS sessions that only connections with the same `jar` share.
+    /// Opens a connection over QUIC that shares its TLS sessions only with connections of the same
+    /// `jar`.
     pub(crate) fn open_quic_from(
         &mut self,
         dial: &Dial,
@@ -278,8 +279,8 @@ impl Host<'_> {
                 .is_some_and(|dialogue| dialogue.tls.is_some())
     }
 
-    /// Returns the round trips of TCP and TLS before a message could leave on a new connection.
-    /// `early`: it was written before the connection was established.
+    /// Returns how many round trips of TCP and TLS passed before a message could leave on a new
+    /// connection. `early` says that the message was written before the connection was established.
     pub fn handshake_round_trips(&self, socket: Socket, early: bool) -> u8 {
         let Some(connection) = self.flows.connection(socket) else {
             return self.flows.quic(socket).map_or(0, |quic| quic.handshake_round_trips(early));
@@ -370,7 +371,8 @@ impl Host<'_> {
         self.send(socket, Message { bytes: message.bytes - apart, ..message });
     }
 
-    /// Writes bytes that belong to the next message and leave before the rest of it is written.
+    /// Writes bytes that belong to the next message and leave before the rest of that message is
+    /// written.
     pub fn send_part(&mut self, socket: Socket, apart: u32) {
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write_part(socket, apart);
