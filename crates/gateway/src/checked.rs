@@ -22,12 +22,12 @@ impl Checked {
         Self { server, at, failed: failed.map(|words| cut(&words)) }
     }
 
-    /// As JSON.
+    /// Returns the result as a JSON object.
     pub fn object(&self) -> Value {
         json!({ "server": self.server, "at": self.at, "failed": self.failed })
     }
 
-    /// A list of results, from JSON; invalid elements are left out.
+    /// Reads a list of results from JSON, and leaves out invalid elements.
     pub fn list(value: &Value) -> Vec<Self> {
         let one = |value: &Value| {
             let failed = match &value["failed"] {
@@ -44,7 +44,7 @@ impl Checked {
     }
 }
 
-/// As many characters as fit into [`WORDS_MAX`] bytes of JSON; one character may take six.
+/// Returns as many characters as fit into [`WORDS_MAX`] bytes of JSON; one character may take six.
 fn cut(words: &str) -> String {
     let mut room = WORDS_MAX;
     let fits = |character: &char| {

@@ -199,8 +199,8 @@ pub fn wall_offset_ns() -> u64 {
             at.tv_sec().unsigned_abs() * 1_000_000_000 + at.tv_nsec().unsigned_abs()
         })
     };
-    // It is negative if the wall clock is earlier than 1970 plus the uptime. Then it wraps, and so
-    // does the sum.
+    // The difference is negative if the wall clock is earlier than 1970 plus the uptime. It then
+    // wraps, and so does the sum in which it is used.
     ns(ClockId::CLOCK_REALTIME).wrapping_sub(ns(ClockId::CLOCK_BOOTTIME))
 }
 

@@ -60,17 +60,17 @@ impl std::error::Error for ServerError {}
 ///
 /// # Errors
 ///
-/// [`ServerError::Silent`].
+/// Returns [`ServerError::Silent`] if no reply came in time.
 pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
     answers_with(server, wait, None)
 }
 
-/// The same, but `proxied` can ask for a PROXY protocol header before the query, which names this
-/// machine as the client.
+/// Asks a server as [`answers`] does. `proxied` can ask for a PROXY protocol header before the
+/// query, which names this machine as the client.
 ///
 /// # Errors
 ///
-/// [`ServerError::Silent`].
+/// Returns [`ServerError::Silent`] if no reply came in time.
 pub fn answers_with(
     server: SocketAddr,
     wait: Duration,

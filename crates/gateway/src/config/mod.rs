@@ -24,13 +24,13 @@ pub use read::{layered, parse_file, read_file, with_flags};
 /// Server addresses at most (`SERVERS_MAX` of `bpf/types.h`).
 pub const SERVERS_MAX: usize = 16;
 
-/// All settings. [`table::KEYS`] says each one's meaning, as the reference in README.md does.
+/// All settings. [`table::KEYS`] describes each of them, and so does the reference in README.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The preset that keys without a value take theirs from.
+    /// The preset that supplies the values of keys that were not set.
     pub preset: Preset,
-    /// The interface that clients are on. If there are several, this is the first, and the gateway
-    /// has its name.
+    /// The interface on which clients come in. If there are several, this is the first, and the
+    /// gateway is named after it.
     pub interface: String,
     /// Further interfaces on which clients come in or replies leave.
     pub more_interfaces: Vec<String>,
@@ -53,19 +53,22 @@ pub struct Config {
     pub close: Close,
     /// When a query is acknowledged.
     pub acknowledge: Acknowledge,
-    /// True: the kernel's TCP gets zone transfers. The paper's `axfr_detect`.
+    /// Whether zone transfers go to the kernel's TCP. The paper's `axfr_detect`.
     pub axfr_detect: bool,
-    /// True: later queries of a connection are served too.
+    /// Whether the gateway serves later queries of a connection, too.
     pub later_queries: bool,
-    /// True: so are those that come before the previous reply, if the programs can serve them.
+    /// Whether the gateway also serves queries that come before the previous reply, if the programs
+    /// can.
     pub several_queries: bool,
-    /// 0 nothing, 1 errors, 2 what happens, 3 debugging; the paper's `loglevel`.
+    /// What is logged: 0 nothing, 1 errors, 2 also what happens, 3 also debugging. The paper's
+    /// `loglevel`.
     pub loglevel: u8,
     /// The EDNS payload size asked of the server for queries over TCP, in bytes.
     pub edns_size: u16,
-    /// The most segments of one reply; the kernel sends longer ones.
+    /// The most segments of one reply. The kernel's TCP sends longer replies.
     pub max_segments: u16,
-    /// Longer UDP replies to other clients are truncated; in bytes, 0: none.
+    /// The longest UDP reply in bytes; longer ones are truncated, except those that the gateway
+    /// asked for. 0: no reply is truncated.
     pub truncate_over: u16,
     /// The file with the secret for cookie keys; `None`: this machine makes its own.
     pub secret: Option<PathBuf>,
@@ -96,33 +99,33 @@ pub struct Config {
 pub struct Active(u16);
 
 impl Active {
-    /// All.
+    /// All clients.
     pub const ALL: Self = Self(10_000);
-    /// None: everything passes, as if the gateway were not there.
+    /// No client: everything passes, as if the gateway were not there.
     pub const NONE: Self = Self(0);
 
-    /// This many in ten thousand; larger numbers mean all.
+    /// Returns a share of this many in ten thousand; larger numbers mean all.
     pub fn of(in_ten_thousand: u16) -> Self {
         Self(in_ten_thousand.min(10_000))
     }
 
-    /// Whether any client is served.
+    /// Returns whether any client is served.
     pub fn any(self) -> bool {
         self != Self::NONE
     }
 
-    /// The bound of the hashes that are served, for the data paths; `u32::MAX`: all.
+    /// Returns the share as a bound: clients whose hash is below it are served; `u32::MAX`: all.
     pub fn share(self) -> u32 {
         (u64::from(self.0) * u64::from(u32::MAX) / 10_000) as u32
     }
 
-    /// The one with this bound ([`Active::share`]).
+    /// Returns the share with this bound (see [`Active::share`]).
     pub fn of_share(share: u32) -> Self {
         // Rounded up, because the bound is rounded down.
         Self((u64::from(share) * 10_000).div_ceil(u64::from(u32::MAX)) as u16)
     }
 
-    /// In percent.
+    /// Returns the share in percent.
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 100.0
     }
@@ -156,7 +159,7 @@ pub enum UserLink {
 /// Which data path is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The first of the others that this kernel and interface support.
+    /// The first of the following modes that this kernel and interface support.
     Auto,
     /// XDP in the interface's driver.
     Native,
@@ -205,7 +208,7 @@ pub enum OnExit {
 /// The SYN cache of the paper, in place of cookies alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynCache {
-    /// True: a SYN makes an entry if there is room, and otherwise gets only a cookie.
+    /// Whether a SYN makes an entry if there is room, and gets only a cookie otherwise.
     pub active: bool,
     /// Buckets; `net.inet.tcp.syncache.hashsize`.
     pub hashsize: u32,
@@ -223,22 +226,24 @@ pub struct Limits {
     pub syn_rate: u32,
     /// Answered SYNs at once after silence.
     pub syn_burst: u32,
-    /// Queries on new connections per second, on average; 0: no limit.
+    /// Queries per second on new connections, on average; 0: no limit.
     pub query_rate: u32,
     /// Queries at once after silence.
     pub query_burst: u32,
-    /// The most connections at once that the kernel's TCP has; 0: no limit.
+    /// The most connections at once that the kernel's TCP may have; 0: no limit.
     pub adoptions: u32,
 }
 
-/// How much is stored. These are sizes of kernel maps, so a change needs a restart.
+/// The sizes of what is stored. Kernel maps have these sizes, so a change needs a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Connections, from their query on. If there are more, the least recently used one is removed.
+    /// The most connections, counted from their query on. If there are more, the least recently
+    /// used one is removed.
     pub connections: u32,
-    /// Sources whose rates are tracked.
+    /// The most sources whose rates are tracked.
     pub sources: u32,
-    /// Names with replies that were too long. The kernel's TCP gets their next queries at once.
+    /// The most names with replies that were too long. The kernel's TCP gets their next queries at
+    /// once.
     pub names: u32,
     /// How long such a name is remembered.
     pub names_for: Span,
@@ -307,7 +312,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings if nothing but a preset is given.
+    /// Returns the settings of a preset alone.
     pub fn of(preset: Preset) -> Self {
         let own = Self { preset, ..Self::default() };
         match preset {
@@ -324,7 +329,7 @@ impl Config {
         }
     }
 
-    /// All interfaces; the first one comes first.
+    /// Returns all interfaces, the first one first.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.interface).chain(&self.more_interfaces).map(String::as_str)
     }

@@ -19,7 +19,7 @@ const FILE_MAX: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Any [`ConfigError`] except [`ConfigError::Missing`]; the first one in the file.
+/// Returns the first error in the file: any [`ConfigError`] except [`ConfigError::Missing`].
 pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let place = path.display().to_string();
     let unreadable = |why: String| ConfigError::Unreadable { path: place.clone(), why };
@@ -45,7 +45,7 @@ pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
 ///
 /// # Errors
 ///
-/// As [`read_file`].
+/// Returns the same errors as [`read_file`].
 pub fn parse_file(name: &str, text: &str, base: Config) -> Result<Config, ConfigError> {
     let line_of = |at: usize| {
         text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
@@ -72,7 +72,7 @@ pub fn parse_file(name: &str, text: &str, base: Config) -> Result<Config, Config
 /// Applies flags to `base`: keys and their values, one or several each.
 ///
 /// # Errors
-///
+/// Returns [`ConfigError::Value`] if a value is refused.
 /// [`ConfigError::Value`].
 pub fn with_flags(
     base: Config,
@@ -92,7 +92,7 @@ pub fn with_flags(
 ///
 /// # Errors
 ///
-/// As [`read_file`] and [`with_flags`].
+/// Returns the same errors as [`read_file`] and [`with_flags`].
 pub fn layered(
     file: Option<&Path>,
     flags: &[(&'static Key, Vec<String>)],

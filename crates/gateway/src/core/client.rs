@@ -20,7 +20,8 @@ impl Core {
         self.on_client_beside(now, packet, |_| Beside::Server, out)
     }
 
-    /// Does the same. `beside` tells what the machine's own sockets say about a connection.
+    /// Takes an IP packet as [`Core::on_client`] does. `beside` tells what the machine's own
+    /// sockets say about a connection.
     pub fn on_client_beside(
         &mut self,
         now: Now,
@@ -364,7 +365,7 @@ impl<'a> Client<'a> {
         self.query_conforms_within(self.core.settings.query_burst_ns)
     }
 
-    /// Does the same with another burst.
+    /// Returns whether one more query is within the source's rate, with this burst in nanoseconds.
     fn query_conforms_within(&mut self, burst: u64) -> bool {
         let interval = self.core.settings.query_interval_ns;
         self.conforms(|source| &mut source.query_at, interval, burst)

@@ -197,7 +197,7 @@ impl<'a> Client<'a> {
         let payload = segment.payload;
         let mut before = usize::from(flow.ahead_length);
         if segment.seq == flow.client_next {
-            // The same data again, or the first.
+            // This is the first data, or data that the client sent again from the start.
             if before > payload.len() {
                 flow.note(segment);
                 self.core.keep(self.now, self.key, flow);

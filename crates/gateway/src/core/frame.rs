@@ -4,8 +4,8 @@
 use super::{Beside, Connection, Core, Counter, Now, Verdict};
 
 impl Core {
-    /// Does the same as [`Core::on_client_beside`] for an Ethernet frame. A frame that it puts out
-    /// has the link header of the one that came in: with its addresses swapped for
+    /// Takes an Ethernet frame as [`Core::on_client_beside`] takes an IP packet. A frame that it
+    /// puts out has the link header of the one that came in: with its addresses swapped for
     /// [`Verdict::Transmit`], and unchanged for [`Verdict::Query`].
     pub fn on_client_frame(
         &mut self,

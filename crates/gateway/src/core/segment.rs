@@ -56,7 +56,7 @@ pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u
     match ip.source {
         IpAddr::V4(_) => {
             packet[0] = 0x45;
-            // It is whole, even if it replaces a fragment.
+            // The datagram is whole, even if it replaces a fragment.
             packet[6] &= 0x40;
             packet[7] = 0;
             packet[9] = UDP;

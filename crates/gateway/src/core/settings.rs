@@ -37,9 +37,9 @@ pub struct Settings {
     pub syn_interval_ns: u64,
     /// Nanoseconds of credit that a quiet source collects for SYNs.
     pub syn_burst_ns: u64,
-    /// The same as `syn_interval_ns` for queries on new connections.
+    /// Nanoseconds between two queries of one source on new connections, on average; 0: no limit.
     pub query_interval_ns: u64,
-    /// The same as `syn_burst_ns` for queries on new connections.
+    /// Nanoseconds of credit that a quiet source collects for queries on new connections.
     pub query_burst_ns: u64,
     /// How many nanoseconds a name with a large reply is remembered.
     pub large_ns: u64,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub port: u16,
     /// The largest payload of an IPv4 segment in either direction: the interface's MTU minus 40.
     pub mss4: u16,
-    /// The same for IPv6: the MTU minus 60.
+    /// The largest payload of an IPv6 segment in either direction: the interface's MTU minus 60.
     pub mss6: u16,
     /// The EDNS payload size asked of the server for queries that came over TCP.
     pub edns_size: u16,

@@ -49,7 +49,7 @@ impl Held {
             .peers(port, |peer| *counts.entry(source(peer)).or_default() += 1)
             .map_err(|error| KernelError::refused("counting connections", error))?;
         for key in known {
-            // It may be gone by now, and then needs nothing.
+            // If the source is gone by now, it needs no change.
             let _ = match key.bytes().first_chunk().and_then(|bytes| counts.get(bytes)) {
                 Some(&held) => {
                     let now = adopter { held, fresh: 0 };

@@ -136,7 +136,7 @@ impl Loaded {
                 continue;
             };
             for (key, value) in elements {
-                // It exists already, or there is no room for it.
+                // An element that exists already stays, and one without room is left out.
                 let _ = new.update(&key, &value, MapFlags::NO_EXIST);
             }
         }

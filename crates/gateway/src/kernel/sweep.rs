@@ -166,7 +166,7 @@ impl Sweeper {
                 }
                 EntryAction::Leave => {
                     let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
-                    // It may be gone by now, and then needs nothing.
+                    // If the entry is gone by now, it needs no change.
                     let _ = maps.flows.update(key.bytes(), slow.bytes(), MapFlags::EXIST);
                 }
                 EntryAction::Close if fins < FINS => {

@@ -63,7 +63,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Those of `read`. The packets before the error are kept.
+    /// Returns the first error of `read`. The packets before it are kept.
     pub fn fill(
         &mut self,
         mut read: impl FnMut(&mut [u8]) -> io::Result<Option<(usize, Peer)>>,
@@ -83,7 +83,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Those of recvmmsg(2); [`io::ErrorKind::WouldBlock`] if nothing is waiting.
+    /// Returns the error of recvmmsg(2), which is [`io::ErrorKind::WouldBlock`] if nothing is
+    /// waiting.
     pub(super) fn receive(
         &mut self,
         socket: impl AsFd,
@@ -138,7 +139,7 @@ impl Inbox {
 ///
 /// # Errors
 ///
-/// Those of sendmmsg(2) about the first message; then none was sent.
+/// Returns the error of sendmmsg(2) if it refuses the first message. Nothing was sent then.
 pub(super) fn send(
     socket: impl AsFd,
     messages: &[Vec<u8>],
@@ -178,7 +179,7 @@ pub(super) fn send(
 ///
 /// # Errors
 ///
-/// Those of `refused`; the list is empty then, too.
+/// Returns the error of `refused`. The list is empty then, too.
 pub(super) fn send_all(
     socket: impl AsFd,
     messages: &mut Vec<Vec<u8>>,

@@ -174,7 +174,7 @@ struct Timestamps {
     recent: u32,
 }
 
-/// How a connection ended early.
+/// A reset that ends the connection early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reset {
     /// We have to send a RST.
@@ -226,8 +226,8 @@ impl Stream {
         }
     }
 
-    /// Whether a segment with this sequence number can belong to this connection: it is within one
-    /// window of the expected number, on either side.
+    /// Returns whether a segment with this sequence number can belong to this connection. It can if
+    /// the number is within one receive buffer of the expected number, on either side.
     pub fn fits(&self, seq: u32) -> bool {
         let reach = RECEIVE_BUFFER as i32;
         (-reach..=reach).contains(&(seq.wrapping_sub(self.rcv_nxt) as i32))
@@ -243,7 +243,7 @@ impl Stream {
         self.snd_max.wrapping_sub(self.snd_una)
     }
 
-    /// The same, for what was sent since the last time-out.
+    /// Sequence numbers that were sent since the last time-out and are not yet acknowledged.
     fn outstanding(&self) -> u32 {
         self.snd_nxt.wrapping_sub(self.snd_una)
     }
@@ -264,7 +264,7 @@ impl Stream {
     pub fn consume(&mut self, bytes: usize) {
         let closed = self.window() < self.mss;
         self.received.drain(..bytes);
-        // RFC 9293, 3.8.6.2.2: tell the client as soon as it is worth it.
+        // RFC 9293, 3.8.6.2.2: tell the client as soon as a full segment fits.
         self.ack_due |= closed && self.window() >= self.mss;
     }
 
@@ -278,14 +278,14 @@ impl Stream {
         if self.finishing { 0 } else { SEND_BUFFER.saturating_sub(self.unsent.len()) }
     }
 
-    /// Adds the server's bytes, at most [`Stream::room`] of them; returns how many.
+    /// Takes bytes of the server, at most [`Stream::room`] of them, and returns how many it took.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
         self.unsent.extend(&bytes[..taken]);
         taken
     }
 
-    /// The server has no more data: a FIN follows what was written.
+    /// Notes that the server has no more data: a FIN follows what was written.
     pub fn finish(&mut self) {
         self.finishing = true;
     }

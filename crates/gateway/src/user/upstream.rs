@@ -41,9 +41,9 @@ pub(super) struct Upstream {
     /// [`SOCKETS`] for each server.
     sockets: Vec<Option<Socket>>,
     open: HashMap<(u32, u16), Query>,
-    /// The same queries, by asker.
+    /// The keys of `open`, by who asked.
     asked: HashMap<Connection, (u32, u16)>,
-    /// In the order in which they were first asked.
+    /// The queries, in the order in which they were first asked.
     order: VecDeque<(Duration, (u32, u16), Connection)>,
     /// The socket of each server that gets the queries until the next [`Upstream::flush`].
     turns: Vec<Option<usize>>,
@@ -77,7 +77,8 @@ struct Query {
 /// What happened to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// It was sent, and may be lost as any datagram. If the socket is new, its index is given.
+    /// The query was sent. It may be lost, like any datagram. If its socket is new, this is the
+    /// socket's index.
     Sent(Option<u32>),
     /// Too many queries are open.
     Full,

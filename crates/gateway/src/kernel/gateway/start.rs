@@ -86,8 +86,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// As [`Gateway::probe`], [`KernelError::Running`], and if the kernel refuses a step. The
-    /// machine is then as before.
+    /// Returns the same errors as [`Gateway::probe`], [`KernelError::Running`] if another gateway
+    /// has the interface, and an error if the kernel refuses a step. The machine is then as before.
     pub fn start(
         config: &Config,
         interfaces: &[Interface],

@@ -37,7 +37,7 @@ pub trait Link {
     ///
     /// # Errors
     ///
-    /// The system's, if the device is gone.
+    /// Returns the system's error if the device is gone.
     fn receive(&mut self, from: usize, inbox: &mut Inbox) -> io::Result<bool>;
 
     /// Sends a packet, by [`Link::flush`] at the latest. What the device has no room for is lost,
@@ -45,14 +45,14 @@ pub trait Link {
     ///
     /// # Errors
     ///
-    /// The system's, if the device is gone.
+    /// Returns the system's error if the device is gone.
     fn send(&mut self, packet: Vec<u8>, to: Peer) -> io::Result<()>;
 
     /// Sends what is queued.
     ///
     /// # Errors
     ///
-    /// As for [`Link::send`].
+    /// Returns the same errors as [`Link::send`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
