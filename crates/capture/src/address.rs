@@ -8,14 +8,14 @@ use std::net::Ipv4Addr;
 
 use narrows_wire::Mac;
 
-/// The address of node `node`: 10.0.0.1 for node 0, and so on.
+/// Returns the address of node `node`: 10.0.0.1 for node 0, and so on.
 pub fn ip(node: usize) -> Ipv4Addr {
     let [_, a, b, c] = (node as u32).wrapping_add(1).to_be_bytes();
     Ipv4Addr::new(10, a, b, c)
 }
 
-/// The MAC address of node `node` on all its links: 02:00:00:00:00:01 for node 0, and so on;
-/// locally administered (IEEE 802, section 8.4).
+/// Returns the MAC address of node `node` on all its links: 02:00:00:00:00:01 for node 0, and so
+/// on; locally administered (IEEE 802, section 8.4).
 pub fn mac(node: usize) -> Mac {
     let [a, b, c, d] = (node as u32).wrapping_add(1).to_be_bytes();
     Mac([2, 0, a, b, c, d])

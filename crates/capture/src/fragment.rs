@@ -70,7 +70,7 @@ fn set_ip_checksum(frame: &mut [u8]) {
     put(frame, IP_CHECKSUM, sum);
 }
 
-/// The Internet checksum (RFC 1071).
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks(2)

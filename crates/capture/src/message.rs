@@ -240,7 +240,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The OPT record of the reply, whose padding is empty.
+    /// Returns the OPT record of the reply, whose padding is empty.
     fn opt_bytes(&self) -> usize {
         match (self.edns, self.padding) {
             (false, _) => 0,

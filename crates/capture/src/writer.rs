@@ -22,8 +22,8 @@ use crate::{address, blocks, fragment};
 ///
 /// # Errors
 ///
-/// A packet is longer than IP allows. The simulator makes none: an MSS is at most 65495 bytes, and
-/// its segments with data have no SACK blocks.
+/// Returns an error if a packet is longer than IP allows. The simulator makes no such packet: an
+/// MSS is at most 65495 bytes, and its segments with data have no SACK blocks.
 ///
 /// # Panics
 ///
@@ -125,8 +125,9 @@ impl<'a, W: Write> Writer<'a, W> {
     ///
     /// # Errors
     ///
-    /// The stream fails. An error of the kind `InvalidInput` means that the packet's link is not in
-    /// the file, or that the packet is longer than IP allows; the file stays sound.
+    /// Returns an error if the stream fails. An error of the kind `InvalidInput` means that the
+    /// packet's link is not in the file, or that the packet is longer than IP allows. The file then
+    /// stays sound.
     ///
     /// # Panics
     ///
@@ -210,7 +211,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(self.out)
     }
 
-    /// The payload of a segment that carries DNS messages.
+    /// Returns the payload of a segment that carries DNS messages.
     fn said(&self, said: &[Said], bytes: u16) -> Result<Vec<u8>, dns::WriteError> {
         let mut payload = vec![0; usize::from(bytes)];
         for said in said {
@@ -274,7 +275,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(frame)
     }
 
-    /// The headers below `transport`.
+    /// Returns the headers below `transport`.
     fn around(&self, packet: &Captured, ecn: u8, transport: Transport) -> Packet {
         let ip = Ipv4::new(address::ip(packet.from as usize), address::ip(packet.to as usize));
         let link = &self.plan.links[packet.link as usize];
@@ -289,7 +290,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 }
 
-/// A segment's header.
+/// Returns a segment's header.
 fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> Tcp {
     let mut sack = SackBlocks::default();
     for &(start, end) in segment.sack.as_slice() {

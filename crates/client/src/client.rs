@@ -88,7 +88,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No socket can be created, or the source address does not belong to this machine.
+    /// Returns an error if no socket can be created, or if the source address does not belong to
+    /// this machine.
     pub fn new(server: Server) -> io::Result<Self> {
         let keeper = socket::towards(server.address, server.source, SockType::Datagram, None)?;
         let watch = (server.watch && server.transport == Transport::Tcp)

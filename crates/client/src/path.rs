@@ -61,8 +61,8 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// The devices cannot be created: CAP_NET_ADMIN or /dev/net/tun is missing, or the names are
-    /// taken.
+    /// Returns an error if the devices cannot be created: CAP_NET_ADMIN or /dev/net/tun is missing,
+    /// or the names are taken.
     pub fn new(left: &str, right: &str, rules: Vec<Rule>, seed: u64) -> io::Result<Self> {
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(Self {
@@ -80,7 +80,7 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// A device is gone.
+    /// Returns an error if a device is gone.
     pub fn run(&self) -> io::Result<()> {
         // Timers of this thread may otherwise be 50 microseconds late (prctl(2)). If this fails,
         // they are.

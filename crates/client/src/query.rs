@@ -52,7 +52,8 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// The name or the type cannot be read. Types are names such as `SOA`, or `TYPE65`.
+    /// Returns an error if the name or the type cannot be read. Types are names such as `SOA`, or
+    /// `TYPE65`.
     pub fn new(name: &str, kind: &str) -> Result<Self, QueryError> {
         let name = name.parse::<Name>().map_err(|_| QueryError::Name)?;
         let kind = kind.parse::<Rtype>().map_err(|_| QueryError::Kind)?.to_int();

@@ -44,11 +44,11 @@ pub fn serve<E: fmt::Display>(change: impl FnOnce(&mut Plan) -> Result<(), E>) -
     }
 }
 
-/// Does the same as [`serve`] between any two streams.
+/// Runs a plan as [`serve`] does, between any two streams.
 ///
 /// # Errors
 ///
-/// A stream fails, or a line is not one of the requests.
+/// Returns an error if a stream fails, or if a line is not one of the requests.
 pub fn converse<E: fmt::Display>(
     mut input: impl BufRead,
     mut output: impl Write,

@@ -49,8 +49,8 @@ impl Facts {
         }
     }
 
-    /// What an operator should know, one line each, with what to do. `native`: the run would use
-    /// XDP in the driver.
+    /// Returns what an operator should know, one line each, with what to do. `native`: the run
+    /// would use XDP in the driver.
     pub fn caveats(&self, wanted: Mode, native: bool) -> Vec<String> {
         let all = [
             self.checksums(),
@@ -143,8 +143,8 @@ fn setting(name: &str) -> String {
     format!("net.ipv4.{name} is 0: {cost}; hint: sysctl net.ipv4.{name}=1")
 }
 
-/// The VLAN interfaces on top of this one, from /proc/net/vlan/config: two heading lines, then
-/// `name | number | device`.
+/// Returns the VLAN interfaces on top of this one, from /proc/net/vlan/config: two heading lines,
+/// then `name | number | device`.
 fn vlans(text: &str, interface: &str) -> Vec<String> {
     let fields = text.lines().skip(2).map(|line| line.split('|').map(str::trim));
     fields

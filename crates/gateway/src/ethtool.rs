@@ -9,7 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::interface::request;
 
-/// The name of an interface's driver, such as "veth"; `None` if the system does not tell.
+/// Returns the name of an interface's driver, such as "veth"; `None` if the system does not tell.
 pub fn driver(interface: &str) -> Option<String> {
     let mut about = vec![0; DRIVER_INFO_BYTES];
     ask(interface, ETHTOOL_GDRVINFO, &mut about)?;

@@ -159,7 +159,7 @@ fn place(object: &Value, chain: Option<&str>) -> String {
     format!("nft {} {} {}", word("family"), word("table"), chain.unwrap_or("?"))
 }
 
-/// Whether an nft rule is about this port of this protocol.
+/// Returns whether an nft rule is about this port of this protocol.
 fn names<'a>(
     rule: &Value,
     protocol: &str,
@@ -190,7 +190,7 @@ fn names<'a>(
     })
 }
 
-/// Whether a rule counts or limits what it matches.
+/// Returns whether a rule counts or limits what it matches.
 fn limits(rule: &Value) -> bool {
     let kinds = ["limit", "ct count", "meter", "quota"];
     let in_a_set = |body: &Value| {
@@ -203,7 +203,7 @@ fn limits(rule: &Value) -> bool {
         .any(|(kind, body)| kinds.contains(&&**kind) || (kind == "set" && in_a_set(body)))
 }
 
-/// Whether a rule is about TCP, on any port.
+/// Returns whether a rule is about TCP, on any port.
 fn any_tcp(rule: &Value) -> bool {
     let expressions = || rule["expr"].as_array().into_iter().flatten().map(|part| &part["match"]);
     let field = |left: &Value| left["payload"]["field"].as_str().map(str::to_owned);
@@ -231,7 +231,7 @@ fn mentions(value: &Value, word: &str) -> bool {
     }
 }
 
-/// Whether a number, a range, a set or a service's name is or contains the port.
+/// Returns whether a number, a range, a set or a service's name is or contains the port.
 fn holds(value: &Value, port: u16) -> bool {
     match value {
         Value::Number(number) => number.as_u64() == Some(port.into()),
@@ -269,7 +269,7 @@ fn is_plain_accept(rule: &Value) -> bool {
     accepts
 }
 
-/// A rule's expression in nft's syntax, as far as it is simple.
+/// Returns a rule's expression in nft's syntax, as far as it is simple.
 fn in_words(expression: &Value) -> String {
     let Some((kind, body)) = expression.as_object().and_then(|object| object.iter().next()) else {
         return expression.to_string();
@@ -318,7 +318,8 @@ fn operand(value: &Value) -> String {
     }
 }
 
-/// Whether the ports of an iptables rule (`--dport 53`, `--dports 53,80:90`) include this one.
+/// Returns whether the ports of an iptables rule (`--dport 53`, `--dports 53,80:90`) include this
+/// one.
 fn ports(words: &[&str], port: u16) -> bool {
     let mut negated = false;
     for pair in words.windows(2) {

@@ -51,7 +51,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// If there is none; names one that is near.
+    /// Returns an error if there is none. The error names an interface whose name is similar.
     #[allow(unsafe_code, reason = "the members of netdevice(7)'s union")]
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
         let Ok(index) = if_nametoindex(name) else {
@@ -77,17 +77,17 @@ impl Interface {
         Ok(Self { name: name.into(), index, mtu: mtu.unsigned_abs(), hardware, up })
     }
 
-    /// Whether it is one end of a veth pair.
+    /// Returns whether it is one end of a veth pair.
     pub fn is_veth(&self) -> bool {
         ethtool::driver(&self.name).as_deref() == Some("veth")
     }
 
-    /// Whether its frames have Ethernet headers, which the in-kernel data path needs.
+    /// Returns whether its frames have Ethernet headers, which the in-kernel data path needs.
     pub fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER || self.hardware == libc::ARPHRD_LOOPBACK
     }
 
-    /// The largest TCP payload of one packet without options, for IPv4 and IPv6.
+    /// Returns the largest TCP payload of one packet without options, for IPv4 and IPv6.
     pub fn mss(&self) -> (u16, u16) {
         // An IP packet's length field has 16 bits.
         let mtu = self.mtu.min(65_535);
@@ -113,11 +113,11 @@ impl fmt::Display for InterfaceError {
 
 impl std::error::Error for InterfaceError {}
 
-/// All addresses of this machine, in this network namespace.
+/// Returns all addresses of this machine, in this network namespace.
 ///
 /// # Errors
 ///
-/// If the system does not tell.
+/// Returns an error if the system does not tell.
 pub fn local_addresses() -> Result<Vec<IpAddr>, std::io::Error> {
     let mut all = Vec::new();
     for entry in getifaddrs()? {
@@ -135,8 +135,8 @@ pub fn local_addresses() -> Result<Vec<IpAddr>, std::io::Error> {
     Ok(all)
 }
 
-/// The number of this process's network namespace, unique since the machine started; 1 is the
-/// machine's own. `None` on kernels before 5.14, which have no such numbers.
+/// Returns the number of this process's network namespace, unique since the machine started; 1 is
+/// the machine's own. `None` on kernels before 5.14, which have no such numbers.
 #[allow(unsafe_code, reason = "nix has no SO_NETNS_COOKIE")]
 pub fn namespace() -> Option<u64> {
     let socket =
@@ -155,7 +155,7 @@ pub fn namespace() -> Option<u64> {
     (result == 0).then_some(cookie)
 }
 
-/// The interface that `name` may be a slip of: at most a third of the letters are others.
+/// Returns the interface that `name` may be a slip of: at most a third of the letters are others.
 fn nearest(name: &str) -> Option<String> {
     let all = if_nameindex().ok()?;
     all.iter()
@@ -176,7 +176,7 @@ fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
     nix::errno::Errno::result(result).map(|_| what)
 }
 
-/// A request about an interface.
+/// Returns a request about an interface.
 #[allow(unsafe_code, reason = "a structure with a union")]
 pub(crate) fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain old data, for which zeros are a valid value.

@@ -62,7 +62,8 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, if other users can read it, or if it holds something else.
+    /// Returns an error if it cannot be read, if other users can read it, or if it holds something
+    /// else.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable =
             |error: &std::io::Error| SecretError::Unreadable(path.into(), error.to_string());
@@ -90,7 +91,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// If `/dev/urandom` cannot be read.
+    /// Returns an error if `/dev/urandom` cannot be read.
     pub fn random() -> Result<Self, SecretError> {
         let mut bytes = [0; 16];
         fs::File::open("/dev/urandom")
@@ -109,7 +110,7 @@ impl Secret {
         &self.0
     }
 
-    /// The key of an epoch.
+    /// Returns the key of an epoch.
     pub fn key(&self, epoch: u64) -> CookieKey {
         let word = |which: u8| {
             let mut hash = SipHasher24::new_with_key(&self.0);
@@ -121,7 +122,7 @@ impl Secret {
         CookieKey { k0: word(0), k1: word(1) }
     }
 
-    /// The keys at a time: the one that makes cookies, and the one before.
+    /// Returns the keys at a time: the one that makes cookies, and the one before.
     pub fn keys(&self, unix_s: u64, rotation: Span) -> [CookieKey; 2] {
         let epoch = unix_s / seconds(rotation);
         [self.key(epoch), self.key(epoch.wrapping_sub(1))]
@@ -181,18 +182,19 @@ impl fmt::Display for SecretError {
 
 impl std::error::Error for SecretError {}
 
-/// Until when the previous epoch's key is accepted, in seconds since 1970: for the lifetime of a
-/// cookie after the change, plus half as much for clocks that differ.
+/// Returns until when the previous epoch's key is accepted, in seconds since 1970: for the lifetime
+/// of a cookie after the change, plus half as much for clocks that differ.
 pub fn previous_until_s(unix_s: u64, rotation: Span) -> u64 {
     unix_s / seconds(rotation) * seconds(rotation) + 96
 }
 
-/// The wall clock, in whole seconds since 1970.
+/// Returns the wall clock, in whole seconds since 1970.
 pub fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The wall clock minus the boot clock, in nanoseconds. It lets machines agree on a cookie's slot.
+/// Returns the wall clock minus the boot clock, in nanoseconds. It lets machines agree on a
+/// cookie's slot.
 pub fn wall_offset_ns() -> u64 {
     let ns = |clock| {
         clock_gettime(clock).map_or(0, |at| {
@@ -204,7 +206,7 @@ pub fn wall_offset_ns() -> u64 {
     ns(ClockId::CLOCK_REALTIME).wrapping_sub(ns(ClockId::CLOCK_BOOTTIME))
 }
 
-/// The boot clock in nanoseconds, as from `bpf_ktime_get_boot_ns`.
+/// Returns the boot clock in nanoseconds, as from `bpf_ktime_get_boot_ns`.
 pub fn boot_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_BOOTTIME)
         .map_or(0, |at| at.tv_sec().unsigned_abs() * 1_000_000_000 + at.tv_nsec().unsigned_abs())

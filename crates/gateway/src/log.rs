@@ -20,7 +20,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The lowest `loglevel` that writes such lines, and how they are marked.
+    /// Returns the lowest `loglevel` that writes such lines, and how they are marked.
     fn parts(self) -> (u8, &'static str) {
         match self {
             Self::Error => (1, "error"),

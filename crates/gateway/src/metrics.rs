@@ -57,7 +57,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If the system cannot start the thread.
+    /// Returns an error if the system cannot start the thread.
     pub fn serve(listener: TcpListener, first: Snapshot) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Mutex::new(first));
@@ -78,7 +78,7 @@ impl Metrics {
         Ok(Self { shared, address })
     }
 
-    /// The address it listens on.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -152,7 +152,7 @@ impl Collector for Snapshot {
     }
 }
 
-/// The text of a snapshot.
+/// Returns the text of a snapshot.
 fn text(snapshot: Snapshot) -> String {
     let labels = [("interface", snapshot.interface.clone()), ("mode", snapshot.mode.clone())];
     let labels = labels.into_iter().map(|(name, value)| (name.into(), value.into()));

@@ -52,7 +52,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// The interface of this name.
+    /// Returns the interface of this name.
     pub(crate) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
         let mut request = vec![0; IFINFOMSG];
         let mut text = name.as_bytes().to_vec();
@@ -82,22 +82,22 @@ impl Netlink {
         self.ask(RTM_NEWLINK, NLM_F_ACK, &request).map(drop)
     }
 
-    /// Whether packets for `address` would be delivered to this machine itself. Without any route
-    /// they would not.
+    /// Returns whether packets for `address` would be delivered to this machine itself. Without any
+    /// route they would not.
     pub(crate) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
         Ok(self.route(address)?.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL))
     }
 
-    /// The interface through which this machine's packets for `address` leave; `None` if they go
-    /// nowhere.
+    /// Returns the interface through which this machine's packets for `address` leave; `None` if
+    /// they go nowhere.
     pub(crate) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
         let route = self.route(address)?;
         let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
         Ok(find(attributes, RTA_OIF).and_then(word))
     }
 
-    /// The interface through which a datagram between these two would leave; `None` if it goes
-    /// nowhere.
+    /// Returns the interface through which a datagram between these two would leave; `None` if it
+    /// goes nowhere.
     pub(crate) fn way_of_datagram(
         &mut self,
         from: SocketAddr,
@@ -116,7 +116,7 @@ impl Netlink {
         Ok(find(attributes, RTA_OIF).and_then(word))
     }
 
-    /// The route that the kernel would take.
+    /// Returns the route that the kernel would take.
     fn route(&mut self, address: IpAddr) -> io::Result<Option<Vec<u8>>> {
         self.get_route(&route_request(address))
     }
@@ -238,7 +238,7 @@ impl Netlink {
     }
 }
 
-/// A request for a route to an address. Further attributes can be added.
+/// Returns a request for a route to an address. Further attributes can be added.
 fn route_request(address: IpAddr) -> Vec<u8> {
     let (family, bytes) = family(address);
     let mut request = vec![0; RTMSG];
@@ -273,7 +273,7 @@ fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.resize(message.len().next_multiple_of(4), 0);
 }
 
-/// The value of the first attribute of this kind.
+/// Returns the value of the first attribute of this kind.
 fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     while let Some(header) = attributes.get(..4) {
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));

@@ -18,7 +18,7 @@ use nix::sys::prctl;
 ///
 /// # Errors
 ///
-/// The system's error.
+/// Returns the system's error.
 pub fn drop_all() -> io::Result<()> {
     prctl::set_no_new_privs()?;
     // The secret is in memory: no core dump, and no ptrace(2) by other processes of this user.

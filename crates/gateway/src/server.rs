@@ -107,7 +107,7 @@ pub fn answers_with(
     }
 }
 
-/// Whether something listens on TCP at this address. What the kernel takes over goes there.
+/// Returns whether something listens on TCP at this address. What the kernel takes over goes there.
 pub fn listens(server: SocketAddr) -> bool {
     TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
 }

@@ -32,7 +32,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// Returns the system's error.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR2, Signal::SIGHUP] {
@@ -44,11 +44,11 @@ impl Signals {
         })
     }
 
-    /// The next request, or `None` after `wait`.
+    /// Returns the next request, or `None` after `wait`.
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// Returns the system's error.
     pub fn wait(&self, wait: Duration) -> io::Result<Option<Request>> {
         let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
         let mut waited = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::interface::Interface;
 use crate::netlink::Netlink;
 
-/// What an operator should know about routes through other interfaces, one line each, with what to
-/// do.
+/// Returns what an operator should know about routes through other interfaces, one line each, with
+/// what to do.
 pub fn caveats(interfaces: &[Interface]) -> Vec<String> {
     let served: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let all: BTreeSet<String> =
@@ -39,12 +39,12 @@ impl Ways {
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// Returns the system's error.
     pub fn open() -> io::Result<Self> {
         Netlink::open().map(|netlink| Self { netlink })
     }
 
-    /// The interface through which a datagram would leave, if it is not one of these.
+    /// Returns the interface through which a datagram would leave, if it is not one of these.
     pub fn beyond(
         &mut self,
         from: SocketAddr,
@@ -61,7 +61,7 @@ impl Ways {
     }
 }
 
-/// What `ip -j route` prints for an address family; null if it prints nothing.
+/// Returns what `ip -j route` prints for an address family; null if it prints nothing.
 fn routes(family: &str) -> Value {
     let arguments = [family, "-j", "route", "show", "table", "all"];
     let output =

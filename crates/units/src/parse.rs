@@ -91,7 +91,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     Rate::from_bps(scaled(number, scale)?).ok_or(ParseError::ZeroRate)
 }
 
-/// The clear unit that may be meant by one in `bps`, in any case.
+/// Returns the clear unit that may be meant by one in `bps`, in any case.
 fn without_bps(unit: &str) -> Option<&'static str> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "bps" => "bit/s",

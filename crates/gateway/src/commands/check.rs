@@ -203,7 +203,7 @@ fn user_path(config: &Config, question: Option<&Question>, report: &mut Report) 
     report.mode = Some("user");
 }
 
-/// How long a server may take. Shorter than in a run, because somebody is waiting.
+/// Returns how long a server may take. A run allows more, but here somebody is waiting.
 fn waits(config: &Config) -> Duration {
     Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3))
 }
@@ -356,7 +356,7 @@ fn udp_limits(
     report.item("replies over UDP", words, all);
 }
 
-/// The reply to the question of `--long-reply`; without a length if that is not known.
+/// Returns the reply to the question of `--long-reply`; without a length if that is not known.
 fn long_reply(asked: &Asked) -> Value {
     match asked {
         Asked::Whole(length) => json!({ "bytes": length, "truncated": false }),
@@ -365,8 +365,8 @@ fn long_reply(asked: &Asked) -> Value {
     }
 }
 
-/// The rules of nftables and iptables about the port. Usually there are no rules if the tool is
-/// missing.
+/// Returns the rules of nftables and iptables about the port. Usually there are no rules if the
+/// tool is missing.
 fn packet_filters(port: u16) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut seen = false;
@@ -384,7 +384,7 @@ fn packet_filters(port: u16) -> Vec<Finding> {
     found
 }
 
-/// What a program prints; `None` if it is missing or fails.
+/// Returns what a program prints; `None` if it is missing or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     ["", "/usr/sbin/", "/sbin/"].iter().find_map(|folder| {
         let result = Command::new(format!("{folder}{program}"))

@@ -84,7 +84,8 @@ impl Trial {
         self.scratch.begin(server)
     }
 
-    /// What failed first, and why, or that nothing did; `None` while the client is still trying.
+    /// Returns what failed first, and why, or that nothing did; `None` while the client is still
+    /// trying.
     pub(super) fn outcome(&mut self) -> Result<Option<Option<String>>, String> {
         self.gateway.sweep(&self.own).map_err(|error| error.to_string())?;
         let Some(failed) = self.scratch.outcome()? else { return Ok(None) };
@@ -107,7 +108,7 @@ pub(super) fn clear(config: &Config, number: u32) {
     remove(&host);
 }
 
-/// The settings for the trial: the configuration's, for this interface, and small.
+/// Returns the settings for the trial: the configuration's, for this interface, and small.
 fn own_config(config: &Config, host: &str) -> Config {
     let mut own = config.clone();
     own.interface = host.into();
@@ -136,7 +137,7 @@ fn late(more: impl Fn(Counter) -> u64) -> Option<Failed> {
     (more(Counter::ToKernelSilent) > 0).then_some(Failed { step: Step::Query, how })
 }
 
-/// The likely cause, from what the programs counted.
+/// Returns the likely cause, from what the programs counted.
 fn why(step: Step, more: impl Fn(Counter) -> u64) -> &'static str {
     match step {
         Step::Connection if more(Counter::SynPassed) > 0 => {

@@ -33,7 +33,7 @@ pub(crate) fn with_place(command: Command) -> Command {
     with_keys(command, |key| matches!(key.name, "interface" | "bpffs"))
 }
 
-/// The configuration that the command line asks for.
+/// Returns the configuration that the command line asks for.
 pub(crate) fn config(matches: &ArgMatches) -> Result<(Config, Source), Failure> {
     let file = matches.get_one::<String>("config").map(PathBuf::from);
     let flags = KEYS
@@ -58,7 +58,7 @@ pub(crate) fn interval_flag(default: &'static str) -> Arg {
         .help("measure rates over this time")
 }
 
-/// What `--interval` says.
+/// Returns what `--interval` says.
 pub(crate) fn interval(matches: &ArgMatches) -> Result<Duration, Failure> {
     let text = matches.get_one::<String>("interval").map_or("1 s", String::as_str);
     let refused = |what: String| {

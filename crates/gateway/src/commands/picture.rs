@@ -117,7 +117,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If there is none, or it may not be read.
+    /// Returns an error if there is none, or it may not be read.
     pub(crate) fn find(config: &Config) -> Result<Self, Failure> {
         match publish::read(&config.interface) {
             Ok(Some(_)) => Ok(Self::User(config.interface.clone())),
@@ -149,7 +149,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If it has ended, or cannot be read.
+    /// Returns an error if it has ended, or cannot be read.
     pub(crate) fn look(&self) -> Result<Picture, Failure> {
         match self {
             Self::User(interface) => {
@@ -164,7 +164,7 @@ impl Gateway {
 }
 
 impl Picture {
-    /// Whether new connections of this client are served.
+    /// Returns whether new connections of this client are served.
     pub(crate) fn serves(&self, client: IpAddr) -> bool {
         self.active && in_share(client.to_canonical(), self.share)
     }

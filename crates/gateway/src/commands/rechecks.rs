@@ -83,7 +83,7 @@ impl Rechecks {
         })
     }
 
-    /// The last check of each server address.
+    /// Returns the last check of each server address.
     pub(super) fn last(&self) -> Vec<Checked> {
         self.last.values().cloned().collect()
     }

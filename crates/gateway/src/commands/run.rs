@@ -28,11 +28,11 @@ pub(crate) trait DataPath {
     fn begin(&mut self) -> Result<(), Failure> {
         Ok(())
     }
-    /// Whether it has ended by itself, so that nothing is left for the daemon.
+    /// Returns whether it has ended by itself, so that nothing is left for the daemon.
     fn is_over(&self) -> bool {
         false
     }
-    /// The figures for the metrics.
+    /// Returns the figures for the metrics.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
     /// Called about once a second: keys, clocks, expired entries.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;

@@ -55,7 +55,8 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// The name of the interface on this side. The number is that of the gateway's first interface.
+    /// Returns the name of the interface on this side. The number is that of the gateway's first
+    /// interface.
     pub(super) fn link(self, number: u32) -> String {
         match self {
             Self::Check => format!("nrwdeep{number}"),
@@ -129,7 +130,7 @@ impl Scratch {
         if sent == Some(true) { Ok(()) } else { Err(GONE.into()) }
     }
 
-    /// The result; `None` while the client is still asking.
+    /// Returns the result; `None` while the client is still asking.
     pub(super) fn outcome(&self) -> Result<Option<Option<Failed>>, String> {
         match self.told.try_recv() {
             Ok(failed) => Ok(Some(failed)),
@@ -252,9 +253,9 @@ fn connect(server: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A query with its two bytes of length (RFC 1035, 4.2.2) and an OPT record (RFC 6891, 6.1.2).
-/// Without one, the gateway would add it and have to remove it from the reply; and a refusal
-/// without OPT would go to the kernel's TCP.
+/// Returns a query with its two bytes of length (RFC 1035, 4.2.2) and an OPT record (RFC 6891,
+/// 6.1.2). Without one, the gateway would add it and have to remove it from the reply; and a
+/// refusal without OPT would go to the kernel's TCP.
 fn prefixed(id: u16) -> Vec<u8> {
     let mut query = query(id).to_vec();
     query[11] = 1;
@@ -262,7 +263,7 @@ fn prefixed(id: u16) -> Vec<u8> {
     [&(query.len() as u16).to_be_bytes()[..], &query].concat()
 }
 
-/// The next reply.
+/// Returns the next reply.
 fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;

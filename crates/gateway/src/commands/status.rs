@@ -15,7 +15,7 @@ use super::{Failure, options, put};
 /// A counter, its total, and its rate per second between two pictures.
 pub(crate) type Row = (Counter, u64, Option<f64>);
 
-/// A picture's counters, with rates since an earlier one.
+/// Returns a picture's counters, with rates since an earlier one.
 pub(crate) fn rows(now: &Picture, earlier: Option<&Picture>) -> Vec<Row> {
     let rate = |counter: Counter, n: u64| {
         let earlier = earlier?;
@@ -63,7 +63,7 @@ fn clients(asked: &[(IpAddr, bool)]) -> String {
     asked.iter().map(line).collect()
 }
 
-/// When the rates of `status` were measured.
+/// Returns when the rates of `status` were measured.
 fn during(interval: Duration) -> String {
     if interval.is_zero() {
         return "no rates with --interval \"0 s\"".into();
@@ -72,8 +72,8 @@ fn during(interval: Duration) -> String {
     format!("measured over the {seconds} s that this command took; --interval takes longer")
 }
 
-/// The counters that are not zero (or all of them), with rates and descriptions. `during` says when
-/// the rates were measured.
+/// Returns the counters that are not zero (or all of them), with rates and descriptions. `during`
+/// says when the rates were measured.
 pub(crate) fn table(rows: &[Row], all: bool, during: &str) -> String {
     let mut text = String::new();
     let shown: Vec<&Row> = rows.iter().filter(|row| all || row.1 > 0).collect();
@@ -88,7 +88,7 @@ pub(crate) fn table(rows: &[Row], all: bool, during: &str) -> String {
     text
 }
 
-/// A rate with as many digits as are meaningful.
+/// Returns a rate with as many digits as are meaningful.
 pub(crate) fn humane(rate: f64) -> String {
     if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }

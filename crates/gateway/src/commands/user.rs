@@ -237,7 +237,7 @@ fn states(path: &mut Path<NetworkLink>) -> Vec<(&'static str, u64)> {
     states
 }
 
-/// What `status` shows, except what the path knows.
+/// Returns what `status` shows, except what the path knows.
 fn about(config: &Config) -> Picture {
     let settings = KEYS.iter().map(|key| {
         // The table prints TOML values that are valid JSON, too.
@@ -268,7 +268,7 @@ fn about(config: &Config) -> Picture {
     }
 }
 
-/// What `status` shows now.
+/// Returns what `status` shows now.
 fn status(path: &mut Path<NetworkLink>, about: Picture) -> Value {
     let entries = states(path).into_iter().map(|(state, n)| (state.to_owned(), n)).collect();
     let (own, sources) = (path.counters(), path.sources(SOURCES));

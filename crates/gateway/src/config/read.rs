@@ -154,8 +154,8 @@ fn set(config: &mut Config, key: &Key, value: &Raw, place: String) -> Result<(),
     })
 }
 
-/// The key or table with the nearest name. Its last part also counts, to find keys in the wrong
-/// table.
+/// Returns the key or table with the nearest name. Its last part also counts, to find keys in the
+/// wrong table.
 fn nearest(name: &str) -> String {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &str| {
@@ -169,7 +169,7 @@ fn nearest(name: &str) -> String {
     known.min_by_key(|known| distance(known)).unwrap_or_default().to_owned()
 }
 
-/// The system's message without "(os error 2)".
+/// Returns the system's message without "(os error 2)".
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()

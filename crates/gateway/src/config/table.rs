@@ -39,7 +39,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// If the value has another kind or is out of range.
+    /// Returns an error if the value has another kind or is out of range.
     pub fn set(&self, config: &mut Config, value: &Raw) -> Result<(), Wrong> {
         (self.set)(config, value)
     }
@@ -50,7 +50,7 @@ impl Key {
     }
 }
 
-/// The key of this name.
+/// Returns the key of this name.
 pub fn key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }

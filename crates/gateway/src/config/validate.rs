@@ -1,4 +1,4 @@
-//! Checks of a whole configuration: that what must be set is set, and that values fit each other.
+//! Checks a whole configuration: required keys must be set, and values must fit each other.
 
 use narrows_units::Span;
 
@@ -10,7 +10,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Missing`] and [`ConfigError::Value`].
+    /// Returns [`ConfigError::Missing`] if a required key has no value, and [`ConfigError::Value`]
+    /// if a value is impossible or does not fit another.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_interface()?;
         if self.servers.is_empty() {
@@ -87,7 +88,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Missing`] and [`ConfigError::Value`].
+    /// Returns [`ConfigError::Missing`] if no interface is set, and [`ConfigError::Value`] if a name
+    /// is impossible.
     pub fn validate_interface(&self) -> Result<(), ConfigError> {
         if self.interface.is_empty() {
             return Err(ConfigError::Missing { key: "interface", example: "--interface eth0" });

@@ -234,8 +234,8 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
     }
 }
 
-/// The IPv4 address in an IPv6 one: `::ffff:192.0.2.53`, RFC 4291 (2.5.5.2). No packet has such an
-/// address.
+/// Returns the IPv4 address in an IPv6 one: `::ffff:192.0.2.53`, RFC 4291 (2.5.5.2). No packet has
+/// such an address.
 fn as_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped(),
@@ -248,7 +248,7 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A span in the file's notation, in its largest whole unit.
+/// Returns a span in the file's notation, in its largest whole unit.
 pub(super) fn show_span(span: Span) -> String {
     let ps = span.as_ps();
     const UNITS: [(&str, u64); 6] = [
@@ -267,7 +267,7 @@ pub(super) fn show_span(span: Span) -> String {
     quoted(&if ps == 0 { "0 s".into() } else { format!("{ps} ps") })
 }
 
-/// A number of bytes in the file's notation.
+/// Returns a number of bytes in the file's notation.
 pub(super) fn show_bytes(bytes: u64) -> String {
     quoted(&match bytes {
         0 => "0 B".into(),

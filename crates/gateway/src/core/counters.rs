@@ -13,12 +13,12 @@ macro_rules! counters {
             /// All counters, in the order of `bpf/types.h`.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name that users see.
+            /// Returns the name that users see.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What it counts, in a few words.
+            /// Returns what it counts, in a few words.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
             }

@@ -72,7 +72,7 @@ impl About {
     }
 }
 
-/// The results of the checks; empty if none are stored or they are damaged.
+/// Returns the results of the checks; empty if none are stored or they are damaged.
 pub(super) fn read_checks(pins: &Pins) -> Vec<Checked> {
     let read = || {
         let map = MapHandle::from_pinned_path(pins.path("checks")).ok()?;
@@ -90,7 +90,7 @@ pub(super) fn write_checks(pins: &Pins, checks: &[Checked]) -> Result<(), Kernel
     keep(pins, "checks", &bytes)
 }
 
-/// The machine's own secret: the stored one, or a new one.
+/// Returns the machine's own secret: the stored one, or a new one.
 pub(super) fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
     let kept = MapHandle::from_pinned_path(pins.path("secret"))
         .ok()

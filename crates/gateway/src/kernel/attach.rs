@@ -30,7 +30,7 @@ pub(super) fn attach(
     Ok((made, mode))
 }
 
-/// The first mode in which attaching works, or the last mode's error.
+/// Returns the first mode in which attaching works, or the last mode's error.
 fn first<T>(
     modes: &[XdpMode],
     mut attach: impl FnMut(XdpMode) -> Result<T, KernelError>,

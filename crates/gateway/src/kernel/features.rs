@@ -33,7 +33,7 @@ impl Features {
     ///
     /// # Errors
     ///
-    /// If the kernel does not tell.
+    /// Returns an error if the kernel does not tell.
     pub fn of(interface: &Interface) -> Result<Self, KernelError> {
         // Our own messages say what is missing, not libbpf's.
         let printing = libbpf_rs::set_print(None);
@@ -62,7 +62,7 @@ impl Features {
         })
     }
 
-    /// The first missing feature that the in-kernel data path needs, with what to do.
+    /// Returns the first missing feature that the in-kernel data path needs, with what to do.
     pub fn lacking(&self) -> Option<(&'static str, String)> {
         let newer = |version: &str| format!("Linux {version} or newer, or {USER}");
         if !self.btf {

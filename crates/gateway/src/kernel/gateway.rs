@@ -72,36 +72,36 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn keep_checks(&self, checks: &[Checked]) -> Result<(), KernelError> {
         super::about::write_checks(&self.pins, checks)
     }
 
-    /// The interfaces that it serves; the first one comes first.
+    /// Returns the interfaces that it serves; the first one comes first.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// How XDP runs: generic if it does so on any of the interfaces.
+    /// Returns how XDP runs: generic if it does so on any of the interfaces.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// The share of the clients whose new connections it serves now: the configuration's, or none
-    /// while the kernel could not take connections over.
+    /// Returns the share of the clients whose new connections it serves now: the configuration's,
+    /// or none while the kernel could not take connections over.
     ///
     /// # Errors
     ///
-    /// If the settings cannot be read.
+    /// Returns an error if the settings cannot be read.
     pub fn share(&self) -> Result<Active, KernelError> {
         settings::read(self.map("settings")?).map(|settings| Active::of_share(settings.share))
     }
 
-    /// A map, by name.
+    /// Returns the map of this name.
     ///
     /// # Errors
     ///
-    /// If the programs have no map of this name.
+    /// Returns an error if the programs have no map of this name.
     pub fn map(&self, name: &str) -> Result<&MapHandle, KernelError> {
         self.maps
             .get(name)
@@ -113,7 +113,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn refresh(&mut self, config: &Config) -> Result<(), KernelError> {
         for interface in &mut self.interfaces {
             if let Ok(now) = Interface::find(&interface.name) {
@@ -178,7 +178,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn sweep(&mut self, config: &Config) -> Result<Option<Swept>, KernelError> {
         let started = Instant::now();
         if started < self.sweep_at {
@@ -238,8 +238,8 @@ impl Gateway {
         );
     }
 
-    /// Whether all programs are still on their interfaces. An interface may be gone, or somebody
-    /// may have detached the programs.
+    /// Returns whether all programs are still on their interfaces. An interface may be gone, or
+    /// somebody may have detached the programs.
     pub fn is_attached(&self) -> bool {
         // Three for each interface, in order.
         let of = |at: usize| self.interfaces.get(at / 3).map(|interface| interface.index);
@@ -249,25 +249,25 @@ impl Gateway {
             .all(|(at, link)| link.info().is_ok_and(|(index, _)| Some(index) == of(at)))
     }
 
-    /// The result of the last sweep.
+    /// Returns the result of the last sweep.
     pub fn swept(&self) -> Swept {
         self.swept
     }
 
-    /// All counters, summed over processors.
+    /// Returns all counters, summed over processors.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
         view::counters(self.map("counters")?)
     }
 
-    /// How long the server took for first replies.
+    /// Returns how long the server took for first replies.
     ///
     /// # Errors
     ///
-    /// If that cannot be read.
+    /// Returns an error if that cannot be read.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         view::latencies(self.map("latencies")?)
     }
@@ -293,7 +293,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn reconfigure(
         &mut self,
         config: &Config,
@@ -311,7 +311,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn detach(self) -> Result<(), KernelError> {
         for link in &self.links {
             // If its interface is gone, a link is detached already.

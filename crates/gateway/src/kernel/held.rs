@@ -28,7 +28,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// If the kernel has no sock_diag(7).
+    /// Returns an error if the kernel has no sock_diag(7).
     pub fn new() -> io::Result<Self> {
         Ok(Self { netlink: Netlink::open_sockets()? })
     }
@@ -37,7 +37,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn count(&mut self, adopters: &MapHandle, port: u16) -> Result<(), KernelError> {
         let mut known = Vec::new();
         scan(adopters, |key: &source_key, _: &adopter| known.push(*key))?;
@@ -62,7 +62,7 @@ impl Held {
     }
 }
 
-/// The key of a source, the same as from `source_of` of `bpf/flow.h`.
+/// Returns the key of a source, the same as from `source_of` of `bpf/flow.h`.
 fn source(address: IpAddr) -> [u8; 8] {
     match address {
         IpAddr::V4(address) => {

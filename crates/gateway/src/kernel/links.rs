@@ -56,7 +56,7 @@ impl XdpMode {
 }
 
 impl Hook {
-    /// The name of its pin.
+    /// Returns the name of its pin.
     pub fn pin(self) -> &'static str {
         match self {
             Self::Xdp(_) => "link_xdp",
@@ -85,7 +85,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// Returns the kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn create(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<Self> {
         let mut options = libbpf_sys::bpf_link_create_opts {
@@ -115,7 +115,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's error: there is no pin, or it is not a link.
+    /// Returns the kernel's error: there is no pin, or it is not a link.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
@@ -130,7 +130,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// Returns the kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
@@ -142,7 +142,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// Returns the kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: two descriptors that outlive the call; no options.
@@ -156,18 +156,18 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// Returns the kernel's error.
     #[allow(unsafe_code, reason = "libbpf's C functions")]
     pub fn detach(&self) -> io::Result<()> {
         // SAFETY: the descriptor is ours.
         checked(unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) }).map(|_| ())
     }
 
-    /// The interface that it is on (0: the interface is gone), and its program's number.
+    /// Returns the interface that it is on (0: the interface is gone), and its program's number.
     ///
     /// # Errors
     ///
-    /// The kernel's error, or [`io::ErrorKind::InvalidData`] for a link of another kind.
+    /// Returns the kernel's error, or [`io::ErrorKind::InvalidData`] for a link of another kind.
     pub fn info(&self) -> io::Result<(u32, u32)> {
         let info = LinkInfo::from_fd(self.fd.as_fd()).map_err(io::Error::other)?;
         match info.info {
@@ -178,11 +178,11 @@ impl Link {
     }
 }
 
-/// What the kernel says about XDP on an interface.
+/// Returns what the kernel says about XDP on an interface.
 ///
 /// # Errors
 ///
-/// If it does not tell.
+/// Returns an error if it does not tell.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
     let mut options = libbpf_sys::bpf_xdp_query_opts {
@@ -217,7 +217,7 @@ pub enum Holder {
     Unknown,
 }
 
-/// What holds this program on an interface's XDP hook.
+/// Returns what holds this program on an interface's XDP hook.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn xdp_holder(interface: u32, program: u32) -> Holder {
     let mut number = 0;
@@ -241,8 +241,8 @@ pub fn xdp_holder(interface: u32, program: u32) -> Holder {
     }
 }
 
-/// Whether this kernel has links for tc (TCX, Linux 6.6). It asks for an interface's list to find
-/// out.
+/// Returns whether this kernel has links for tc (TCX, Linux 6.6). It asks for an interface's list
+/// to find out.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn has_tcx(interface: u32) -> bool {
     let mut options = libbpf_sys::bpf_prog_query_opts {
@@ -260,7 +260,7 @@ pub fn has_tcx(interface: u32) -> bool {
     .is_ok()
 }
 
-/// A program by its number, in bpftool's notation: `gateway_xdp (id 7)`.
+/// Returns a program by its number, in bpftool's notation: `gateway_xdp (id 7)`.
 pub fn program_name(id: u32) -> String {
     match ProgramHandle::from_prog_id(id) {
         Ok(program) => format!("{} (id {id})", program.name().to_string_lossy()),

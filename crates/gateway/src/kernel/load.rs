@@ -40,7 +40,7 @@ pub struct Loaded {
 ///
 /// # Errors
 ///
-/// If the kernel refuses a map or a program.
+/// Returns an error if the kernel refuses a map or a program.
 pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, on_print)));
     let mut place: MaybeUninit<OpenObject> = MaybeUninit::uninit();
@@ -159,7 +159,8 @@ impl Loaded {
     }
 }
 
-/// A number for the shared structures. If it differs, the pinned maps belong to another version.
+/// Returns a number for the shared structures. If it differs, the pinned maps belong to another
+/// version.
 pub fn layout() -> u64 {
     let mut hash = SipHasher13::new();
     for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h")] {
@@ -198,8 +199,8 @@ fn said() -> String {
     telling(&all).map_or(String::new(), |line| format!(" ({line})"))
 }
 
-/// The verifier's last message about a program, which says why it refuses the program; without one,
-/// libbpf's first message.
+/// Returns the verifier's last message about a program, which says why it refuses the program;
+/// without one, libbpf's first message.
 fn telling(said: &str) -> Option<&str> {
     // Around the verifier's lines: libbpf's own, its marks for the start and end of the log, and
     // the verifier's statistics.

@@ -144,7 +144,7 @@ impl fmt::Display for KernelError {
     }
 }
 
-/// How another program is attached, and the command that removes it.
+/// Returns how another program is attached, and the command that removes it.
 fn occupied(
     f: &mut fmt::Formatter<'_>,
     interface: &str,
@@ -190,7 +190,7 @@ fn occupied(
 
 impl std::error::Error for KernelError {}
 
-/// The system's message without "(os error 2)", which only repeats it.
+/// Returns the system's message without "(os error 2)", which only repeats it.
 fn without_number(text: &str) -> String {
     match text.split_once(" (os error ") {
         Some((words, rest)) => {
@@ -200,7 +200,7 @@ fn without_number(text: &str) -> String {
     }
 }
 
-/// A cause in one line, without numbers: libbpf-rs puts causes on separate lines.
+/// Returns a cause in one line, without numbers: libbpf-rs puts causes on separate lines.
 fn words(why: impl fmt::Display) -> String {
     let lines: Vec<String> = why
         .to_string()

@@ -42,23 +42,23 @@ impl Pins {
         Self { bpffs: bpffs.into(), directory, interface: interface.into() }
     }
 
-    /// The gateway's first interface.
+    /// Returns the gateway's first interface.
     pub fn interface(&self) -> &str {
         &self.interface
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The path of a pin.
+    /// Returns the path of a pin.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// The name of a link's pin. On the gateway's first interface it is the hook's name; other
-    /// interfaces add theirs.
+    /// Returns the name of a link's pin. On the gateway's first interface it is the hook's name;
+    /// other interfaces add theirs.
     pub fn link(&self, hook: Hook, interface: &str) -> String {
         if interface == self.interface {
             hook.pin().into()
@@ -67,17 +67,17 @@ impl Pins {
         }
     }
 
-    /// The names of all pinned links.
+    /// Returns the names of all pinned links.
     pub fn links(&self) -> Vec<String> {
         self.names().into_iter().filter(|name| name.starts_with("link_")).collect()
     }
 
-    /// Whether a pin exists.
+    /// Returns whether a pin exists.
     pub fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
-    /// The names of all pins, sorted; none if the directory does not exist.
+    /// Returns the names of all pins, sorted; none if the directory does not exist.
     pub fn names(&self) -> Vec<String> {
         let mut all: Vec<String> = fs::read_dir(&self.directory)
             .into_iter()
@@ -93,7 +93,7 @@ impl Pins {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Returns an error if the system refuses.
     pub fn create(&self) -> Result<bool, KernelError> {
         let refused = |step: &str, error: &dyn std::fmt::Display| {
             KernelError::refused(format!("{step} {}", self.bpffs.display()), error)
@@ -122,7 +122,7 @@ impl Pins {
     ///
     /// # Errors
     ///
-    /// If the directory cannot be opened.
+    /// Returns an error if the directory cannot be opened.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
         match Flock::lock(File::open(&self.directory)?, FlockArg::LockExclusiveNonblock) {
             Ok(directory) => Ok(Some(Lock { _directory: directory })),
@@ -140,7 +140,7 @@ impl Pins {
     ///
     /// # Errors
     ///
-    /// If a pin or the directory cannot be removed.
+    /// Returns an error if a pin or the directory cannot be removed.
     pub fn remove_all(&self) -> io::Result<()> {
         for name in self.names() {
             fs::remove_file(self.path(&name))?;

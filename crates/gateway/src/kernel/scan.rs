@@ -15,7 +15,7 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 ///
-/// If the kernel refuses, or keys or values have other sizes.
+/// Returns an error if the kernel refuses, or keys or values have other sizes.
 #[allow(unsafe_code, reason = "libbpf-rs has no such call without allocations")]
 pub fn scan<K: Plain, V: Plain>(
     map: &MapHandle,

@@ -76,7 +76,7 @@ impl Around {
 /// Without SYN cookies the kernel takes no connection over.
 pub const SYNCOOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 
-/// The programs' settings for a configuration, if XDP runs in this mode.
+/// Returns the programs' settings for a configuration, if XDP runs in this mode.
 pub fn of(
     config: &Config,
     interfaces: &[Interface],
@@ -127,7 +127,7 @@ pub fn of(
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if the kernel refuses.
 pub fn write(map: &MapHandle, settings: &types::settings) -> Result<(), KernelError> {
     map.update(&0u32.to_ne_bytes(), settings.bytes(), MapFlags::ANY)
         .map_err(|error| KernelError::refused("writing the settings", error))
@@ -137,7 +137,7 @@ pub fn write(map: &MapHandle, settings: &types::settings) -> Result<(), KernelEr
 ///
 /// # Errors
 ///
-/// If the kernel refuses, or the element belongs to another version.
+/// Returns an error if the kernel refuses, or the element belongs to another version.
 pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
     map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(|error| KernelError::refused("reading the settings", error))?

@@ -95,7 +95,7 @@ impl Sweeper {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn new() -> Result<Self, KernelError> {
         let open = |family| {
             // IPPROTO_RAW: we provide the IP header (raw(7), ipv6(7)).
@@ -117,7 +117,7 @@ impl Sweeper {
     ///
     /// # Errors
     ///
-    /// If the kernel does not show them.
+    /// Returns an error if the kernel does not show them.
     pub fn sweep(
         &mut self,
         maps: &Maps<'_>,
@@ -234,7 +234,7 @@ pub struct Times {
     pub idle_ms: u32,
 }
 
-/// How many milliseconds have passed since an entry's last packet.
+/// Returns how many milliseconds have passed since an entry's last packet.
 fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
     // It was seen after `now` was taken: zero.
@@ -258,7 +258,7 @@ fn judge(flow: &flow, times: Times) -> EntryAction {
     }
 }
 
-/// Whether the server's reply over UDP was late, or was not what the client got.
+/// Returns whether the server's reply over UDP was late, or was not what the client got.
 fn waits(flow: &flow, times: Times) -> bool {
     match flow.state {
         state::SLOW | state::KERNEL => true,
@@ -299,12 +299,12 @@ const NO_SCALE: u8 = 15;
 /// RFC 9293 (3.1).
 const FIN_ACK: u8 = 0x11;
 
-/// The client's address and port.
+/// Returns the client's address and port.
 pub fn client(key: &flow_key) -> SocketAddr {
     SocketAddr::new(address(key.client), u16::from_be(key.port))
 }
 
-/// An address from the maps, where IPv4 is stored as ::ffff:a.b.c.d.
+/// Returns an address from the maps, where IPv4 is stored as ::ffff:a.b.c.d.
 pub fn address(octets: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(octets).to_canonical()
 }

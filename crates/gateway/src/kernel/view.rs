@@ -42,7 +42,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`KernelError::NotAttached`], and if the pins cannot be opened.
+    /// Returns [`KernelError::NotAttached`] if no program of ours is there, and an error if the
+    /// pins cannot be opened.
     pub fn open(config: &Config) -> Result<Self, KernelError> {
         let pins = Pins::of(&config.bpffs, &config.interface);
         if !pins.has("settings") {
@@ -66,22 +67,22 @@ impl View {
         Ok(Self { pins, maps, latencies })
     }
 
-    /// Who attached it, and how; `None` if that information is damaged.
+    /// Returns who attached it, and how; `None` if that information is damaged.
     pub fn about(&self) -> Option<About> {
         About::read(&self.pins)
     }
 
-    /// The last real connection to each server address.
+    /// Returns the last real connection to each server address.
     pub fn checks(&self) -> Vec<Checked> {
         read_checks(&self.pins)
     }
 
-    /// Whether a daemon, which rotates keys and removes old entries, serves it now.
+    /// Returns whether a daemon, which rotates keys and removes old entries, serves it now.
     pub fn has_daemon(&self) -> bool {
         matches!(self.pins.lock(), Ok(None))
     }
 
-    /// Whether all three programs are on this interface.
+    /// Returns whether all three programs are on this interface.
     pub fn is_attached(&self, interface: &Interface) -> bool {
         [Hook::Xdp(XdpMode::Native), Hook::TcIngress, Hook::TcEgress].iter().all(|&hook| {
             Link::open(&self.pins.path(&self.pins.link(hook, &interface.name)))
@@ -98,38 +99,38 @@ impl View {
         first.chain(more).collect()
     }
 
-    /// The settings that the programs have.
+    /// Returns the settings that the programs have.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn settings(&self) -> Result<Settings, KernelError> {
         settings::read(self.map("settings"))
     }
 
-    /// The server addresses by their numbers.
+    /// Returns the server addresses by their numbers.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn servers(&self) -> Result<Vec<Option<IpAddr>>, KernelError> {
         servers(self.map("servers"))
     }
 
-    /// All counters, summed over processors.
+    /// Returns all counters, summed over processors.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
         counters(self.map("counters"))
     }
 
-    /// How long the server took for first replies.
+    /// Returns how long the server took for first replies.
     ///
     /// # Errors
     ///
-    /// If that cannot be read. A gateway of an earlier version does not have it.
+    /// Returns an error if that cannot be read. A gateway of an earlier version does not have it.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         self.latencies.as_ref().map_or_else(|| Ok(Latencies::default()), latencies)
     }
@@ -138,7 +139,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn entries(&self) -> Result<Entries, KernelError> {
         let mut entries = Entries::default();
         scan(self.map("flows"), |key: &flow_key, flow: &flow| {
@@ -154,12 +155,12 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// Returns an error if they cannot be read.
     pub fn each(&self, mut on: impl FnMut(SocketAddr, &flow)) -> Result<(), KernelError> {
         scan(self.map("flows"), |key: &flow_key, flow: &flow| on(client(key), flow))
     }
 
-    /// How many connections there is room for.
+    /// Returns how many connections there is room for.
     pub fn room(&self) -> u32 {
         self.map("flows").max_entries()
     }
@@ -169,11 +170,11 @@ impl View {
     }
 }
 
-/// All counters of this map, summed over processors.
+/// Returns all counters of this map, summed over processors.
 ///
 /// # Errors
 ///
-/// If they cannot be read.
+/// Returns an error if they cannot be read.
 pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
     let mut all = Vec::with_capacity(Counter::ALL.len());
     for (number, &counter) in (0u32..).zip(Counter::ALL) {
@@ -182,17 +183,17 @@ pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
     Ok(all)
 }
 
-/// How long the server took, from this map, summed over processors.
+/// Returns how long the server took, from this map, summed over processors.
 ///
 /// # Errors
 ///
-/// If they cannot be read.
+/// Returns an error if they cannot be read.
 pub fn latencies(map: &MapHandle) -> Result<Latencies, KernelError> {
     let words: Vec<u64> = (0..=BUCKETS as u32).map(|at| sum(map, at)).collect::<Result<_, _>>()?;
     Ok(Latencies::of(&words).unwrap_or_default())
 }
 
-/// An element of a map of numbers, summed over processors.
+/// Returns an element of a map of numbers, summed over processors.
 fn sum(map: &MapHandle, at: u32) -> Result<u64, KernelError> {
     let values = map
         .lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY)
@@ -202,11 +203,11 @@ fn sum(map: &MapHandle, at: u32) -> Result<u64, KernelError> {
     Ok(words.map(|word| u64::from_ne_bytes(*word)).sum())
 }
 
-/// The server addresses of this map by their numbers.
+/// Returns the server addresses of this map by their numbers.
 ///
 /// # Errors
 ///
-/// If they cannot be read.
+/// Returns an error if they cannot be read.
 pub fn servers(map: &MapHandle) -> Result<Vec<Option<IpAddr>>, KernelError> {
     let mut all = vec![None; SERVERS_MAX];
     for key in map.keys() {

@@ -20,8 +20,8 @@ impl Wanted<'_> {
 }
 
 impl Limit {
-    /// What an operator should know of it, if a reply may cost more with the gateway than without.
-    /// `who` names the addresses for which this holds.
+    /// Returns what an operator should know of it, if a reply may cost more with the gateway than
+    /// without. `who` names the addresses for which this holds.
     pub fn caveat(&self, who: &str, wanted: Wanted) -> Option<String> {
         let Wanted { edns_size, .. } = wanted;
         let size = edns_size.min(self.software.map_or(u16::MAX, |software| software.most));
@@ -107,7 +107,7 @@ mod tests {
         KNOWN.into_iter().find(|software| software.name == name)
     }
 
-    /// The caveat with edns_size 4096, without truncate_over.
+    /// Returns the caveat with edns_size 4096, without truncate_over.
     fn caveat(name: &str, stated: Option<u16>, asked: Option<Asked>) -> Option<String> {
         let question = "example.com DNSKEY".parse().expect("a question");
         let wanted = Wanted {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Question, message};
 
-/// The reply over UDP. A lost query is sent once more.
+/// Returns the reply over UDP. A lost query is sent once more.
 pub(super) fn udp(server: SocketAddr, question: &Question, edns_size: u16) -> io::Result<Vec<u8>> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -30,7 +30,7 @@ pub(super) fn udp(server: SocketAddr, question: &Question, edns_size: u16) -> io
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// The length of the reply over TCP.
+/// Returns the length of the reply over TCP.
 pub(super) fn tcp(server: SocketAddr, question: &Question, edns_size: u16) -> io::Result<usize> {
     let mut stream = TcpStream::connect_timeout(&server, WAIT)?;
     stream.set_read_timeout(Some(WAIT * 2))?;

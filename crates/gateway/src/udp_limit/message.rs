@@ -2,8 +2,8 @@
 
 use super::Question;
 
-/// A query without recursion, with an OPT record (RFC 6891, 6.1.2) that asks for signatures, as
-/// those of resolvers do.
+/// Returns a query without recursion, with an OPT record (RFC 6891, 6.1.2) that asks for
+/// signatures, as those of resolvers do.
 pub(super) fn query(question: &Question, edns_size: u16) -> Vec<u8> {
     let id = (std::process::id() as u16).to_be_bytes();
     let mut message = vec![id[0], id[1], 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
@@ -13,7 +13,7 @@ pub(super) fn query(question: &Question, edns_size: u16) -> Vec<u8> {
     message
 }
 
-/// Whether a message is a reply to this query.
+/// Returns whether a message is a reply to this query.
 pub(super) fn is_reply(reply: &[u8], query: &[u8]) -> bool {
     reply.len() >= 12 && reply[..2] == query[..2] && reply[2] & 0x80 != 0
 }
@@ -58,7 +58,7 @@ impl Reply {
     }
 }
 
-/// Where a name ends: RFC 1035 (4.1.4).
+/// Returns where a name ends: RFC 1035 (4.1.4).
 fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match usize::from(*message.get(at)?) {

@@ -67,7 +67,7 @@ impl Limit {
         Self { software, stated, asked }
     }
 
-    /// The limit in words; `None` if nothing is known.
+    /// Returns the limit in words; `None` if nothing is known.
     pub fn words(&self) -> Option<String> {
         let most = self.stated.filter(|_| self.software.is_none_or(|software| software.states));
         match (&self.asked, most) {

@@ -42,17 +42,17 @@ impl Inbox {
         Self { bytes: vec![0; BATCH * PACKET_MAX], packets: Vec::with_capacity(BATCH) }
     }
 
-    /// How many packets there are.
+    /// Returns how many packets there are.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// The packet with this number, which must be below [`Inbox::len`], and its sender.
+    /// Returns the packet with this number, which must be below [`Inbox::len`], and its sender.
     pub fn packet(&mut self, number: usize) -> (&mut [u8], Peer) {
         let Arrival { slot, length, peer } = self.packets[number];
         (&mut self.bytes[slot * PACKET_MAX..][..length], peer)

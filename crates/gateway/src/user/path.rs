@@ -89,7 +89,7 @@ impl<L: Link> DataPath<L> {
     ///
     /// # Errors
     ///
-    /// The system's, if it has no epoll or no random numbers.
+    /// Returns the system's error if it has no epoll or no random numbers.
     pub fn new(link: L, settings: Settings, path: PathSettings) -> io::Result<Self> {
         let settings = fitted(settings, link.mtu());
         let poller = Poller::new()?;
@@ -118,7 +118,7 @@ impl<L: Link> DataPath<L> {
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// Returns the system's error.
     pub fn watch(&self, descriptor: impl AsFd) -> io::Result<()> {
         self.poller.add(descriptor, Token::Watched)
     }
@@ -128,7 +128,7 @@ impl<L: Link> DataPath<L> {
     ///
     /// # Errors
     ///
-    /// The link's, if the device is gone.
+    /// Returns the link's error if the device is gone.
     pub fn turn(&mut self, wait: Duration, mut clock: impl FnMut() -> Now) -> io::Result<bool> {
         let start = clock().boot;
         let due = [Some(self.swept_at + SWEEP), self.relay.timeout()].into_iter().flatten().min();
@@ -175,12 +175,12 @@ impl<L: Link> DataPath<L> {
         self.core.reconfigure(fitted(settings, self.link.mtu()));
     }
 
-    /// The core, for its entries, counters and keys.
+    /// Returns the core, for its entries, counters and keys.
     pub fn core(&mut self) -> &mut Core {
         &mut self.core
     }
 
-    /// What only this path counts.
+    /// Returns what only this path counts.
     pub fn counters(&self) -> PathCounters {
         PathCounters {
             queries: self.upstream.open() as u64,
@@ -190,7 +190,8 @@ impl<L: Link> DataPath<L> {
         }
     }
 
-    /// The client addresses with the most entries or queries, at most `most` of either kind.
+    /// Returns the client addresses with the most entries or queries, at most `most` of either
+    /// kind.
     pub fn sources(&self, most: usize) -> HashMap<IpAddr, Source> {
         let mut all: HashMap<IpAddr, Source> = HashMap::new();
         for (key, _) in self.core.flows() {
@@ -211,7 +212,7 @@ impl<L: Link> DataPath<L> {
         kept
     }
 
-    /// The link.
+    /// Returns the link.
     pub fn link(&mut self) -> &mut L {
         &mut self.link
     }
@@ -272,8 +273,8 @@ impl<L: Link> DataPath<L> {
         }
     }
 
-    /// Which connection that continued with TCP has shorter segments now, because this packet
-    /// reports a narrower path.
+    /// Returns which connection that continued with TCP has shorter segments now, because this
+    /// packet reports a narrower path.
     fn too_long(&mut self, now: Now, packet: &[u8]) -> Option<usize> {
         let message = TooBig::read(&Ip::read(packet).ok()??)?;
         let at = self.relay.shorten(&message, now.boot)?;
@@ -405,7 +406,7 @@ impl<L: Link> DataPath<L> {
         result
     }
 
-    /// Which of the core's server addresses a connection is to.
+    /// Returns which of the core's server addresses a connection is to.
     fn server(&self, connection: &Connection) -> usize {
         let servers = &self.core.settings().servers;
         servers.iter().position(|server| *server == connection.server.ip()).unwrap_or(0)
@@ -431,7 +432,7 @@ fn ends(segment: &Segment<'_>) -> Connection {
     Connection { client: segment.client(), server: segment.server() }
 }
 
-/// The segment without its addresses and ports.
+/// Returns the segment without its addresses and ports.
 fn plain<'a>(segment: &Segment<'a>) -> stream::Segment<'a> {
     stream::Segment {
         seq: segment.seq,
@@ -443,7 +444,7 @@ fn plain<'a>(segment: &Segment<'a>) -> stream::Segment<'a> {
     }
 }
 
-/// The IP packet that carries a segment to the client.
+/// Returns the IP packet that carries a segment to the client.
 fn outgoing(connection: Connection, segment: &stream::Segment<'_>) -> Vec<u8> {
     let header = Outgoing {
         from: connection.server,

@@ -27,8 +27,8 @@ pub enum Transport {
     Datagram = 2,
 }
 
-/// The header for what `client` sends to `server`. If one has IPv4 and the other IPv6, both are
-/// written as IPv6.
+/// Returns the header for what `client` sends to `server`. If one has IPv4 and the other IPv6, both
+/// are written as IPv6.
 pub(crate) fn header(transport: Transport, client: SocketAddr, server: SocketAddr) -> Vec<u8> {
     let mut header = SIGNATURE.to_vec();
     header.push(PROXY);

@@ -60,7 +60,7 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// If another process has it, or the system refuses.
+    /// Returns an error if another process has it, or the system refuses.
     pub fn bind(interface: &str) -> Result<Self, PublishError> {
         let refused = |error| PublishError::System { interface: interface.into(), error };
         let listener = match UnixListener::bind_addr(&name(interface).map_err(refused)?) {
@@ -102,11 +102,12 @@ impl AsFd for Publisher {
     }
 }
 
-/// What the user-space gateway of this interface tells; `None` if there is none.
+/// Returns what the user-space gateway of this interface tells; `None` if there is none.
 ///
 /// # Errors
 ///
-/// If it does not answer this user, does not answer at all, or belongs to another user.
+/// Returns an error if it does not answer this user, does not answer at all, or belongs to another
+/// user.
 pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
     let refused = |error| PublishError::System { interface: interface.into(), error };
     let Some((mut stream, _)) = connect(interface)? else { return Ok(None) };
@@ -128,12 +129,12 @@ pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
     }
 }
 
-/// The process of the user-space gateway that serves this interface.
+/// Returns the process of the user-space gateway that serves this interface.
 pub fn running(interface: &str) -> Option<i32> {
     connect(interface).ok().flatten().map(|(_, pid)| pid)
 }
 
-/// A connection to the name's owner, if it can be trusted, and its process.
+/// Returns a connection to the name's owner, if it can be trusted, and its process.
 fn connect(interface: &str) -> Result<Option<(UnixStream, i32)>, PublishError> {
     let refused = |error| PublishError::System { interface: interface.into(), error };
     let stream = match UnixStream::connect_addr(&name(interface).map_err(refused)?) {
@@ -151,7 +152,8 @@ fn name(interface: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("narrows-gateway/{interface}"))
 }
 
-/// The user and the process at the other end, at the time when they began to listen or connected.
+/// Returns the user and the process at the other end, at the time when they began to listen or
+/// connected.
 fn peer(stream: &UnixStream) -> io::Result<(u32, i32)> {
     let peer = getsockopt(stream, sockopt::PeerCredentials)?;
     Ok((peer.uid(), peer.pid()))
@@ -194,7 +196,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// A name that only this process uses.
+    /// Returns a name that only this process uses.
     fn interface(of: &str) -> String {
         format!("test-{of}-{}", std::process::id())
     }

@@ -19,7 +19,7 @@ impl Random {
         Ok(random)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(super) fn next(&mut self) -> u32 {
         if self.used == self.drawn.len() {
             // Linux, drivers/char/random.c: once open, it neither ends nor fails

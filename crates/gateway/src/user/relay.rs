@@ -82,12 +82,12 @@ impl Relay {
         }
     }
 
-    /// How many connections there are.
+    /// Returns how many connections there are.
     pub(super) fn len(&self) -> usize {
         self.by_connection.len()
     }
 
-    /// The index of the connection that a segment with this sequence number may belong to.
+    /// Returns the index of the connection that a segment with this sequence number may belong to.
     pub(super) fn find(&self, connection: &Connection, seq: u32) -> Option<usize> {
         let at = *self.by_connection.get(connection)?;
         self.entries[at].as_ref().filter(|entry| entry.stream.fits(seq)).map(|_| at)
@@ -97,7 +97,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// If there are too many already, or the system has no socket.
+    /// Returns an error if there are too many already, or the system has no socket.
     pub(super) fn open(
         &mut self,
         connection: Connection,
@@ -183,7 +183,7 @@ impl Relay {
         }
     }
 
-    /// When the next call of [`Relay::due`] is due.
+    /// Returns when the next call of [`Relay::due`] is due.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.deadlines.first().map(|&(at, _)| at)
     }
@@ -214,7 +214,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// The poller's error.
+    /// Returns the poller's error.
     pub(super) fn pump(
         &mut self,
         at: usize,
@@ -334,8 +334,8 @@ fn begin_to_connect(to: SocketAddr) -> io::Result<(TcpStream, bool)> {
     Ok((TcpStream::from(socket), connected))
 }
 
-/// The source of a client's address, as for rates: an IPv4 address, or the first 64 bits of an IPv6
-/// address.
+/// Returns the source of a client's address, as for rates: an IPv4 address, or the first 64 bits of
+/// an IPv6 address.
 fn source(client: IpAddr) -> u128 {
     match client {
         IpAddr::V4(address) => address.to_bits().into(),

@@ -10,7 +10,7 @@ use crate::config::{Acknowledge, Close, Config};
 use crate::core::{CookieKey, Settings, burst_ns, interval_ns};
 use crate::keys::{self, previous_until_s, unix_s};
 
-/// The core's settings for a configuration. The link determines the largest segments.
+/// Returns the core's settings for a configuration. The link determines the largest segments.
 pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
     let limits = &config.limits;
     Settings {
@@ -48,7 +48,7 @@ pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
     }
 }
 
-/// The path's settings beyond the core's.
+/// Returns the path's settings beyond the core's.
 pub fn path_settings(config: &Config) -> PathSettings {
     PathSettings {
         upstream: config.user.upstream.clone(),
@@ -58,7 +58,7 @@ pub fn path_settings(config: &Config) -> PathSettings {
     }
 }
 
-/// The keys in the core's form.
+/// Returns the keys in the core's form.
 pub fn core_keys(keys: [keys::CookieKey; 2]) -> [CookieKey; 2] {
     keys.map(|key| CookieKey { k0: key.k0, k1: key.k1 })
 }

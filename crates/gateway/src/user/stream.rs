@@ -233,7 +233,7 @@ impl Stream {
         (-reach..=reach).contains(&(seq.wrapping_sub(self.rcv_nxt) as i32))
     }
 
-    /// How much we can accept from the client.
+    /// Returns how much we can accept from the client.
     fn window(&self) -> u32 {
         (RECEIVE_BUFFER - self.received.len()) as u32
     }
@@ -248,13 +248,13 @@ impl Stream {
         self.snd_nxt.wrapping_sub(self.snd_una)
     }
 
-    /// The sequence number after everything that is to be sent.
+    /// Returns the sequence number after everything that is to be sent.
     fn end(&self) -> u32 {
         let fin = self.finishing && !self.fin_acked;
         self.snd_una.wrapping_add(self.unsent.len() as u32).wrapping_add(u32::from(fin))
     }
 
-    /// The client's data, up to the end of the ring's first piece. Remove it with
+    /// Returns the client's data, up to the end of the ring's first piece. Remove it with
     /// [`Stream::consume`].
     pub fn received(&self) -> &[u8] {
         self.received.as_slices().0
@@ -268,12 +268,12 @@ impl Stream {
         self.ack_due |= closed && self.window() >= self.mss;
     }
 
-    /// Whether everything that the client will ever send has been read.
+    /// Returns whether everything that the client will ever send has been read.
     pub fn client_finished(&self) -> bool {
         self.client_fin && self.received.is_empty()
     }
 
-    /// How many bytes [`Stream::write`] would accept.
+    /// Returns how many bytes [`Stream::write`] would accept.
     pub fn room(&self) -> usize {
         if self.finishing { 0 } else { SEND_BUFFER.saturating_sub(self.unsent.len()) }
     }
@@ -295,12 +295,12 @@ impl Stream {
         self.reset.get_or_insert(Reset::Due);
     }
 
-    /// Whether both FINs are acknowledged, or there was a reset.
+    /// Returns whether both FINs are acknowledged, or there was a reset.
     pub fn is_closed(&self) -> bool {
         self.reset == Some(Reset::Done) || self.fin_acked && self.client_fin && !self.ack_due
     }
 
-    /// Whether the client has acknowledged our FIN.
+    /// Returns whether the client has acknowledged our FIN.
     pub fn server_finished(&self) -> bool {
         self.fin_acked
     }

@@ -216,8 +216,8 @@ impl Upstream {
         }
     }
 
-    /// Who asked what this datagram answers, after putting the client's ID into it; `None` if
-    /// nobody did.
+    /// Returns who asked what this datagram answers, after putting the client's ID into it; `None`
+    /// if nobody did.
     pub(super) fn accept(&mut self, at: u32, message: &mut [u8]) -> Option<Asker> {
         let header = message.get(..12)?;
         let key = (at, u16::from_be_bytes([header[0], header[1]]));
@@ -258,23 +258,24 @@ impl Upstream {
         }
     }
 
-    /// The number of open queries.
+    /// Returns the number of open queries.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// The socket with this index, to wait for.
+    /// Returns the socket with this index, to wait for.
     pub(super) fn descriptor(&self, at: u32) -> Option<BorrowedFd<'_>> {
         Some(self.sockets.get(at as usize)?.as_ref()?.socket.as_fd())
     }
 
-    /// The server with this number.
+    /// Returns the server with this number.
     pub(super) fn server(&self, server: usize) -> SocketAddr {
         self.servers[server.min(self.servers.len() - 1)]
     }
 }
 
-/// The question of a message that has one, in lower case: an uncompressed name, type and class.
+/// Returns the question of a message that has one, in lower case: an uncompressed name, type and
+/// class.
 fn question(message: &[u8]) -> Option<Vec<u8>> {
     let rest = message.get(12..)?;
     let mut at = 0;

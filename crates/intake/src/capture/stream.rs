@@ -360,7 +360,7 @@ mod tests {
 
     const QUERY: [u8; 19] = [0, 17, 0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1];
 
-    /// The messages of segments, given as sequence number and bytes, a millisecond apart.
+    /// Returns the messages of segments, given as sequence number and bytes, a millisecond apart.
     fn messages(segments: &[(u32, &[u8])]) -> (Vec<Message>, Stream) {
         let mut stream = Stream::default();
         stream.starts_at(1000);

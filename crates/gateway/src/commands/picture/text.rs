@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Picture;
 
 impl Picture {
-    /// The lines about what runs, and the connections by state.
+    /// Returns the lines about what runs, and the connections by state.
     pub(crate) fn head(&self) -> String {
         let mut text = String::new();
         let how = match &self.about {
@@ -97,7 +97,7 @@ impl Picture {
     }
 }
 
-/// A line about the last checks, and one for each that failed; empty if there were none.
+/// Returns a line about the last checks, and one for each that failed; empty if there were none.
 fn checked(checks: &[Checked]) -> String {
     let Some(oldest) = checks.iter().map(|checked| checked.at).min() else { return String::new() };
     let good = checks.iter().filter(|checked| checked.failed.is_none()).count();
@@ -122,7 +122,7 @@ const FAULTS: [(&str, &str); 4] = [
     ("unsent", "packets found no room on the link"),
 ];
 
-/// A line about how long the server took; empty if it answered nothing.
+/// Returns a line about how long the server took; empty if it answered nothing.
 pub(crate) fn took(latencies: &Latencies) -> String {
     let of = |share| latencies.quantile_us(share).map(microseconds);
     let (Some(half), Some(most), Some(nearly)) = (of(0.5), of(0.95), of(0.99)) else {
@@ -142,7 +142,7 @@ fn microseconds(us: u64) -> String {
     }
 }
 
-/// A span of seconds in its largest unit.
+/// Returns a span of seconds in its largest unit.
 fn ago(seconds: u64) -> String {
     match seconds {
         s if s < 120 => format!("{s} s"),

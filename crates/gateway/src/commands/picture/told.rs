@@ -113,7 +113,7 @@ impl Picture {
         object
     }
 
-    /// The output of a gateway in user space, for [`Picture::told`].
+    /// Returns the output of a gateway in user space, for [`Picture::told`].
     pub(crate) fn tell(&self, sources: impl IntoIterator<Item = (IpAddr, Source)>) -> Value {
         let mut object = self.object();
         let sources: Map<String, Value> = sources
@@ -127,12 +127,12 @@ impl Picture {
     }
 }
 
-/// The numbers of an array.
+/// Returns the numbers of an array.
 fn words(value: &Value) -> Vec<u64> {
     value.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
 }
 
-/// How long the server took, for programs: microseconds, rounded up to a quarter octave.
+/// Returns how long the server took, for programs: microseconds, rounded up to a quarter octave.
 fn answers(latencies: &Latencies) -> Value {
     let of = |share| latencies.quantile_us(share);
     json!({

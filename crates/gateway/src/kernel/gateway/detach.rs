@@ -12,8 +12,8 @@ use crate::interface::Interface;
 ///
 /// # Errors
 ///
-/// [`KernelError::Running`] if a daemon serves it, [`KernelError::Elsewhere`], and if the kernel
-/// refuses.
+/// Returns [`KernelError::Running`] if a daemon serves it, [`KernelError::Elsewhere`] if its pins
+/// are in another bpf file system, and an error if the kernel refuses.
 pub fn detach(config: &Config) -> Result<bool, KernelError> {
     require_privileges()?;
     let pins = Pins::of(&config.bpffs, &config.interface);

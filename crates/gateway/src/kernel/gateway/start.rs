@@ -40,7 +40,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`KernelError::Privileges`], [`KernelError::Feature`], [`KernelError::Occupied`].
+    /// Returns [`KernelError::Privileges`], [`KernelError::Feature`] or [`KernelError::Occupied`]
+    /// for what is in the way.
     pub fn probe(config: &Config, interface: &Interface) -> Result<Vec<XdpMode>, KernelError> {
         require_privileges()?;
         let features = Features::of(interface)?;
@@ -76,7 +77,8 @@ impl Gateway {
         })
     }
 
-    /// The error with which a start would end because a daemon serves the interface already.
+    /// Returns the error with which a start would end because a daemon serves the interface
+    /// already.
     pub fn running(config: &Config) -> Option<KernelError> {
         let pins = Pins::of(&config.bpffs, &config.interface);
         matches!(pins.lock(), Ok(None)).then(|| running(config, &pins))

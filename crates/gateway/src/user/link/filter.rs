@@ -167,8 +167,8 @@ const NEIGHBOUR_SOLICITATION: u8 = 135;
 mod tests {
     use super::*;
 
-    /// The kernel's result for these instructions; `None`: they read beyond the packet, so it
-    /// rejects it.
+    /// Returns the kernel's result for these instructions; `None`: they read beyond the packet, so
+    /// it rejects it.
     fn run(program: &[sock_filter], packet: &[u8]) -> bool {
         let read = |at: usize, size: u16| match size {
             WORD => Some(u32::from_be_bytes(packet.get(at..at + 4)?.try_into().ok()?)),

@@ -57,12 +57,12 @@ pub trait Link {
         Ok(())
     }
 
-    /// Checks whether packets can still arrive, because no packet would tell. Called about once a
-    /// second.
+    /// Checks whether packets can still arrive, because no packet would show that they cannot. The
+    /// data path calls this about once a second.
     ///
     /// # Errors
     ///
-    /// What happened to the device, and what to do.
+    /// Returns what happened to the device, and what to do about it.
     fn check(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -72,10 +72,10 @@ pub trait Link {
         0
     }
 
-    /// What to wait for; nothing in tests.
+    /// Returns what to wait for; nothing in tests.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// The largest IP packet that can be sent, in bytes.
+    /// Returns the largest IP packet that can be sent, in bytes.
     fn mtu(&self) -> u16;
 }
 

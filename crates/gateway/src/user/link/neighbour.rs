@@ -11,7 +11,7 @@ use narrows_wire::Mac;
 
 use crate::core::checksum;
 
-/// The answer to an ARP request for one of `addresses`: the packet and its receiver.
+/// Returns the answer to an ARP request for one of `addresses`: the packet and its receiver.
 pub(super) fn arp_reply(request: &[u8], addresses: &[IpAddr], ours: Mac) -> Option<(Vec<u8>, Mac)> {
     // Ethernet, IPv4, addresses of six and four bytes, a request.
     if request.get(..8)? != [0, 1, 8, 0, 6, 4, 0, 1] {
@@ -31,8 +31,8 @@ pub(super) fn arp_reply(request: &[u8], addresses: &[IpAddr], ours: Mac) -> Opti
     Some((reply, Mac(asker)))
 }
 
-/// The answer to a neighbour solicitation for one of `addresses`: the IPv6 packet and its receiver
-/// (`None`: all nodes, because the asker has no address yet).
+/// Returns the answer to a neighbour solicitation for one of `addresses`: the IPv6 packet and its
+/// receiver (`None`: all nodes, because the asker has no address yet).
 pub(super) fn advertisement(
     solicitation: &[u8],
     addresses: &[IpAddr],
@@ -78,14 +78,15 @@ pub(super) fn advertisement(
     Some((packet, asker))
 }
 
-/// Whether an IPv6 packet is a neighbour solicitation, among those that the filter accepts.
+/// Returns whether an IPv6 packet is a neighbour solicitation, among those that the filter accepts.
 pub(super) fn is_solicitation(packet: &[u8]) -> bool {
     packet.first().is_some_and(|byte| byte >> 4 == 6)
         && packet.get(6) == Some(&ICMPV6)
         && packet.get(V6_BYTES) == Some(&SOLICITATION)
 }
 
-/// The multicast hardware address for solicitations of `address` (RFC 4291, 2.7.1; RFC 2464, 7).
+/// Returns the multicast hardware address for solicitations of `address` (RFC 4291, 2.7.1; RFC
+/// 2464, 7).
 pub(super) fn solicited_node(address: Ipv6Addr) -> Mac {
     let [.., a, b, c] = address.octets();
     Mac([0x33, 0x33, 0xff, a, b, c])

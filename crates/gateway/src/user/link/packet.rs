@@ -54,8 +54,8 @@ impl PacketLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError`]: no such interface, an address belongs to the machine, or CAP_NET_RAW is
-    /// missing.
+    /// Returns a [`LinkError`] if there is no such interface, an address belongs to the machine, or
+    /// CAP_NET_RAW is missing.
     pub fn open(name: &str, addresses: &[IpAddr], port: u16) -> Result<Self, LinkError> {
         let refused = |error| LinkError::of(error, "packet socket", "CAP_NET_RAW");
         let mut netlink = Netlink::open().map_err(refused)?;
@@ -232,7 +232,7 @@ impl Peer {
     }
 }
 
-/// A packet socket that starts to receive once its filter is in place.
+/// Returns a packet socket that starts to receive once its filter is in place.
 fn packet_socket(
     interface: u32,
     protocol: i32,

@@ -42,8 +42,8 @@ impl TunLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError`]: an address is local or already routed, the name is taken, or CAP_NET_ADMIN or
-    /// `/dev/net/tun` is missing. Then nothing is left behind.
+    /// Returns a [`LinkError`] if an address is local or already routed, the name is taken, or
+    /// CAP_NET_ADMIN or `/dev/net/tun` is missing. Nothing is left behind then.
     pub fn open(name: &str, addresses: &[IpAddr]) -> Result<Self, LinkError> {
         const NEEDS: &str = "CAP_NET_ADMIN";
         let make = "TUN device";
@@ -168,7 +168,8 @@ impl Link for TunLink {
     }
 }
 
-/// Whether an error means that a packet was refused or found no room, and that the device is fine.
+/// Returns whether an error means that a packet was refused or found no room, and that the device
+/// is fine.
 pub(super) fn lost(error: &io::Error) -> bool {
     let codes =
         [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMSGSIZE, libc::EINVAL, libc::EPERM];

@@ -63,7 +63,7 @@ fn run(path: &mut DataPath<MemoryLink>, clients: &mut [Client], patience: Durati
     }
 }
 
-/// The number of the client with this address.
+/// Returns the number of the client with this address.
 fn at(client: SocketAddr) -> usize {
     usize::from(client.port() - FIRST_PORT)
 }

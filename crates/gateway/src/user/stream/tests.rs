@@ -18,7 +18,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// The segments that a stream sends now, with owned payloads.
+/// Returns the segments that a stream sends now, with owned payloads.
 fn sent(stream: &mut Stream, now: Duration) -> Vec<(Segment<'static>, Vec<u8>)> {
     let mut out = Vec::new();
     stream.transmit(now, |segment| {

@@ -54,7 +54,7 @@ impl Stream {
         true
     }
 
-    /// When [`Stream::handle_timeout`] must be called.
+    /// Returns when [`Stream::handle_timeout`] must be called.
     pub fn timeout(&self) -> Option<Duration> {
         if self.is_closed() { None } else { self.timer }
     }

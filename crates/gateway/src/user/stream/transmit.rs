@@ -61,8 +61,8 @@ impl Stream {
         }
     }
 
-    /// The end of a segment of at most `room` bytes at `from`, in sequence numbers. It includes our
-    /// FIN if it reaches that.
+    /// Returns the end of a segment of at most `room` bytes at `from`, in sequence numbers. It
+    /// includes our FIN if it reaches that.
     fn sent_end(&self, from: u32, room: u32) -> u32 {
         let rest = (self.unsent.len() as u32).saturating_sub(from.wrapping_sub(self.snd_una));
         let fin = self.finishing && rest <= room;

@@ -20,7 +20,7 @@ fn query(id: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// A server's socket and an upstream to that server.
+/// Returns a server's socket and an upstream to that server.
 fn pair(limit: usize) -> (UdpSocket, Upstream) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
     server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");

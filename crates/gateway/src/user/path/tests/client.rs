@@ -135,7 +135,7 @@ impl Client {
         self.resend_at = Duration::ZERO;
     }
 
-    /// The segments that the client sends now.
+    /// Returns the segments that the client sends now.
     pub(super) fn packets(&mut self, now: Duration) -> Vec<Vec<u8>> {
         let ends = Connection { client: self.ends.server, server: self.ends.client };
         let Some(stream) = &mut self.stream else {

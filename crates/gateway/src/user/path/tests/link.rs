@@ -85,8 +85,8 @@ impl Link for MemoryLink {
     }
 }
 
-/// A router's message about a packet that its next link does not carry. It quotes the headers (RFC
-/// 1191, RFC 4443).
+/// Returns a router's message about a packet that its next link does not carry. It quotes the
+/// headers (RFC 1191, RFC 4443).
 pub(super) fn too_big(packet: &[u8], mtu: usize) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         let quoted = &packet[..28];

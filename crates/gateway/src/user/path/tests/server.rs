@@ -22,8 +22,8 @@ pub(super) fn query(id: u16, size: usize, kind: u16) -> Vec<u8> {
     message
 }
 
-/// The server's message: `size` bytes with one record of random-like bytes after the question, and
-/// an OPT record if the query has one.
+/// Returns the server's message: `size` bytes with one record of random-like bytes after the
+/// question, and an OPT record if the query has one.
 pub(super) fn answer(query: &[u8], size: usize, salt: u8, opt: bool) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|&byte| byte == 0).expect("the root label") + 5;
     let mut message = query[..end].to_vec();
@@ -40,7 +40,7 @@ pub(super) fn answer(query: &[u8], size: usize, salt: u8, opt: bool) -> Vec<u8> 
     message
 }
 
-/// The server's answer to a query over TCP.
+/// Returns the server's answer to a query over TCP.
 pub(super) fn tcp_answers(query: &[u8]) -> Vec<u8> {
     let (size, kind, opt) = parts(query);
     let messages: Vec<_> = match kind {
