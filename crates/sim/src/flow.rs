@@ -122,7 +122,7 @@ impl Flows {
         self.spoken.as_deref()
     }
 
-    /// Returns the same, for writing.
+    /// Returns the noted messages of DNS connections for writing, if they are noted.
     pub(crate) fn spoken_mut(&mut self) -> Option<&mut Spoken> {
         self.spoken.as_deref_mut()
     }

@@ -39,9 +39,9 @@ pub(crate) trait Touch<What = ()> {
 pub(crate) enum Step {
     /// In the value itself.
     First,
-    /// In what the value refers to.
+    /// One reference away: in what the value refers to.
     Second,
-    /// In what that refers to in turn.
+    /// Two references away: in what that refers to.
     Third,
 }
 

@@ -177,7 +177,8 @@ impl Network {
         self.forward(now, packet, first, first.place());
     }
 
-    /// Does the same as [`Network::send`], for rare packets: handshakes, dialogues and datagrams.
+    /// Sends a packet as [`Network::send`] does, but is not inlined. It is for rare packets:
+    /// handshakes, dialogues and datagrams.
     #[inline(never)]
     pub(crate) fn send_seldom(&mut self, now: Time, packet: Packet) {
         self.send(now, packet);
@@ -285,7 +286,8 @@ impl Network {
         self.enter_queue(at, packet, index)
     }
 
-    /// Does the same as `enqueue` for a packet that nothing at the link's head holds back.
+    /// Puts a packet into a link's queue as `enqueue` does, after everything at the link's head has
+    /// let it pass.
     #[inline(always)]
     fn enter_queue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
@@ -410,9 +412,9 @@ impl Network {
 /// How far a packet was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
-    /// It is on a link's wire.
+    /// The packet is on a link's wire.
     OnItsWay,
-    /// A scheduled link holds it, and may have released others. Or it is lost, or waits for an
-    /// address.
+    /// A scheduled link holds the packet, and may have released others. Or the packet is lost, or
+    /// waits for an address.
     Within,
 }

@@ -113,11 +113,11 @@ struct Probe {
 
 #[derive(Clone, Copy, Debug)]
 enum ProbeFate {
-    /// It is on its way there.
+    /// The probe is on its way to the far end.
     Pending,
-    /// It is on its way back. It took this long to get there.
+    /// The answer is on its way back. The probe took this long to get there.
     There(Span),
-    /// The times to get there, and there and back.
+    /// The time to get there, and the time there and back.
     Answered(Span, Span),
     ProbeLost(Lost),
     AnswerLost(Span, Lost),

@@ -99,7 +99,7 @@ impl Link {
         }
         let framed = self.framed(packet.bytes);
         let Mode::Clock(clock) = &mut self.mode else {
-            // It passes, or there is no room.
+            // A link of the short form lets the packet pass, or has no room for it.
             return match self.pass(at, packet.bytes) {
                 Some(arrives_at) => Passage::Arrives(arrives_at),
                 None => Passage::Dropped(DropReason::Overflow),

@@ -91,7 +91,7 @@ impl RingState {
         }
     }
 
-    /// Does the same for a ring with room for more than one packet.
+    /// Returns what [`RingState::room_at`] does, for a ring with room for more than one packet.
     #[inline(never)]
     fn room_in(&self, room: &Room, framed: u32, free_at: Time, pace: Pace) -> Time {
         match room {

@@ -43,7 +43,8 @@ pub(crate) struct Stateless {
     query_length: u16,
     server_seq: Seq,
     end: Seq,
-    /// The position up to which the client has the reply, and how often it has said so.
+    /// The position up to which the client has acknowledged the reply, and how often it has done
+    /// so.
     acked: Seq,
     repeats: u8,
     /// Whether the server is asked once more, for a reply that was lost.
@@ -78,7 +79,7 @@ enum Phase {
     Over,
 }
 
-/// What a segment causes, besides the segments that [`Stateless::take_out`] returns.
+/// The effect of a segment, besides the segments that [`Stateless::take_out`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Nothing,
@@ -88,7 +89,7 @@ pub(crate) enum Told {
     Adopt(Segment),
 }
 
-/// What becomes of a server's reply.
+/// What happened to a server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It was sent.
@@ -101,7 +102,7 @@ pub(crate) enum Answer {
     Adopt(Segment),
 }
 
-/// The state that ordinary TCP needs to take a connection over.
+/// The state that ordinary TCP needs to take over a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adopted {
     /// The client's SYN.
@@ -172,7 +173,7 @@ impl Stateless {
         match self.phase {
             Phase::Fresh => self.handle_first_data(cx, segment, whole),
             Phase::Over => {
-                // RST: the client's connection is over.
+                // The client has reset its connection, so nothing is left of it.
                 self.out.push(Segment {
                     seq: segment.ack,
                     flags: Flags::RST,
@@ -195,7 +196,7 @@ impl Stateless {
             self.again = false;
             let first = self.send_from(cx, self.acked);
             if let (Some(segment), 1) = (first, self.out.len()) {
-                // If a single segment is all that is repeated, it is sent twice.
+                // A single segment is sent twice if it is all that is sent again.
                 self.out.push(segment);
             }
             return Answer::Repeated;
@@ -250,7 +251,7 @@ impl Stateless {
         Adopted { syn: self.syn, client_next: first.seq, taken: u64::from(taken), server_next }
     }
 
-    /// Handles "The first data".
+    /// Handles the first data of a connection: the table "The first data" of PROTOCOL.md.
     fn handle_first_data(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
         if segment.seq != self.syn.seq + 1 || segment.ack != self.cookie + 1 {
             return Told::Nothing;
@@ -275,7 +276,7 @@ impl Stateless {
         Told::Ask
     }
 
-    /// Handles "Data on an entry" in state QUERY.
+    /// Handles data before the reply: the table "Data on an entry" in state QUERY.
     fn handle_before_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         if segment.len == 0 {
@@ -301,14 +302,15 @@ impl Stateless {
             return Told::Adopt(*segment);
         }
         if segment.seq == self.client_next && !self.fin_noted {
-            // A pipelined query: the first query goes before it.
+            // A pipelined query: ordinary TCP gets the first query in front of it.
             let len = self.query_length + segment.len;
             return Told::Adopt(Segment { seq: self.query_seq, len, ..*segment });
         }
         Told::Nothing
     }
 
-    /// Handles "Data on an entry" in states REPLIED, IDLE and CLOSING.
+    /// Handles data after the reply: the table "Data on an entry" in states REPLIED, IDLE and
+    /// CLOSING.
     fn handle_after_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         let missing = in_order(self.server_seq, segment.ack, self.end) && segment.ack != self.end;
@@ -348,7 +350,7 @@ impl Stateless {
         }
         if segment.ack == self.end {
             if segment.seq == behind && self.ahead > 0 {
-                // The bytes that were kept go before it.
+                // Ordinary TCP gets the kept bytes in front of this segment.
                 let len = self.ahead + segment.len;
                 return Told::Adopt(Segment { seq: self.client_next, len, ..*segment });
             }
@@ -356,7 +358,7 @@ impl Stateless {
                 return Told::Adopt(*segment);
             }
         } else if missing && !fin && segment.len <= LONGEST && self.phase == Phase::Replied {
-            // It was sent before the client had the reply, so it is kept.
+            // The client sent this before it had the reply, so it is kept.
             if segment.seq == self.client_next {
                 self.ahead = segment.len;
             } else if segment.seq == behind {
@@ -391,7 +393,7 @@ impl Stateless {
                 self.phase = Phase::Closing;
             }
             Phase::Replied if at_next && in_order(self.server_seq, segment.ack, self.end) => {
-                // A client without the reply should go on asking.
+                // A client that lacks the reply should go on asking for it.
                 self.note_fin();
                 self.query_open = true;
                 self.send(cx, self.end, self.query_seq, 0, Flags::FIN);
@@ -401,7 +403,7 @@ impl Stateless {
         }
     }
 
-    /// Handles "Acknowledgements".
+    /// Handles a segment that only acknowledges: the table "Acknowledgements".
     fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> Told {
         let (seq, ack) = (segment.seq, segment.ack);
         let behind = self.client_next + u32::from(self.ahead);
@@ -440,8 +442,8 @@ impl Stateless {
         Told::Nothing
     }
 
-    /// Counts an acknowledgement that repeats its place. The third repeat sends what is there
-    /// again; after a repair, each new place does so.
+    /// Counts an acknowledgement that repeats an earlier one. The third repeat sends again what
+    /// follows the acknowledged position. After such a repair, each new position does so.
     fn count_repeat(&mut self, cx: &Context, ack: Seq) {
         if ack.after(self.acked) {
             self.acked = ack;
@@ -460,7 +462,7 @@ impl Stateless {
         }
     }
 
-    /// Notes that the query has asked for the reply from a place on.
+    /// Notes that the client has sent its query again, and so asked for the reply from `place` on.
     fn note_repair(&mut self, place: Seq) {
         self.acked = place;
         self.repeats = REPAIRING;

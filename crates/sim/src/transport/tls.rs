@@ -45,7 +45,7 @@ pub(crate) struct Tls {
     pub(crate) answers_at: MaybeTime,
 }
 
-/// What an end sends in one go.
+/// What an end sends before it waits for the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flight {
     /// ClientHello.
@@ -158,8 +158,8 @@ impl Tls {
         self.client.hello + psk + self.early_extension(4)
     }
 
-    /// Returns what QUIC carries. `parameters`: the bytes of the transport parameters of client and
-    /// server (RFC 9001, 8.2).
+    /// Returns the lengths of the messages in QUIC. `parameters` are the bytes of the transport
+    /// parameters of client and server (RFC 9001, 8.2).
     pub(crate) fn messages(&self, parameters: [u64; 2]) -> Messages {
         let [of_client, of_server] = parameters.map(|bytes| 4 + bytes);
         // TLS over TCP adds records, and a session ID for middleboxes (RFC 9001, 8.4).

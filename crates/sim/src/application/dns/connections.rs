@@ -247,16 +247,17 @@ impl Connection {
         host.close(self.socket);
     }
 
-    /// Ends the wait of a row's query, answered or not. Returns the query, and from where its
-    /// packets are counted.
+    /// Ends the wait of a row's query, answered or not. Returns the query, and the counts from
+    /// which its packets are counted.
     pub(super) fn end_wait(&mut self, host: &Host<'_>, row: u32) -> Option<(Asked, Crossed)> {
         let place = self.waiting.iter().position(|asked| asked.row == row)?;
         let from = self.count_from(host);
         Some((self.waiting.remove(place), from))
     }
 
-    /// Ends the wait of all queries. Returns them, with the row that packets are counted for, if
-    /// any, and from where: the oldest query's row, because nothing is left for the others.
+    /// Ends the wait of all queries and returns them. Also returns the row for which packets are
+    /// counted, if any, and the counts from which they are. This is the oldest query's row, because
+    /// nothing is left for the others.
     pub(super) fn end_all(&mut self, host: &Host<'_>) -> (Vec<Asked>, Option<(u32, Crossed)>) {
         let counts = match (self.only_row, self.waiting.first()) {
             (Some(row), _) => Some((row, Crossed::default())),
@@ -266,9 +267,10 @@ impl Connection {
         (std::mem::take(&mut self.waiting), counts)
     }
 
-    /// Returns from where packets are counted for an attempt that ends now: from when the oldest
-    /// query that waits was asked, or from where another attempt's count ended since. So each packet
-    /// that crosses while queries wait is counted once.
+    /// Returns the counts from which packets are counted for an attempt that ends now. These are
+    /// the counts when the oldest waiting query was asked, or those at which another attempt's
+    /// count has ended since. Each packet that crosses while queries wait is therefore counted
+    /// once.
     fn count_from(&mut self, host: &Host<'_>) -> Crossed {
         let oldest = self.waiting.first().expect("the query of the attempt waits");
         let from = oldest.before.or_later(self.counted);

@@ -98,7 +98,7 @@ impl Wanted {
         }
     }
 
-    /// Returns the same as a message's notes.
+    /// Returns this in the form of a message's two notes.
     pub(crate) fn notes(self) -> [u32; 2] {
         let (bytes, truncated) = self.over_udp.map_or((0, 0), |shorter| {
             (u32::from(shorter.bytes) << 16, if shorter.truncated { TRUNCATED } else { 0 })

@@ -29,7 +29,7 @@ pub struct Requests {
     pub preface: u32,
     /// The compressed header fields of a connection's first request, in bytes.
     pub fields: u32,
-    /// The same for later requests.
+    /// The compressed header fields of each later request, in bytes.
     pub fields_again: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Responses {
     pub acknowledges_apart: bool,
     /// The compressed header fields of a connection's first response, in bytes.
     pub fields: u32,
-    /// The same for later responses.
+    /// The compressed header fields of each later response, in bytes.
     pub fields_again: u32,
 }
 

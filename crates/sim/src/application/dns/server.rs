@@ -67,7 +67,7 @@ struct Connection {
     /// The shorter time-out that it has because the server was busy when it was accepted.
     busy: Option<Span>,
     idle_since: Time,
-    /// When the idle time, or that of half a query, ends.
+    /// When the idle time ends, or the time in which the rest of a query must arrive.
     due: MaybeTime,
     /// When the pending timer expires.
     armed: MaybeTime,

@@ -205,8 +205,8 @@ impl Endpoint {
         }
     }
 
-    /// Does the same as [`handle_segment`](Self::handle_segment) for a segment without SACK blocks
-    /// that is no SYN.
+    /// Handles a segment as [`handle_segment`](Self::handle_segment) does. The segment must not be
+    /// a SYN, and must have no SACK blocks.
     #[inline(always)]
     pub(crate) fn handle_plain(&mut self, cx: &Context, header: &Header) {
         if !self.take_predicted(cx, header) {
@@ -242,8 +242,8 @@ impl Endpoint {
         Some(segment)
     }
 
-    /// Does the same as [`poll_transmit`](Self::poll_transmit) after the handshake, without the
-    /// SACK blocks.
+    /// Returns the next segment as [`poll_transmit`](Self::poll_transmit) does, but without the
+    /// SACK blocks, and only after the handshake.
     #[inline(always)]
     pub(crate) fn poll_established(&mut self, cx: &Context) -> Option<Header> {
         let outgoing = self.next_outgoing(cx)?;
@@ -256,7 +256,8 @@ impl Endpoint {
         self.sender.is_silent()
     }
 
-    /// Does the same as [`poll_established`](Self::poll_established) for a silent end.
+    /// Returns the next segment as [`poll_established`](Self::poll_established) does, for a silent
+    /// end.
     #[inline(always)]
     pub(crate) fn poll_acknowledgement(&mut self, cx: &Context) -> Option<Header> {
         let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;

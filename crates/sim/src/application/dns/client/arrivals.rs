@@ -28,7 +28,8 @@ pub struct Arrivals {
     pub spacing: Spacing,
 }
 
-/// The timer of the next arrival. Those of connections are below: there are no 2^31 of them.
+/// The timer of the next arrival. Connections' timers have smaller numbers, because there are fewer
+/// than 2^31 connections.
 pub(super) const TOKEN: u32 = u32::MAX;
 
 /// The arrivals of a group.

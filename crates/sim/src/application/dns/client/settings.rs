@@ -35,12 +35,14 @@ pub struct Client {
     pub start: Time,
     /// Workers start at random times within this span after `start`.
     pub spread: Span,
-    /// The queries of each worker before measurement starts; with arrivals, of all together.
+    /// The queries before measurement starts: of each worker, or of all workers together if
+    /// `arrivals` is set.
     pub warm_up: u32,
-    /// The measured queries, of each worker or of all; `None`: they ask until the run ends.
+    /// The measured queries, of each worker or of all together; `None`: they ask until the run
+    /// ends.
     pub queries: Option<u32>,
-    /// When queries begin, however many are under way. `workers` is then the most at once.
-    /// `None`: each worker waits for the end of its query before the next.
+    /// When queries begin, however many are under way. At most `workers` of them can be under way
+    /// at once. `None`: each worker waits for the end of its query before the next.
     #[cfg_attr(feature = "serde", serde(default))]
     pub arrivals: Option<Arrivals>,
     /// The mean of the exponentially distributed pause between the end of a query and the next.
@@ -94,11 +96,11 @@ pub struct Tcp {
     pub connect_timeout: Option<Span>,
     /// The time after which a query without a reply is given up; `None`: it waits forever.
     pub answer_timeout: Option<Span>,
-    /// The connections tried for a query, by how the last one failed.
+    /// How many connections are tried for a query, depending on how the last one failed.
     pub attempts: Attempts,
     /// Whether it asks over UDP again after a failure, before the next connection.
     pub udp_between: bool,
-    /// If connections are refused: how many are tried in a row before that.
+    /// How many connections are tried in a row before that if they are refused.
     #[cfg_attr(feature = "serde", serde(default = "one"))]
     pub refused_together: u8,
     /// Whether length and query are separate writes.

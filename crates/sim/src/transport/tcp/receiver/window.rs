@@ -112,7 +112,8 @@ impl Buffer {
         if header.len >= rcv_mss && delta_ms < i32::MAX as u32 / 1000 {
             let sample_us = delta_ms.max(1) * 1000;
             if self.rtt_us == 0 {
-                // Whatever came before the buffer was needed counts as read in this round trip.
+                // Everything that came before the buffer was needed counts as read in this round
+                // trip.
                 self.space_us = self.space_us.wrapping_sub(sample_us);
             }
             self.update_rtt(sample_us, false);
@@ -288,7 +289,7 @@ impl Receiver {
         }
     }
 
-    /// Notes that `bytes` of the data out of order are now in order, or all of them.
+    /// Notes that `bytes` of the data out of order, or all of them, are now in order.
     pub(super) fn stop_waiting(&mut self, bytes: u32, all: bool) {
         if let Some(buffer) = self.buffer_mut() {
             let part = u64::from(buffer.waiting) * u64::from(bytes);

@@ -324,7 +324,7 @@ impl Sender {
         self.repeat_syn_at(syn_at);
     }
 
-    /// Sets when to repeat the SYN-ACK; nothing else is repeated before it.
+    /// Sets when to repeat the SYN-ACK. Nothing else is sent again before it.
     fn repeat_syn_at(&mut self, at: Time) {
         (self.timer, self.timer_at) = (Timer::Retransmission, at);
     }
