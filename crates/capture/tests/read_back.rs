@@ -1,4 +1,4 @@
-//! Files are what they claim to be, as read with `pcap-file` and `narrows-wire`.
+//! Capture files hold what was captured, as `pcap-file` and `narrows-wire` read them.
 
 mod common;
 

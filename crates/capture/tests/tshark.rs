@@ -20,7 +20,7 @@ use narrows_units::Time;
 #[test]
 fn an_exchange_has_nothing_to_complain_of() {
     let Some(file) = capture("exchange", &plan(), &exchange()) else { return };
-    // Warnings and worse, except for what is really there: losses before the link, and
+    // Warnings and worse, except those about what really happened: losses before the link, and
     // retransmissions.
     let complaints = "_ws.expert.severity >= 0x600000 && !tcp.analysis.lost_segment \
         && !tcp.analysis.out_of_order";

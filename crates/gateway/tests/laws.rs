@@ -1,4 +1,4 @@
-//! What holds for every conversation, whatever the network does to it, and for every packet,
+//! Laws that hold for every conversation, whatever the network does to it, and for every packet,
 //! whoever sends it.
 
 mod common;
@@ -282,8 +282,8 @@ fn conversations(seeds: std::ops::Range<u64>, network: Network) -> u64 {
     in_turn(1, seeds, network).0
 }
 
-/// The same with this many queries on each connection; also returns how many of them were later
-/// queries.
+/// Runs conversations with this many queries on each connection. Returns how many ended with a RST
+/// before the reply was whole, and how many queries were later ones.
 fn in_turn(queries: u16, seeds: std::ops::Range<u64>, network: Network) -> (u64, u64) {
     let (mut cut, mut later) = (0, 0);
     for seed in seeds {

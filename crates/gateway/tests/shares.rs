@@ -65,7 +65,7 @@ fn neighbours_are_in_a_share_independently() {
     }
 }
 
-/// The same hosts of two networks are in it independently, too.
+/// Whether a host is in the share says nothing about the same host of another network.
 #[test]
 fn networks_have_patterns_of_their_own() {
     for (first, distance) in SEQUENCES {

@@ -172,7 +172,8 @@ fn row(from_client: bool, segment: &Segment) -> Sent {
     (from_client, segment.flags.0, segment.len, 20 + segment.header_bytes() + segment.len)
 }
 
-/// The same client with the core; `None`: the core left the connection to the kernel.
+/// Runs the same client against the core. Returns `None` if the core left the connection to the
+/// kernel.
 fn real(lost: &Lost, bytes: (u32, u32)) -> Option<Vec<Sent>> {
     let question = query(1, "www.example.com", 1, Some(1232));
     assert_eq!(question.len() as u32, bytes.0 + 2, "the query's length");

@@ -13,7 +13,7 @@ fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
     with(kind, asked, answered, &[])
 }
 
-/// The same with more fields.
+/// A message like that of [`message`], with more fields.
 fn with(kind: u8, asked: Option<u8>, answered: Option<u8>, more: &[u8]) -> Vec<u8> {
     let mut fields = [&[1 << 3, kind, 3 << 3, 1], more].concat();
     if let Some(seconds) = asked {

@@ -17,7 +17,7 @@ use crate::transport::tcp::Seq;
 pub(crate) struct Spoken {
     /// For each flow: its connections, the oldest first.
     flows: Vec<Vec<Conversation>>,
-    /// Of all connections, DNS or not.
+    /// The long writes of all connections, whether they carry DNS or not.
     pub(crate) long_writes: LongWrites,
 }
 

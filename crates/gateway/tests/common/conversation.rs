@@ -79,14 +79,14 @@ impl Conversation {
         }
     }
 
-    /// The same after the handshake.
+    /// A client that has completed the handshake.
     pub fn open(settings: Settings) -> Self {
         let mut conversation = Self::new(settings);
         conversation.shake_hands();
         conversation
     }
 
-    /// The same with the query at the server.
+    /// A client whose query is with the server.
     pub fn asked(settings: Settings) -> Self {
         let mut conversation = Self::open(settings);
         let query = conversation.data();
@@ -94,7 +94,7 @@ impl Conversation {
         conversation
     }
 
-    /// The same with a reply of `size` bytes sent; also returns the segments.
+    /// A client to which a reply of `size` bytes was sent, and the reply's segments.
     pub fn replied(settings: Settings, size: usize) -> (Self, Vec<Segment>) {
         let mut conversation = Self::asked(settings);
         let (verdict, segments) = conversation.answer(size);

@@ -58,7 +58,8 @@ impl Programs {
         Self::load_some(name, true, false)
     }
 
-    /// The same with the tc programs. What these send goes to the loopback interface.
+    /// Loads the tc programs as [`Self::load`] loads the XDP program. What they send goes to the
+    /// loopback interface.
     pub fn load_with_tc(name: &str) -> Option<Self> {
         Self::load_some(name, false, true)
     }

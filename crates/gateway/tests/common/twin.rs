@@ -21,7 +21,7 @@ use super::programs::{boot_ns, mapped, may_run};
 pub struct Twin {
     skel: GatewaySkel<'static>,
     line: std::os::fd::OwnedFd,
-    /// The DNS server's socket, as far as the programs look for it.
+    /// The DNS server's socket, for which the programs look.
     _server: std::net::UdpSocket,
     wall_offset: Duration,
     ring: Ring,

@@ -97,7 +97,7 @@ fn the_units_capabilities_are_enough() {
         .collect();
     let place = Place::new();
     let before = place.machine();
-    // It is systemd's task to mount the bpf file system.
+    // Under systemd the bpf file system is mounted already. Here this first run mounts it.
     let first = place.start(&[]);
     assert_eq!(first.end(Signal::SIGTERM), Some(0));
     let run = place

@@ -139,7 +139,7 @@ impl Place {
         self.start_as(&[], arguments)
     }
 
-    /// The same with a prefix.
+    /// Starts `run` as [`Self::start`] does. `prefix` may change what it runs as.
     pub(crate) fn start_as(&self, prefix: &[&str], arguments: &[&str]) -> Run {
         let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
         let mut all = [&["run", "--server", SERVER, "--check-every", "0 s"], arguments].concat();

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The command is refused: exit code 2, one line with `words`, and an unchanged machine.
+/// Checks that the command is refused with exit code 2 and one line with `words`, and that the
+/// machine is unchanged.
 fn refused(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
     let before = place.machine();
     let output = place.command(prefix, &[&["run"], arguments].concat());

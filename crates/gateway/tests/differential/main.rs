@@ -429,7 +429,7 @@ fn closed_connections_are_treated_alike() {
     side_by_side("closed_connections_are_treated_alike", &settings, &never);
 }
 
-/// As in the paper: FIN with the reply, and the query acknowledged before it.
+/// Both do as in the paper: they send FIN with the reply, and acknowledge the query before it.
 #[test]
 fn queries_are_acknowledged_at_once_alike() {
     let settings = Settings { close_fin: true, at_once: true, syncache: true, ..base() };
@@ -437,7 +437,7 @@ fn queries_are_acknowledged_at_once_alike() {
     let never =
         [&LIMITS[..], &closed, &LATER, &[Counter::Truncated, Counter::SynCacheFull]].concat();
     side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
-    // And later queries go to the kernel's TCP.
+    // Now later queries go to the kernel's TCP.
     let settings = Settings { at_once: true, later_queries: false, ..base() };
     let never = [&LIMITS[..], &LATER, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     let never = [&never[..], &[Counter::ToKernelSilent]].concat();

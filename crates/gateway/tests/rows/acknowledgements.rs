@@ -1,4 +1,4 @@
-//! PROTOCOL.md, acknowledgements and FINs without data.
+//! PROTOCOL.md, "Acknowledgements": acknowledgements and FINs without data.
 
 use super::*;
 

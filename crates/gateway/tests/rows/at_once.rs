@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A query's datagram goes on to the server; returns the ACK for the client.
+/// Lets a query's datagram go on to the server, and returns the ACK for the client.
 fn acknowledged(client: &mut Conversation) -> Option<Segment> {
     let message = client.at_server();
     let datagram = Datagram { from: client.client, to: client.server, message };
@@ -16,7 +16,7 @@ fn asked() -> Conversation {
     client
 }
 
-/// The same after the reply has left.
+/// A client whose query is acknowledged and whose reply has left, and the reply's segments.
 fn replied(size: usize) -> (Conversation, Vec<Segment>) {
     let mut client = asked();
     let (verdict, segments) = client.answer(size);

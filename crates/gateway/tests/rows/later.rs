@@ -16,7 +16,8 @@ fn answered(settings: Settings, size: usize) -> (Conversation, u32) {
     (client, end)
 }
 
-/// The same with the next query at the server. Sequence numbers are relative to that query.
+/// A client that has acknowledged a reply of `size` bytes and whose next query is with the server.
+/// Sequence numbers are relative to that query.
 fn asked_again(settings: Settings, size: usize) -> Conversation {
     let (mut client, end) = answered(settings, size);
     let query = next_query();

@@ -37,7 +37,8 @@ fn hand_off(reason: Reason) -> Said {
     Said::Nothing(Verdict::HandOff(reason))
 }
 
-/// The core sends nothing and counts `counter` once; the entry does not change.
+/// Checks that the core sends nothing and counts `counter` once, and that the entry does not
+/// change.
 #[track_caller]
 fn dropped(conversation: &mut Conversation, segment: &Segment, counter: Counter) {
     let (before, entry) = (conversation.count(counter), conversation.flow());

@@ -9,7 +9,7 @@ fn complain(client: &mut Conversation, about: &Segment, mtu: u32) -> Said {
     client.say_bytes(&too_big(&about.packet(), mtu, 1280))
 }
 
-/// The message passes, and nothing changes.
+/// Checks that the message passes and that nothing changes.
 #[track_caller]
 fn is_ignored(client: &mut Conversation, packet: &[u8]) {
     let entry = client.flow();

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// What the core sends when nothing was seen for this long. A millisecond earlier it sends nothing.
+/// Returns what the core sends when nothing was seen for this long. A millisecond earlier, it sends
+/// nothing.
 #[track_caller]
 fn after(client: &mut Conversation, seconds: u64) -> Vec<Segment> {
     let (flow, mut out) = (client.flow(), Vec::new());

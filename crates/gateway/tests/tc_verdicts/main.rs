@@ -62,7 +62,7 @@ impl<'a> Asked<'a> {
         Self::changed(programs, v6, plain, |_| {})
     }
 
-    /// The same after `change` to its entry.
+    /// A client whose query is with the server, after `change` to its entry.
     fn changed(
         programs: &'a Programs,
         v6: bool,

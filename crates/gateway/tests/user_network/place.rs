@@ -169,7 +169,7 @@ impl Network {
         self.start_command(&mut self.run(words))
     }
 
-    /// The same, and its further output on stderr.
+    /// Starts the gateway as [`Self::start`] does. Also returns its further output on stderr.
     pub(crate) fn start_listening(&self, words: &str) -> (Gateway, ChildStderr) {
         let mut gateway = self.start_command(self.run(words).stderr(Stdio::piped()));
         let error = gateway.0.stderr.take().expect("a pipe");

@@ -63,7 +63,8 @@ impl<R: Read> DnstapReader<R> {
         self.fill(&mut rows, most).then_some(rows)
     }
 
-    /// Does the same into `rows`, which must be empty. Returns whether there may be more.
+    /// Reads the rows of the next frames, about `most`, into `rows`, which must be empty. Returns
+    /// whether there may be more.
     pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
         // A file without rows also has to give the caller a turn now and then.
         let mut left = FRAMES;

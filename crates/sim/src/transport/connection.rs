@@ -59,7 +59,7 @@ struct WindowIntegral {
 pub(crate) struct SetUp<'a> {
     /// The settings of each end.
     pub(crate) configs: [&'a Config; 2],
-    /// The same as indices into the plan's `tcp`.
+    /// The settings of each end as indices into the plan's `tcp`.
     pub(crate) config_indices: [u16; 2],
     pub(crate) generation: u8,
     pub(crate) dns: bool,
@@ -149,7 +149,8 @@ impl Connection {
         delivered
     }
 
-    /// Does the same for a connection with a dialogue, and counts the packets.
+    /// Handles a segment as [`handle_packet`](Self::handle_packet) does, for a connection with a
+    /// dialogue, and counts the packets.
     pub(crate) fn handle_counted(
         &mut self,
         cx: &Context,
@@ -222,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// Does the same, and counts the packets.
+    /// Sends what the end that sends on `way` has to send, and counts the packets.
     #[inline(never)]
     fn flush_counted(&mut self, cx: &Context, side: usize, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);

@@ -189,7 +189,7 @@ impl Endpoint {
         self.received_bytes += u64::from(datagram.bytes());
         if self.end.is_some() {
             let closes = |packet: &Packet| packet.frames.contains(&Frame::Close);
-            // 10.2.1: an end that closed repeats that.
+            // 10.2.1: an end that closed the connection sends its close again.
             self.close_unsent |=
                 self.end == Some(End::Here) && !datagram.packets.iter().any(closes);
             return;

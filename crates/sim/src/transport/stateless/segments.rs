@@ -53,7 +53,7 @@ impl Stateless {
         });
     }
 
-    /// Sends the reply's segments from a place on. Returns the first.
+    /// Sends the reply's segments from `place` on, and returns the first.
     pub(super) fn send_from(&mut self, cx: &Context, mut place: Seq) -> Option<Segment> {
         let before = self.out.len();
         while place.before(self.end) {
@@ -62,7 +62,8 @@ impl Stateless {
         self.out.get(before).copied()
     }
 
-    /// Sends the reply's segment at a place, or our FIN at its end. Returns the place after it.
+    /// Sends the reply's segment at `place`, or our FIN at the reply's end. Returns the place after
+    /// it.
     pub(super) fn send_one(&mut self, cx: &Context, place: Seq) -> Seq {
         if !place.before(self.end) {
             self.send_fin(cx);

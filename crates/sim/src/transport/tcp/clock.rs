@@ -25,7 +25,7 @@ impl<'a> Context<'a> {
         Self::with_tick(config, tick_us(config), now)
     }
 
-    /// Does the same as [`new`](Self::new) if [`tick_us`] is known.
+    /// Creates what [`new`](Self::new) creates, from a known [`tick_us`].
     #[inline]
     pub(crate) fn with_tick(config: &'a Config, tick_us: u32, now: Time) -> Self {
         Self { config, now, us: (now.as_ps() / PS_PER_US) as u32, tick_us }
