@@ -141,8 +141,8 @@ fn deeply(config: &Config, report: &mut Report) {
     report.problems.extend(outcomes.iter().filter_map(failed));
 }
 
-/// What mode `user` needs: a link, addresses that the kernel does not answer for, a server
-/// elsewhere.
+/// Checks what mode `user` needs: a link, addresses for which the kernel does not answer, and a
+/// server elsewhere.
 fn user_path(config: &Config, question: Option<&Question>, report: &mut Report) {
     match config.user.link {
         UserLink::Tun => {
@@ -208,7 +208,7 @@ fn waits(config: &Config) -> Duration {
     Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3))
 }
 
-/// What does not work with a server without TCP.
+/// What fails if the server does not listen on TCP.
 const FAILS: &str =
     "what needs its TCP will fail (zone transfers, long replies, several queries at once)";
 
@@ -255,7 +255,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     match Gateway::probe(config, interface) {
         Ok(modes) => {
             let native = modes.first() == Some(&XdpMode::Native);
-            // Of several interfaces, the one with the fewest features counts.
+            // If there are several interfaces, the one with the fewest features counts.
             if report.mode.is_none() || !native {
                 report.mode = modes.first().map(|mode| mode.name());
                 report.next = modes.get(1).map(|mode| mode.name());
@@ -269,8 +269,8 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
 #[cfg(not(feature = "ebpf"))]
 fn beside(_: &Config, _: &mut Report) {}
 
-/// Whether another gateway serves the interface. This is no problem of the machine: an operator may
-/// check new settings beside it.
+/// Notes whether another gateway serves the interface. This is no problem of the machine: an
+/// operator may check new settings beside that gateway.
 #[cfg(feature = "ebpf")]
 fn beside(config: &Config, report: &mut Report) {
     if let Some(error) = narrows_gateway::kernel::Gateway::running(config) {
@@ -279,7 +279,7 @@ fn beside(config: &Config, report: &mut Report) {
     }
 }
 
-/// Whether each server address is on this machine, answers over UDP, and listens on TCP.
+/// Checks whether each server address is on this machine, answers over UDP, and listens on TCP.
 fn servers(config: &Config, question: Option<&Question>, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
     let wait = waits(config);
@@ -321,7 +321,8 @@ fn servers(config: &Config, question: Option<&Question>, report: &mut Report) {
     udp_limits(&answering, config, config.truncate_over == 0, question, report);
 }
 
-/// How long the replies of these servers over UDP may be; `truncates` is [`Wanted::truncates`].
+/// Examines how long the replies of these servers over UDP may be. `truncates` is
+/// [`Wanted::truncates`].
 fn udp_limits(
     servers: &[SocketAddr],
     config: &Config,

@@ -78,19 +78,19 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Data for stdout. It is no fault if the reader has gone, as head(1) does.
+/// Writes data to stdout. It is no fault if the reader has gone, as head(1) does.
 pub(crate) fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
 }
 
-/// Messages for stderr. If they cannot be written (full, closed), the exit code is enough;
+/// Writes messages to stderr. If they cannot be written (full, closed), the exit code is enough;
 /// `eprintln!` would panic.
 fn tell(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// `status` and `top`.
+/// Runs `status` or `top`.
 fn show(name: &str, config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
     if name == "top" { top::top(config, matches) } else { status::status(config, matches) }
 }

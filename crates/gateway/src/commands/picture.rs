@@ -113,7 +113,7 @@ impl Marks {
 }
 
 impl Gateway {
-    /// The gateway of the configured interface.
+    /// Finds the gateway of the configured interface.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Gateway {
         )))
     }
 
-    /// Its present state.
+    /// Reads its present state.
     ///
     /// # Errors
     ///

@@ -255,7 +255,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// A line on stdout: everything is ready, or new settings are in force.
+/// Prints a line on stdout: everything is ready, or new settings are in force.
 fn event(name: &str, config: &Config, mode: &str) -> serde_json::Value {
     json!({
         "event": name, "interface": config.interface, "mode": mode, "pid": std::process::id(),

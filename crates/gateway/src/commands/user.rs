@@ -345,8 +345,7 @@ fn check_upstream(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warns if the kernel forwards packets of the service although it should not, or does not although
-/// it should.
+/// Warns if the kernel forwards packets of the service and should not, or should and does not.
 fn warn_of_forwarding(config: &Config) {
     for (v4, name) in [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")] {
         let Some(address) = config.servers.iter().find(|address| address.is_ipv4() == v4) else {

@@ -113,11 +113,11 @@ impl Core {
 /// Which part of the stream the segment is with which the kernel's TCP takes over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// It begins what the kernel has to answer.
+    /// The segment begins what the kernel has to answer.
     Whole,
-    /// It follows the query, which the ring has.
+    /// The segment follows the query, which the ring has.
     Second,
-    /// It follows what was kept until the client had the reply.
+    /// The segment follows data that was kept until the client had the reply.
     Ahead,
 }
 

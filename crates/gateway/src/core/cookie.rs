@@ -89,7 +89,7 @@ pub(super) fn check(
     (is(present) || (wall < keys.previous_until && is(previous))).then_some(offer)
 }
 
-/// Returns whether `isn` and `tsecr` are such a cookie that has expired, by about nine minutes at
+/// Returns whether `isn` and `tsecr` are a cookie of ours that expired, about nine minutes ago at
 /// most.
 pub(super) fn was(
     keys: Keys<'_>,

@@ -148,8 +148,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The client sends a query again whose reply it has: a late copy, or our acknowledgement was
-    /// lost.
+    /// Handles a query that the client sends again although it has the reply: a late copy, or our
+    /// acknowledgement was lost.
     fn on_earlier(&mut self, flow: &Flow) -> Verdict {
         self.core.count(Counter::QueryEarlier);
         let fin = u32::from(flow.state == State::Closing);
@@ -252,8 +252,8 @@ impl<'a> Client<'a> {
         self.transmit(&header)
     }
 
-    /// The query comes again after the reply was sent: the client misses part of the reply, our
-    /// FIN, or our acknowledgement.
+    /// Handles a query that comes again after the reply was sent: the client misses part of the
+    /// reply, our FIN, or our acknowledgement.
     fn on_reply_missed(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         let length = usize::from(flow.reply_length);

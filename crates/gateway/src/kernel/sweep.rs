@@ -237,7 +237,7 @@ pub struct Times {
 /// Returns how many milliseconds have passed since an entry's last packet.
 fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
-    // It was seen after `now` was taken: zero.
+    // The entry was seen after `now` was taken, so no time has passed.
     if unused > u32::MAX / 2 { 0 } else { unused }
 }
 
@@ -267,7 +267,8 @@ fn waits(flow: &flow, times: Times) -> bool {
     }
 }
 
-/// Our FIN behind the reply. It tells a client that lacks some of the reply where the reply ends.
+/// Returns our FIN, which follows the reply. It shows a client that lacks part of the reply where
+/// the reply ends.
 fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
     let has = |flag| flow.flags & flag != 0;
     let replying = matches!(flow.state, state::QUERY | state::REPLIED);

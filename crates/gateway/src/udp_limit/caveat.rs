@@ -7,7 +7,7 @@ use super::{Asked, Limit, Question};
 pub struct Wanted<'a> {
     /// The payload size in its queries.
     pub edns_size: u16,
-    /// It could truncate longer replies to UDP clients, and does not yet.
+    /// Whether it could truncate longer replies to UDP clients and does not yet do so.
     pub truncates: bool,
     /// What the operator named.
     pub question: Option<&'a Question>,
@@ -94,7 +94,7 @@ impl Limit {
     }
 }
 
-/// What a limit below that of the gateway's queries costs.
+/// The cost of a limit that is lower than the payload size in the gateway's queries.
 const COSTS: &str = "a client over TCP that asks for such a reply costs a query over UDP and \
                      then one over the kernel's TCP, more than without the gateway";
 
@@ -144,7 +144,7 @@ mod tests {
                 assert!(!said.contains("at most"), "{said}");
             }
             assert_eq!(caveat(name, Some(1232), Some(Asked::Whole(2000))), None);
-            // Such a reply any server sends.
+            // Any server sends such a reply.
             assert!(caveat(name, Some(1232), Some(Asked::Whole(700))).is_some());
         }
     }

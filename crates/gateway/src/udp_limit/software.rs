@@ -7,7 +7,7 @@ pub struct Software {
     pub name: &'static str,
     /// How its `version.bind` begins.
     version: &'static str,
-    /// Its payload size in EDNS is also the most that it sends.
+    /// Whether its payload size in EDNS is also the most that it sends.
     pub(super) states: bool,
     /// The most that it can be set to.
     pub(super) most: u16,

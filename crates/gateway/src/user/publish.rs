@@ -114,7 +114,7 @@ pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
     stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
     let mut text = Vec::new();
     match stream.read_to_end(&mut text) {
-        // It has just ended.
+        // The gateway has just ended.
         Err(error) if error.kind() == ErrorKind::ConnectionReset && text.is_empty() => Ok(None),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(refused(io::Error::new(
             ErrorKind::TimedOut,

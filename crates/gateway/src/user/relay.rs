@@ -66,9 +66,9 @@ struct Entry {
 }
 
 impl Relay {
-    /// Without connections. At most `limit` may exist at once; one source may have an eighth of
-    /// them, and at least one. With `proxied`, each connection to the server begins with a header
-    /// of the PROXY protocol.
+    /// Creates a relay without connections. At most `limit` connections may exist at once. One
+    /// source may have an eighth of them, and at least one. With `proxied`, each connection to the
+    /// server begins with a header of the PROXY protocol.
     pub(super) fn new(limit: usize, proxied: bool) -> Self {
         Self {
             entries: Vec::new(),
@@ -160,8 +160,8 @@ impl Relay {
         }
     }
 
-    /// A router reports that a segment was too long for the path. If it belongs to a connection
-    /// here whose segments are shorter now, returns that connection.
+    /// Handles a router's report that a segment was too long for the path. If the segment belongs
+    /// to a connection here whose segments are shorter now, returns that connection.
     pub(super) fn shorten(&mut self, message: &TooBig, now: Duration) -> Option<usize> {
         let at = *self.by_connection.get(&message.ends)?;
         let stream = &mut self.entries[at].as_mut()?.stream;
@@ -199,7 +199,7 @@ impl Relay {
             if entry.server_finished {
                 entry.stream.abort();
             } else {
-                // An orderly end first: a FIN to the client, and closing the server's side.
+                // Try an orderly end first: send the client a FIN, and close the server's side.
                 entry.server_finished = true;
                 entry.stream.finish();
                 let _ = entry.server.shutdown(Shutdown::Both);
@@ -253,7 +253,8 @@ impl Entry {
             match self.server.take_error() {
                 Ok(None) if self.server.peer_addr().is_ok() => self.connected = true,
                 Ok(None) => return,
-                // There is no listener, or it is unreachable: a RST, as from the kernel.
+                // There is no listener, or it is unreachable. The client gets a RST, as from the
+                // kernel.
                 Ok(Some(_)) | Err(_) => return self.stream.abort(),
             }
         }

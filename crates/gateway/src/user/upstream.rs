@@ -87,8 +87,8 @@ pub(super) enum Asked {
 }
 
 impl Upstream {
-    /// Without queries. At most `limit` may be open at once. With `proxied`, each follows a header
-    /// of the PROXY protocol.
+    /// Creates an upstream without queries. At most `limit` queries may be open at once. With
+    /// `proxied`, each query follows a header of the PROXY protocol.
     pub(super) fn new(
         servers: Vec<SocketAddr>,
         limit: usize,
@@ -180,8 +180,8 @@ impl Upstream {
         }
     }
 
-    /// One of the server's sockets at random, the same until [`Upstream::flush`], and whether it is
-    /// new.
+    /// Returns one of the server's sockets, drawn at random and the same until [`Upstream::flush`],
+    /// and whether it is new.
     fn socket(&mut self, server: usize) -> io::Result<(u32, bool)> {
         let server = server.min(self.servers.len() - 1);
         let random = &mut self.random;

@@ -8,7 +8,6 @@
 //! on; elsewhere, it is lost until a segment begins with what looks like a message. The same holds
 //! for bytes that a snap length cut off. The known part of a message ends at its first unknown
 //! byte.
-//! unknown byte.
 
 use std::borrow::Cow;
 

@@ -13,8 +13,8 @@ use super::super::user::STATES;
 use super::{About, Marks, Picture};
 
 impl Picture {
-    /// From the output of a gateway in user space ([`Picture::tell`]). Missing values, as from
-    /// another version, are left out.
+    /// Reads the output of a gateway in user space ([`Picture::tell`]). Values that are missing,
+    /// because another version wrote it, are left out.
     pub(crate) fn told(value: &Value) -> Self {
         let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let number = |key: &str| value[key].as_u64().unwrap_or(0);

@@ -198,7 +198,7 @@ fn held() -> Option<Held> {
         .ok()
 }
 
-/// A daemon holds the lock of these pins.
+/// The error for pins whose lock a daemon holds.
 pub(super) fn running(config: &Config, pins: &Pins) -> KernelError {
     KernelError::Running {
         interface: config.interface.clone(),

@@ -134,7 +134,7 @@ impl Link for NetworkLink {
     }
 }
 
-/// The device does not exist any more.
+/// The error for a device that no longer exists.
 fn gone(name: &str) -> io::Error {
     io::Error::other(format!("interface {name} is gone; hint: run again, once it is there"))
 }

@@ -35,10 +35,10 @@ impl Stream {
         self.resend = true;
     }
 
-    /// A router reports that the segment with this sequence number was too long for the path, which
-    /// carries `mss` bytes of TCP options and payload. Returns whether the segment is in flight
-    /// (RFC 5927, 7) and segments are shorter now; then all unacknowledged data is sent again. This
-    /// was no congestion (RFC 1191, 6.5), so the windows stay.
+    /// Handles a router's report that the segment with this sequence number was too long for the
+    /// path, which carries `mss` bytes of TCP options and payload. Returns whether the segment is
+    /// in flight (RFC 5927, 7) and segments are shorter now. In that case all unacknowledged data
+    /// is sent again. The segment was not lost to congestion (RFC 1191, 6.5), so the windows stay.
     pub fn shorten(&mut self, seq: u32, mss: u16, now: Duration) -> bool {
         let options = if self.timestamps.is_some() { 12 } else { 0 };
         let mss = u32::from(mss.max(64)) - options;
