@@ -1,4 +1,4 @@
-//! Damaged and hostile files: every reader gives rows or counts, soon, and never panics.
+//! Damaged and hostile files: every reader soon gives rows or counts, and never panics.
 //!
 //! Whole files are changed byte by byte, as a fuzzer would: 20,000 times each with a fixed seed, or
 //! for as many seconds as `NARROWS_FUZZ_SECONDS` says, with another seed each time. fuzz/ looks

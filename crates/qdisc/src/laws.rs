@@ -109,7 +109,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         assert!(self.sent.0 > STEPS as u64 / 10, "the traffic did not get through at all");
     }
 
-    /// Takes everything out; waits if the discipline shapes.
+    /// Takes everything out of the queue, and waits for it if the discipline shapes.
     fn empty(&mut self) {
         loop {
             while self.dequeue() {}

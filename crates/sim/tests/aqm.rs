@@ -1,4 +1,4 @@
-//! What the disciplines are for, end to end: they hold delays, protect DNS and keep rates.
+//! The purposes of the disciplines, from end to end: they bound delays, protect DNS and keep rates.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;

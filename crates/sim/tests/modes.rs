@@ -17,7 +17,7 @@ use narrows_sim::plan::{
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
 
-/// The same plan with an event for each departure from `links`.
+/// Returns the same plan, but with an event for each departure from `links`.
 fn scheduled(plan: &Plan, links: impl IntoIterator<Item = usize>) -> Plan {
     let mut plan = plan.clone();
     for link in links {

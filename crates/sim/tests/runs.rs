@@ -46,7 +46,7 @@ fn neither_shortcuts_nor_foresight_change_a_result() {
     for connection in connections(&mut changing).into_iter().take(6) {
         connection.stop = Some(Time::ZERO + Span::from_secs(8));
     }
-    // Routers create ARP packets, and release packets that waited for an address.
+    // Routers create ARP packets, and they release packets that have waited for an address.
     let mut resolving = busy_plan();
     resolving.end = Time::ZERO + Span::from_secs(45);
     resolving.queue_monitors.clear();

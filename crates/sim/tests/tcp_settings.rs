@@ -1,4 +1,4 @@
-//! What single settings change: HyStart, limited transmit, rate halving, window scaling, the
+//! The effects of single settings: HyStart, limited transmit, rate halving, window scaling, the
 //! receive buffer.
 
 mod tcp_script;

@@ -1,4 +1,4 @@
-//! Telephone calls: what their packets meet, and how that sounds.
+//! Telephone calls: what happens to their packets, and how the calls sound.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;

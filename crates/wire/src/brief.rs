@@ -116,8 +116,9 @@ impl<'a> Brief<'a> {
         (!octets.is_empty()).then(|| printable(octets))
     }
 
-    /// Does the same as [`Brief::question`] for names of letters, digits, hyphens and underscores,
-    /// which nearly all names are. Returns `None` for others, and if the question is damaged.
+    /// Reads the question as [`Brief::question`] does, if its name has only letters, digits,
+    /// hyphens and underscores, as nearly all names do. Returns `None` for other names, and if the
+    /// question is damaged.
     fn plain_question(&self, name: &mut String) -> Option<(u16, u16)> {
         if self.questions() == 0 {
             return None;

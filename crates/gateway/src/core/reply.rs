@@ -52,7 +52,7 @@ impl Core {
     }
 
     /// Takes a DNS message of a server to a client, for data paths that have messages without
-    /// headers. Does the same as [`Core::on_reply`] but does not truncate (S9):
+    /// headers. Decides as [`Core::on_reply`] does, but does not truncate (S9):
     /// [`ReplyVerdict::Pass`] means that the message is for some UDP client.
     pub fn on_message(
         &mut self,

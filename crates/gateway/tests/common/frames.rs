@@ -35,7 +35,7 @@ pub fn reply_bytes(length: usize) -> Vec<u8> {
 /// The result for a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// It passed unchanged.
+    /// The frame passed unchanged.
     Pass,
     Drop,
     /// A segment for the client.

@@ -27,7 +27,7 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, flow_key, settings};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 
-/// On to the next program, as if there were none.
+/// The packet goes on to the next program, as if this one did not exist.
 const NEXT: i32 = -1;
 /// Redirected: into ingress, or to nowhere if it is unchanged.
 const REDIRECT: i32 = 7;

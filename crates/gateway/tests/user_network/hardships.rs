@@ -1,5 +1,5 @@
-//! What can happen to a gateway in user space: malformed packets, a server that dies, crowds, a
-//! full link, a device that disappears, an early end.
+//! Hardships of a gateway in user space: malformed packets, a server that dies, crowds, a full
+//! link, a device that disappears, an early end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -16,7 +16,7 @@ fn a_query_that_comes_again_waits_while_the_server_has_time() {
         assert_eq!(entry.state, QUERY);
         assert_eq!(entry.window, if client.saying.tsval.is_some() { 300 << 9 } else { 300 });
         assert_eq!(entry.client_tsval, again.timestamps.map_or(0, |(tsval, _)| tsval));
-        // Again, with the FIN that followed.
+        // The query comes again, with the FIN that followed.
         let fin = Segment { flags: ACK | PSH | FIN, ..client.saying.data() };
         assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&fin)), Came::Drop);
         let entry = client.flow().unwrap();

@@ -1,4 +1,5 @@
-//! What stands around a segment: IP options and extension headers, VLAN tags, padding, checksums.
+//! The headers and bytes around a segment: IP options and extension headers, VLAN tags, padding,
+//! checksums.
 
 use super::*;
 

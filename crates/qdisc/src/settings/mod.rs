@@ -59,7 +59,8 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// A whole number of packets or of bytes; the key `unit` of the same table says which.
     WholeInUnit,
-    /// The same for a number that need not be whole.
+    /// A number of packets or of bytes that need not be whole; the key `unit` of the same table
+    /// says which.
     NumberInUnit,
     /// This word, or a duration, which is serialised as a table with this key.
     WordOrSpan(&'static str, &'static str),
@@ -110,7 +111,7 @@ pub const fn in_unit() -> Rule {
     Rule { kind: Some(Kind::WholeInUnit), ..whole(1, MOST_BYTES) }
 }
 
-/// Allows the same if it need not be whole.
+/// Allows a number of packets or bytes above zero that need not be whole, as the key `unit` says.
 pub const fn threshold() -> Rule {
     Rule { kind: Some(Kind::NumberInUnit), least: Some(0.0), above: true, ..in_unit() }
 }

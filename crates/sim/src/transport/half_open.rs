@@ -48,9 +48,9 @@ pub struct HalfOpenLimits {
 pub enum Cookies {
     /// 0: SYNs are dropped when the queue is full.
     Never,
-    /// 1: when the queue is full.
+    /// 1: SYNs are answered in this way when the queue is full.
     WhenFull,
-    /// 2: always.
+    /// 2: every SYN is answered in this way.
     Always,
 }
 

@@ -1,5 +1,5 @@
-//! The same line with quinn-proto at both ends, which does no I/O either: an oracle for what is
-//! sent when.
+//! An oracle for what is sent when: the same line with quinn-proto, which does no I/O either, at
+//! both ends.
 
 #![expect(
     clippy::disallowed_types,
@@ -42,7 +42,7 @@ fn address(side: usize) -> SocketAddr {
     (Ipv4Addr::new(192, 0, 2, 1 + side as u8), 853).into()
 }
 
-/// Without what this line does not need: probes for a longer path, and groups of datagrams.
+/// Switches off what this line does not need: probes for longer datagrams, and groups of datagrams.
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport.mtu_discovery_config(None).enable_segmentation_offload(false);

@@ -1,5 +1,5 @@
-//! What a Linux kernel's senders got and sent, segment by segment: the sending half gets the same
-//! acknowledgements at the same times, and must send the same segments.
+//! Replays what the senders of a Linux kernel got and sent, segment by segment. The sending half
+//! gets the same acknowledgements at the same times, and must send the same segments.
 //!
 //! The files in kernel/ are from a guest of Linux 6.1.192 (`tools/kernel_replay.py` makes them, and
 //! says what their lines mean): eight connections of 8 s over 2 Mbit/s, with a delay that varies,

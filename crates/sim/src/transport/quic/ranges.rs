@@ -1,6 +1,7 @@
 //! Sets of numbers as ranges: packets that have arrived, and bytes of streams.
 
-/// Ranges in ascending order, each from its first number to the one after its last. None touch.
+/// Ranges in ascending order, each from its first number to the one after its last. No two of them
+/// touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(Vec<(u64, u64)>);
 

@@ -37,7 +37,7 @@ pub(crate) struct Silent {
 /// Whether a half that has sent nothing may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Not yet: the handshake is not complete.
+    /// It may not yet, because the handshake is not complete.
     Opening,
     /// It may, but its SYN-ACK is not acknowledged (Fast Open).
     Unconfirmed,
