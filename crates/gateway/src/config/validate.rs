@@ -88,8 +88,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns [`ConfigError::Missing`] if no interface is set, and [`ConfigError::Value`] if a name
-    /// is impossible.
+    /// Returns [`ConfigError::Missing`] if no interface is set, and [`ConfigError::Value`] if a
+    /// name is impossible.
     pub fn validate_interface(&self) -> Result<(), ConfigError> {
         if self.interface.is_empty() {
             return Err(ConfigError::Missing { key: "interface", example: "--interface eth0" });

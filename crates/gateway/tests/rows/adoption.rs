@@ -1,4 +1,4 @@
-//! PROTOCOL.md, what the kernel adopts.
+//! PROTOCOL.md, "Adoption": what the kernel takes over.
 
 use super::*;
 

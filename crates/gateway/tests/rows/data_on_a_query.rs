@@ -1,4 +1,4 @@
-//! PROTOCOL.md, data on an entry whose query is with the server, or was left to the kernel.
+//! PROTOCOL.md, "Data on an entry": the query is with the server, or was left to the kernel.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! PROTOCOL.md, data on an entry whose reply has left.
+//! PROTOCOL.md, "Data on an entry": the reply has left.
 
 use super::*;
 

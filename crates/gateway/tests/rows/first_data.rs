@@ -1,4 +1,4 @@
-//! PROTOCOL.md, the first data of a connection.
+//! PROTOCOL.md, "The first data" of a connection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! PROTOCOL.md, too long for the path.
+//! PROTOCOL.md, "Too long for the path".
 
 use super::*;
 use common::packets::too_big;

@@ -1,4 +1,4 @@
-//! PROTOCOL.md, replies of the server.
+//! PROTOCOL.md, "The reply": what the server sends.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! PROTOCOL.md, entries that time removes.
+//! PROTOCOL.md, "Time": when entries are removed.
 
 use super::*;
 
