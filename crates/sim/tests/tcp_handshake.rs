@@ -4,7 +4,7 @@ mod tcp_script;
 
 use narrows_sim::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use narrows_units::Span;
-use tcp_script::{Script, linux, parse, stamp};
+use tcp_script::{Script, linux, ms, parse, stamp};
 
 #[test]
 fn rfc9293_3_5_three_segments_open_a_connection() {
@@ -64,6 +64,48 @@ fn a_syn_repeated_once_keeps_the_initial_window_and_twice_does_not() {
     let mut client = Script::client(&linux());
     client.connect().at(3100.0).gets_syn_ack();
     assert_eq!(client.endpoint.cwnd(), 1);
+}
+
+/// `tcp_try_undo_spurious_syn`: a long round trip is no loss.
+#[test]
+fn a_syn_ack_that_answers_the_first_syn_keeps_the_initial_window() {
+    let syn_ack = |echo_ms: f64, at_ms: f64| Segment {
+        ack: Seq(1),
+        window: 65_535,
+        flags: Flags::SYN.with(Flags::ACK),
+        timestamps: Some((stamp(ms(at_ms)), stamp(ms(echo_ms)))),
+        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), ..SynOptions::default() }),
+        ..Segment::default()
+    };
+    for (echo_ms, timestamps, undo, expected) in [
+        (0.7, true, true, 10),
+        (1024.0, true, true, 1),
+        (3040.0, true, true, 1),
+        (0.7, false, true, 1),
+        (0.7, true, false, 1),
+    ] {
+        let mut client = Script::client(&Config { timestamps, undo, ..linux() });
+        client.at(0.7).connect().at(3100.0).gets_segment(&syn_ack(echo_ms, 3100.0));
+        assert!(client.endpoint.counters().timeouts == 2 && client.endpoint.is_established());
+        assert_eq!(client.endpoint.cwnd(), expected, "{echo_ms} {timestamps} {undo}");
+    }
+}
+
+#[test]
+fn a_server_loses_its_initial_window_only_to_time_outs_that_the_answer_confirms() {
+    // The client repeated its SYN, and the server answered each one.
+    let mut server = Script::server(&linux());
+    server.gets_syn().at(600.0).gets_syn().at(1200.0).gets_syn();
+    assert_eq!(server.take_sent().len(), 3);
+    server.at(1250.0).gets(". 1:1 ack 1");
+    assert_eq!((server.endpoint.counters().timeouts, server.endpoint.cwnd()), (0, 10));
+    // The server repeated its SYN-ACK in vain: the client answers the first.
+    for (echo_ms, expected) in [(0.0, 10), (1024.0, 1)] {
+        let mut server = Script::server(&linux());
+        server.gets_syn().at(3100.0).echo(echo_ms).gets(". 1:1 ack 1");
+        assert_eq!(server.endpoint.counters().timeouts, 2);
+        assert_eq!(server.endpoint.cwnd(), expected);
+    }
 }
 
 #[test]

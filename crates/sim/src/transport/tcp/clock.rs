@@ -82,6 +82,12 @@ impl<'a> Context<'a> {
         ((self.now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
     }
 
+    /// Returns the value that the timestamps option had `us` microseconds ago.
+    pub(crate) fn timestamp_before(&self, us: u32) -> u32 {
+        let then_us = (self.now.as_ps() / PS_PER_US).saturating_sub(u64::from(us));
+        ((then_us / (PS_PER_MS / PS_PER_US)) as u32).wrapping_add(1)
+    }
+
     /// Returns when a timer fires that is armed now for `jiffies`.
     ///
     /// Linux's timer wheel fires at the jiffy *after* the one asked for. From 63 jiffies on it

@@ -203,9 +203,19 @@ impl Endpoint {
             peer_seq: segment.seq,
             rtt_us,
             handshake_lost: repeated > 0,
-            // `tcp_init_transfer`: repeating the SYN a second time costs the initial window.
-            restart_window: restart_window || repeated > 1,
+            restart_window: restart_window
+                || repeated > 1 && !self.repeated_needlessly(cx, segment),
         }
+    }
+
+    /// Returns whether Linux forgives the repetitions of the SYN or SYN-ACK, of which the second
+    /// otherwise costs the initial window (RFC 5681, 3.1; `tcp_init_transfer`): because no time-out
+    /// caused them (`undo_marker` in `tcp_create_openreq_child`), or because `segment` answers the
+    /// first SYN or SYN-ACK (`tcp_try_undo_spurious_syn`).
+    fn repeated_needlessly(&self, cx: &Context, segment: &Segment) -> bool {
+        let first = || cx.timestamp_before(elapsed_us(cx.us, self.syn_sent_us));
+        let echo = segment.timestamps.filter(|_| self.receiver.timestamps).map(|(_, echo)| echo);
+        cx.config.undo && (self.syn_retries == 0 || echo.is_some_and(|echo| echo == first()))
     }
 
     /// Returns the sending half before the connection is established.
