@@ -75,7 +75,26 @@ def test_one_run_is_judged_by_the_spread_of_the_others() -> None:
     assert (change.high - change.low) / 2 == pytest.approx(half, rel=1e-3)
     notes = compare([kernel, *seeds]).notes
     assert not any("other seeds" in note or "from chance" in note for note in notes)
-    assert any(note.endswith("is assumed to vary like the others") for note in notes)
+    assert any(note.startswith("a single run of testbed-bfifo, backend kernel ") for note in notes)
+
+
+def test_one_run_against_many_makes_nothing_significant() -> None:
+    """The single run may vary more than the others, and nothing shows how much."""
+    many = [one("bfifo", seed, loss=0.03) for seed in range(1, 11)]
+    for runs in ([*many, one("red")], [one("red"), *many]):
+        found = compare(runs)
+        backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
+        change = backlog.differences[1]
+        assert change is not None
+        assert change.verdict in ("higher", "lower")
+        assert not change.is_significant
+        sentence = backlog.sentence(1, found.groups)
+        assert sentence.endswith("; one run is too few to rely on.")
+        assert not any(each.word(1) for each in found.rows)
+        assert not found.frame["significant"].any()
+        assert "significant with" not in str(found.table())
+        (note,) = [note for note in found.notes if note.startswith("a single run of testbed-red ")]
+        assert "no difference is called significant, better or worse" in note
 
 
 def test_seeds_of_one_scenario_form_a_group() -> None:
@@ -175,6 +194,8 @@ def test_every_figure_has_a_verdict_in_words() -> None:
     verdicts = set(found.frame.filter(group="testbed-red")["verdict"])
     assert verdicts <= {"higher", "lower", "unclear", "same"}
     assert {"lower", "same"} < verdicts
+    sure = found.frame.filter("significant")
+    assert set(sure["verdict"]) <= {"higher", "lower"} and not sure.is_empty()
 
 
 def test_what_goes_both_ways_is_no_difference() -> None:

@@ -7,11 +7,18 @@ group, whose figures are means. Intervals of a difference (95 %):
   seed by seed. A seed draws the same start times and think times in both scenarios, and what they
   do to both in the same way cancels;
 - otherwise, if both have two runs or more: Welch's t interval of the difference of means;
+- otherwise, if one group has a single run and the other three or more: Student's t interval for one
+  more run of the larger group, set against the single run;
 - otherwise, for the shares of queries that were answered at the first attempt or within a second:
   Newcombe's interval of a difference of proportions, from all queries of each group, taken as
   independent (queries that meet the same full queue are not, so it is too narrow). It does not show
   how much another seed would differ, so it makes no difference significant;
 - otherwise none, because one run does not show how much another seed would differ.
+
+The interval of a single run against several tells whether one more of the several could have given
+the single run's value. It takes their spread for that of the single run. Nothing shows that this is
+so: another setting may well vary more, and then a run far out says little about its mean. So the
+interval is printed, but it makes no difference significant, better or worse.
 
 With two runs of a group, an interval has one degree of freedom or little more. It rests on two
 numbers and on the assumption that they are normal, so it makes no difference significant.
@@ -107,8 +114,13 @@ class Comparison:
         known = [d for row in self.rows for d in row.differences if d and d.method]
         notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
         alone = [group.label for group in self.groups if len(group.runs) == 1]
-        if alone and any(d.method == PREDICTED for d in known):
-            notes.append(f"the single run of {', '.join(alone)} is assumed to vary like the others")
+        if alone and any(d.of_one for d in known):
+            notes.append(
+                f"a single run of {', '.join(alone)} does not show how much another would differ; "
+                "its intervals assume that it would vary like the other group's runs, so no "
+                "difference is called significant, better or worse; hint: compare five seeds or "
+                "more of each"
+            )
         elif alone:
             whose = "a single run of each" if len(alone) > 1 else f"a single run of {alone[0]}"
             notes.append(
@@ -260,6 +272,7 @@ class Comparison:
                     "seed_values": list(row.samples[number]) if row.samples else [],
                     "correlation": difference and difference.correlation,
                     "verdict": difference.verdict if difference else "",
+                    "significant": difference.is_significant if difference else False,
                     "sentence": row.sentence(number, self.groups),
                 }
                 for row in self.rows
@@ -282,6 +295,7 @@ class Comparison:
                 "seed_values": pl.List(pl.Float64),
                 "correlation": pl.Float64,
                 "verdict": pl.String,
+                "significant": pl.Boolean,
                 "sentence": pl.String,
             },
         )
@@ -493,7 +507,7 @@ def _difference(
         ends = welch(before, after, *bounds)
         return spanned(ends, "Welch's t over the seeds", of_two=fewest == 2)
     if fewest == 1 and most >= FEWEST_TO_PREDICT:
-        return spanned(prediction(before, after, *bounds), PREDICTED)
+        return spanned(prediction(before, after, *bounds), PREDICTED, of_one=True)
     of_queries = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
     if of_queries[0] and of_queries[1]:
         counts, totals = zip(*of_queries, strict=True)

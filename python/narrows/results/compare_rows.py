@@ -102,10 +102,19 @@ class Difference:
     of_two: bool = False
     """Whether a group has only two runs. The interval then has one degree of freedom or little
     more, and makes no difference significant."""
+    of_one: bool = False
+    """Whether a group has only one run. The interval then takes the other group's spread for that
+    of the single run, which nothing shows, so it makes no difference significant."""
     relative_low: float | None = None
     """The lower end of the interval as a share of the first group's mean. If a figure that is never
     negative falls, that is the mean at this end: nothing falls by more than all of it."""
     relative_high: float | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval excludes zero and rests on enough runs to rely on."""
+        weak = self.of_queries or self.of_one or self.of_two
+        return self.verdict in ("higher", "lower") and not weak
 
     @property
     def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
@@ -163,9 +172,7 @@ class Row:
     def word(self, number: int) -> str:
         """`better` or `worse` for a group whose difference is significant; else empty."""
         difference = self.differences[number]
-        if difference is None or difference.verdict not in ("higher", "lower"):
-            return ""
-        if difference.of_queries or difference.of_two or not self.better:
+        if difference is None or not difference.is_significant or not self.better:
             return ""
         return "better" if difference.verdict == self.better else "worse"
 
@@ -201,8 +208,9 @@ class Row:
         text = f"{what}: {other} is {change} {first}"
         if difference.of_queries:
             return f"{text} with {runs} ({interval})."
-        if difference.of_two:
-            return f"{text} with {runs} ({interval}); two runs are too few to rely on."
+        if difference.of_one or difference.of_two:
+            few = "one run is" if difference.of_one else "two runs are"
+            return f"{text} with {runs} ({interval}); {few} too few to rely on."
         small = ""
         if (shown := value_text(self.values[0])) == value_text(self.values[number]):
             small = f", but small: both are {shown}{self.unit and f' {self.unit}'} in four digits"
