@@ -83,10 +83,25 @@ def test_seeds_stay_paired_where_a_run_failed() -> None:
     red = sweep_of("b", "red", (0.1,), failed=((0.1, 2),))
     (found,) = compare_sweeps([fifo, red])
     assert [group.seeds for group in found.groups] == [[1, 3], [1, 3]]
-    assert "a: without seed 2, which others lack" in found.notes
+    assert found.title == "loss=0.1: a: 2 of 3 runs; b: 2 runs"
+    note = (
+        "a: 1 of 3 runs is left out, because runs are paired by seed and not all groups have seed "
+        "2; hint: run the same seeds for all"
+    )
+    assert note in found.notes
     (row,) = found.only(["dns.first_attempt_percent"]).rows
     assert row.differences[1] is not None
     assert row.differences[1].seeds == 2
+
+
+def test_all_seeds_that_are_left_out_are_named() -> None:
+    ten = sweep_of("a", "bfifo", (0.1,), tuple(range(1, 11)))
+    few = sweep_of("b", "red", (0.1,), (1, 2, 5))
+    (found,) = compare_sweeps([ten, few])
+    assert [len(group.runs) for group in found.groups] == [3, 3]
+    (note,) = [note for note in found.notes if "left out" in note]
+    assert note.startswith("a: 7 of 10 runs are left out, ")
+    assert "not all groups have seeds 3-4, 6-10; " in note
 
 
 def test_of_one_sweep_its_combinations_are_compared() -> None:

@@ -328,10 +328,7 @@ class Comparison:
     @property
     def sizes(self) -> str:
         """The groups, and how many runs each has."""
-        return "; ".join(
-            f"{group.label}: {len(group.runs)} run{'s' if len(group.runs) > 1 else ''}"
-            for group in self.groups
-        )
+        return "; ".join(f"{group.label}: {_count(group)}" for group in self.groups)
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -523,6 +520,13 @@ def _correlation(before: Sequence[float], after: Sequence[float]) -> float | Non
     if len(before) < 3 or len(set(before)) < 2 or len(set(after)) < 2:
         return None
     return statistics.correlation(before, after)
+
+
+def _count(group: Group) -> str:
+    count = len(group.runs)
+    if group.left_out:
+        return f"{count} of {count + group.left_out} runs"
+    return f"{count} run{'s' if count > 1 else ''}"
 
 
 def _is_named(row: Row, key: str) -> bool:

@@ -60,6 +60,8 @@ class Group:
 
     label: str
     runs: tuple[Sample, ...]
+    left_out: int = 0
+    """How many more runs there are that another group lacks the seeds of."""
 
     @property
     def seeds(self) -> list[int]:

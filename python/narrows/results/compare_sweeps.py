@@ -159,17 +159,37 @@ def _paired(
 ) -> tuple[list[Group], list[str]]:
     """Groups with only the seeds that all have, if these are two or more; and what was left out."""
     common = set.intersection(*({run.seed for run in of_group} for of_group in runs))
-    remarks = []
-    if len(common) >= 2:
-        for label, of_group in zip(labels, runs, strict=True):
-            left = [str(run.seed) for run in of_group if run.seed not in common]
-            if left:
-                more = ", ..." if len(left) > 5 else ""
-                remarks.append(
-                    f"{label}: without seed {', '.join(left[:5])}{more}, which others lack"
-                )
-        runs = [[run for run in of_group if run.seed in common] for of_group in runs]
-    return [Group(label, tuple(of)) for label, of in zip(labels, runs, strict=True)], remarks
+    if len(common) < 2:
+        return [Group(label, tuple(of)) for label, of in zip(labels, runs, strict=True)], []
+    groups, remarks = [], []
+    for label, of_group in zip(labels, runs, strict=True):
+        left = sorted(run.seed for run in of_group if run.seed not in common)
+        if left:
+            plural = len(left) > 1
+            remarks.append(
+                f"{label}: {len(left)} of {len(of_group)} runs {'are' if plural else 'is'} left "
+                f"out, because runs are paired by seed and not all groups have "
+                f"{'seeds' if plural else 'seed'} {_ranges(left)}; hint: run the same seeds for all"
+            )
+        kept = tuple(run for run in of_group if run.seed in common)
+        groups.append(Group(label, kept, len(left)))
+    return groups, remarks
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Ascending seeds in words.
+
+    Examples:
+        >>> _ranges([2, 4, 5, 6, 9])
+        '2, 4-6, 9'
+    """
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(str(of[0]) if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in runs)
 
 
 def _list(keys: Sequence[str]) -> str:
