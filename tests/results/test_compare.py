@@ -247,6 +247,22 @@ def test_a_difference_is_called_better_or_worse_where_one_way_is() -> None:
         assert of_two.sentence(1, groups).endswith("two runs are too few to rely on.")
 
 
+def test_between_backends_neither_way_is_better() -> None:
+    runs = [one("bfifo", seed) for seed in (1, 2, 3)]
+    kernel = [replace(one("red", seed), backend="kernel") for seed in (1, 2, 3)]
+    found = compare([*runs, *kernel])
+    sure = [
+        each for each in found.rows if each.differences[1] and each.differences[1].is_significant
+    ]
+    assert any(each.better for each in sure)
+    for each in sure:
+        change = each.differences[1]
+        assert change is not None
+        assert each.word(1) == change.verdict
+        assert "better" not in each.sentence(1, found.groups)
+        assert "worse" not in each.sentence(1, found.groups)
+
+
 def test_figures_say_which_direction_is_better() -> None:
     kinds = {name: {f.key: f for f in record.figures} for name, record in records().items()}
     for figures in kinds.values():

@@ -60,7 +60,7 @@ def sweep_of(
 def test_each_combination_is_compared_with_its_like() -> None:
     fifo, red = sweep_of("a", "bfifo", (0.03, 0.1)), sweep_of("b", "red", (0.1, 0.03, 0.2))
     found = compare_sweeps([fifo, red])
-    assert [comparison.setting for comparison in found] == ["loss=0.03", "loss=0.1"]
+    assert [comparison.setting for comparison in found] == ["loss 0.03", "loss 0.1"]
     for comparison, loss in zip(found, (0.03, 0.1), strict=True):
         assert [group.label for group in comparison.groups] == ["a", "b"]
         samples = [
@@ -75,7 +75,7 @@ def test_each_combination_is_compared_with_its_like() -> None:
         change = row.differences[1]
         assert change is not None
         assert (change.low, change.high) == pytest.approx(paired(*samples, 0.0, 100.0)[:2])
-        assert comparison.title == f"loss={loss}: a: 3 runs; b: 3 runs"
+        assert comparison.title == f"loss {loss}: a: 3 runs; b: 3 runs"
 
 
 def test_seeds_stay_paired_where_a_run_failed() -> None:
@@ -83,7 +83,7 @@ def test_seeds_stay_paired_where_a_run_failed() -> None:
     red = sweep_of("b", "red", (0.1,), failed=((0.1, 2),))
     (found,) = compare_sweeps([fifo, red])
     assert [group.seeds for group in found.groups] == [[1, 3], [1, 3]]
-    assert found.title == "loss=0.1: a: 2 of 3 runs; b: 2 runs"
+    assert found.title == "loss 0.1: a: 2 of 3 runs; b: 2 runs"
     note = (
         "a: 1 of 3 runs is left out, because runs are paired by seed and not all groups have seed "
         "2; hint: run the same seeds for all"
@@ -109,6 +109,32 @@ def test_of_one_sweep_its_combinations_are_compared() -> None:
     assert [group.label for group in found.groups] == ["loss 0.03", "loss 0.1", "loss 0.2"]
     (row,) = found.only(["dns.first_attempt_percent"]).rows
     assert [change and change.verdict for change in row.differences] == [None, "lower", "lower"]
+
+
+def test_a_queue_has_a_short_name_in_titles() -> None:
+    found = compare_sweeps([crossed(), replace(crossed(), name="b")])
+    assert [each.setting for each in found] == [
+        "loss 0.03, red",
+        "loss 0.03, codel",
+        "loss 0.2, red",
+        "loss 0.2, codel",
+    ]
+    # A single combination in common is named, too.
+    one = tuple(run for run in crossed().runs if run.settings["loss"] == 0.2)
+    few = replace(crossed(), name="b", runs=one)
+    found = compare_sweeps([crossed(), few])
+    assert [each.setting for each in found] == ["loss 0.2, red", "loss 0.2, codel"]
+
+
+def test_neither_backend_is_better() -> None:
+    sim = sweep_of("a", "bfifo", (0.03,))
+    kernel = replace(sweep_of("a", "red", (0.03,)), backend="kernel")
+    (found,) = compare_sweeps([sim, kernel])
+    sure = [row for row in found.rows if (d := row.differences[1]) and d.is_significant]
+    assert sure and {row.better for row in sure} > {""}
+    assert {row.word(1) for row in sure} <= {"higher", "lower"}
+    assert not any("(better)" in text or "(worse)" in text for text in found.sentences)
+    assert any(note.startswith("between backends, ") for note in found.notes)
 
 
 def test_many_combinations_are_rows_and_every_sentence_names_its_groups() -> None:

@@ -139,6 +139,11 @@ class Comparison:
                 "attempt, and over a connection an attempt lasts however often TCP retransmits; "
                 "hint: compare answers within a second and response times"
             )
+        if any(d.of_backends and d.is_significant for d in known):
+            notes.append(
+                "between backends, significant differences are called higher or lower, because "
+                "neither is better"
+            )
         count = sum(d.verdict != "same" for d in known)
         if count >= MANY:
             notes.append(
@@ -392,7 +397,8 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
         [Named(run.name, {"backend": run.backend, **run.scenario}, run.folder) for run in firsts]
     )
     return [
-        Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)
+        Group(label, tuple(group), group[0].backend)
+        for label, group in zip(labels, members.values(), strict=True)
     ]
 
 
@@ -468,7 +474,9 @@ def _difference(
     value = statistics.fmean(after) - mean
     if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
         value = 0.0  # rounding, no difference
-    plain = Difference(value, None, None, "", value / abs(mean) if mean else None)
+    relative = value / abs(mean) if mean else None
+    of_backends = first.group.backend != other.group.backend
+    plain = Difference(value, None, None, "", relative, of_backends=of_backends)
 
     def spanned(ends: Apart, method: str, *, seeds: int = 0, **facts: Any) -> Difference:
         """With its interval, unless that has no width."""

@@ -60,6 +60,8 @@ class Group:
 
     label: str
     runs: tuple[Sample, ...]
+    backend: str = ""
+    """What ran them: `sim` or `kernel`."""
     left_out: int = 0
     """How many more runs there are that another group lacks the seeds of."""
 
@@ -104,6 +106,8 @@ class Difference:
     of_two: bool = False
     """Whether a group has only two runs. The interval then has one degree of freedom or little
     more, and makes no difference significant."""
+    of_backends: bool = False
+    """Whether the groups ran on different backends, so that neither is better or worse."""
     of_one: bool = False
     """Whether a group has only one run. The interval then takes the other group's spread for that
     of the single run, which nothing shows, so it makes no difference significant."""
@@ -172,9 +176,16 @@ class Row:
         return tuple(cells)
 
     def word(self, number: int) -> str:
-        """`better` or `worse` for a group whose difference is significant; else empty."""
+        """`better` or `worse` for a group whose difference is significant; else empty.
+
+        Between backends, it is `higher` or `lower`: what differs is how the same was run.
+        """
         difference = self.differences[number]
-        if difference is None or not difference.is_significant or not self.better:
+        if difference is None or not difference.is_significant:
+            return ""
+        if difference.of_backends:
+            return difference.verdict
+        if not self.better:
             return ""
         return "better" if difference.verdict == self.better else "worse"
 
@@ -200,7 +211,8 @@ class Row:
             return (
                 f"{what}: no difference seen between {other} and {first} with {runs} ({interval})."
             )
-        word = f" ({better})" if (better := self.word(number)) else ""
+        judged = "" if difference.of_backends else self.word(number)
+        word = f" ({judged})" if judged else ""
         change = f"{size} {difference.verdict}{word} than"
         if difference.relative is not None and self.unit != "%" and not self.is_score:
             interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"

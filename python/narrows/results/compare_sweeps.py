@@ -8,6 +8,7 @@ then lacks are left out of the others, so that seeds stay paired.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from narrows.errors import NarrowsError, argument
@@ -74,9 +75,14 @@ def compare_sweeps(
             f"{first.where} and {sweeps[1].where}: have no combination of values in common"
         )
     comparisons = []
-    for at in common:
+    # If one combination is all that they have in common, its values still say what is compared.
+    names = combination_names(first.axes, [found[0][at][0] for at in common], all_keys=True)
+    for at, setting in zip(common, names, strict=True):
         groups, remarks = _paired(labels, [of_sweep[at] for of_sweep in found])
-        setting = found[0][at][0].name
+        groups = [
+            replace(group, backend=sweep.backend)
+            for group, sweep in zip(groups, sweeps, strict=True)
+        ]
         comparisons.append(compare_groups(groups, setting, remarks))
     return comparisons
 
@@ -172,7 +178,7 @@ def _paired(
                 f"{'seeds' if plural else 'seed'} {_ranges(left)}; hint: run the same seeds for all"
             )
         kept = tuple(run for run in of_group if run.seed in common)
-        groups.append(Group(label, kept, len(left)))
+        groups.append(Group(label, kept, left_out=len(left)))
     return groups, remarks
 
 

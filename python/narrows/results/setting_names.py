@@ -142,13 +142,21 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[str]:
+def combination_names(
+    axes: Sequence[Axis], runs: Sequence[SweepRun], *, all_keys: bool = False
+) -> list[str]:
     """A name for the combination of each run, from the values that differ between the runs.
+
+    `all_keys` names all varied keys, also those whose value is the same in all these runs.
 
     A table goes by its kind, a variant by its name, another value by its key's end and itself:
     `fq-codel, tcp.ecn true`.
     """
-    varied = [axis for axis in axes if len({canonical(run.settings[axis.key]) for run in runs}) > 1]
+    varied = [
+        axis
+        for axis in axes
+        if all_keys or len({canonical(run.settings[axis.key]) for run in runs}) > 1
+    ]
     short = short_keys([axis.key for axis in varied])
     names = []
     for run in runs:
