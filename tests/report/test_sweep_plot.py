@@ -61,6 +61,29 @@ def figure(plot: SweepPlot) -> Figure:
     return plot.shown.figure
 
 
+def test_a_missing_mean_is_explained() -> None:
+    sweep = made((LIMITS,))
+    assert "no mean" not in str(sweep_text(sweep, ["loss_percent"]))
+
+    def without(seeds: tuple[int, ...]) -> Sweep:
+        runs = tuple(
+            replace(run, summary={**run.summary, "queues": {}})
+            if run.settings["queue.limit"] == 1000 and run.seed in seeds
+            else run
+            for run in sweep.runs
+        )
+        return replace(sweep, runs=runs)
+
+    table = sweep_text(without((1, 2, 3)), ["loss_percent"])
+    assert [row[2] for row in table.sections[0][1]][1] == "-"
+    assert any(note.startswith('no mean ("-"): no complete run') for note in table.notes)
+    notes = sweep_text(without((2,)), ["loss_percent"]).notes
+    assert (
+        "limit 1000: queues.wan.forward.run.loss_percent is missing from 1 of 3 runs, so its mean "
+        "is of the others"
+    ) in notes
+
+
 def test_points_are_means_with_intervals() -> None:
     plot = plot_sweep(made((LIMITS,)), "loss_percent", "limit")
     assert plot.metric.key == "queues.wan.forward.run.loss_percent"
@@ -133,7 +156,7 @@ def test_a_percentage_has_an_interval_where_it_says_something(
     plot = plot_sweep(sweep, "loss_percent", "limit")
     assert all((point.low is not None) is has_interval for point in plot.points)
     for table in (str(plot.table()), str(sweep_text(sweep, ["loss_percent"]))):
-        assert table.count('"-": no interval, because ') == (not has_interval)
+        assert table.count('no interval ("-"): a percentage ') == (not has_interval)
     assert ("(-)" in str(sweep_text(sweep, ["loss_percent"]))) is not has_interval
     # A figure without such an end has an interval with two seeds.
     assert plot_sweep(sweep, "flows.goodput_mbit_per_s", "limit").points[0].low is not None

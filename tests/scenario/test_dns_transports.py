@@ -9,6 +9,7 @@ import pytest
 from narrows import Scenario, dns_profiles, run
 from narrows.cli.schedules import schedules
 from narrows.errors import ScenarioError
+from narrows.results import summary_table
 from tests.scenario.dns_plans import TEXT, S, plan
 
 
@@ -16,6 +17,37 @@ def remarks(*lines: str) -> list[str]:
     """The remarks of `narrows check`."""
     scenario = Scenario.parse(TEXT + "\n".join(lines))
     return [line for line in schedules(scenario) if line.startswith("warning")]
+
+
+def test_check_says_when_a_client_gives_up() -> None:
+    def said(*lines: str) -> list[str]:
+        scenario = Scenario.parse(TEXT + "\n".join(lines))
+        return [line for line in schedules(scenario) if "gives up" in line]
+
+    # As in docs/dns-clients.md for Unbound 1.17.1: 0, 0.376, 0.752 and 1.504 s are before 1.9 s.
+    assert said('profile = "unbound"') == [
+        "stubs: it gives up a query after 1.9 s, so it makes only 4 of its 9 attempts over UDP "
+        '(profile = "unbound")'
+    ]
+    # This schedule is Unbound's, and the limit is not part of it.
+    assert said('retry = "unbound"') == []
+    assert said('gives_up = "9 s"', 'retry = ["1 s", "2 s"]') == [
+        "stubs: it gives up a query after 9 s (gives_up)"
+    ]
+    # The third attempt would begin when the query is given up.
+    assert "2 of its 3 attempts" in said('gives_up = "3 s"', 'retry = ["1 s", "2 s", "4 s"]')[0]
+    assert said('gives_up = "9 s"', 'transport = "tcp"') == [
+        "stubs: it gives up a query after 9 s (gives_up)"
+    ]
+
+
+def test_a_summary_says_why_it_has_no_response_times() -> None:
+    lossy = TEXT.replace('delay = "20 ms"', 'delay = "20 ms"\nloss = 1.0')
+    found = str(summary_table(run(Scenario.parse(lossy + 'gives_up = "1 s"'))))
+    assert "response time" not in found.split("\nwarning: ")[0]
+    assert "warning: no measured query was answered, so there are no response times" in found
+    whole = str(summary_table(run(Scenario.parse(TEXT))))
+    assert "no response times" not in whole
 
 
 def test_without_limits_nothing_is_truncated_and_udp_asks_alone() -> None:

@@ -1,13 +1,14 @@
 """What `narrows check` and `narrows run` print about a scenario's DNS clients, and what is in vain.
 
-The lines state when clients ask, and when they ask again over UDP. The retry schedule decides how
-many answers come within a second; a group without `retry` and `profile` has Windows' schedule. Keys
-of transports that a group does not use have no effect. A worker that keeps its port also keeps its
-bucket if a queue hashes flows.
+The lines state when clients ask, when they ask again over UDP, and when they give up. The retry
+schedule decides how many answers come within a second; a group without `retry` and `profile` has
+Windows' schedule. Keys of transports that a group does not use have no effect. A worker that keeps
+its port also keeps its bucket if a queue hashes flows.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from narrows.scenario.amounts import Duration
@@ -17,6 +18,7 @@ from narrows.scenario.shared_buckets import shared_buckets
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
+    from narrows.scenario.dns import Dns
 
 __all__ = ["arrivals", "schedules"]
 
@@ -32,7 +34,7 @@ def arrivals(scenario: Scenario) -> list[str]:
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """A line for each DNS group that asks over UDP, and for all that has no effect."""
+    """A line for each DNS group that asks over UDP or gives up, and for all that has no effect."""
     lines = [
         f"{group.name}: over UDP it waits "
         f"{', '.join(str(Duration(timeout)) for timeout in group.timeouts)} "
@@ -40,6 +42,7 @@ def schedules(scenario: Scenario) -> list[str]:
         for group in scenario.dns
         if group.transport == "udp"
     ]
+    lines += [_limit(group) for group in scenario.dns if group.limit is not None]
     lines += [f"warning: {line}" for line in cautions(scenario)]
     for group in scenario.dns:
         lines += [f"warning: {group.name}: {line}" for line in unused(group)]
@@ -50,6 +53,19 @@ def schedules(scenario: Scenario) -> list[str]:
         for name, link in shared_buckets(scenario)
     ]
     return lines
+
+
+def _limit(group: Dns) -> str:
+    """When a group gives up, and how many of its attempts over UDP begin before."""
+    assert group.limit is not None, "the group has a limit"
+    source = "gives_up" if group.gives_up is not None else f'profile = "{group.profile}"'
+    words = f"{group.name}: it gives up a query after {Duration(group.limit)}"
+    if group.transport == "udp":
+        begins = accumulate(group.timeouts[:-1], initial=0)
+        made = sum(begin < group.limit for begin in begins)
+        if made < len(group.timeouts):
+            words += f", so it makes only {made} of its {len(group.timeouts)} attempts over UDP"
+    return f"{words} ({source})"
 
 
 def _source(retry: object, profile: str | None) -> str:

@@ -71,8 +71,8 @@ class Point:
 
 
 NO_INTERVAL = (
-    '"-": no interval, because a percentage needs three seeds or more, at least half of them away '
-    "from 0 % and 100 %"
+    'no interval ("-"): a percentage needs three seeds or more, at least half of them away from '
+    "0 % and 100 %"
 )
 """A note that is shown once, if a point has too few seeds."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from narrows.results.emphasis import GOODPUT, likeliest
@@ -29,6 +29,12 @@ MOST_NOTES = 3
 
 MOST_ROWS = 60
 """The most combinations that are printed; the others are in the table."""
+
+NO_MEAN = (
+    'no mean ("-"): no complete run of the combination has the figure; there is no response time, '
+    "for example, if no query was answered"
+)
+"""A note that is shown once, if a combination lacks a figure."""
 
 # If no figure is asked for, the first four of these that a sweep has are printed.
 _LIKELY = (
@@ -64,6 +70,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     blank = ["-"] * (per_figure * len(chosen))
     cells: dict[str, list[str]] = {}
     is_short = False
+    partial: list[tuple[str, str, int]] = []
     for column, figure in enumerate(chosen):
         # In the units that the names say.
         for point in points(sweep, replace(figure, scale=1.0)):
@@ -71,6 +78,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             row = cells.setdefault(at, list(blank))
             row[per_figure * column] = point_text(point)
             is_short |= point.is_short_of_seeds
+            partial.append((at, figure.key, point.runs))
             if ranges:
                 row[per_figure * column + 1] = range_text(point.values)
     rows: dict[str, tuple[str, ...]] = {}
@@ -88,6 +96,9 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     if len(sweep.seeds) == 2:
         notes = [f"{notes[0]}: two, so that each interval has one degree of freedom"]
     notes += [NO_INTERVAL] if is_short else []
+    if len(partial) < len(chosen) * len(rows):
+        notes.append(NO_MEAN)
+    notes += _partial_notes(sweep, complete, partial)
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
     seedless = sum(bool(runs) and is_seedless(runs) for runs in complete.values())
@@ -107,6 +118,27 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     head = (*sweep.keys, "runs", *columns)
     title = f"{sweep.name}: {sum(counts.values())} of {sweep.total} runs"
     return TextTable(title, head, [("", shown)], notes)
+
+
+def _partial_notes(
+    sweep: Sweep, complete: Mapping[str, Sequence[SweepRun]], found: Sequence[tuple[str, str, int]]
+) -> list[str]:
+    """Which means are of some seeds only, because a figure is missing from other runs.
+
+    `found` has the combination, the figure and the number of runs that have it.
+    """
+    having_runs = {at: runs for at, runs in complete.items() if runs}
+    names = combination_names(sweep.axes, [runs[0] for runs in having_runs.values()])
+    name_of = dict(zip(having_runs, names, strict=True))
+    notes = [
+        f"{name_of[at]}{': ' if name_of[at] else ''}{key} is missing from "
+        f"{len(complete[at]) - count} of {len(complete[at])} runs, so its mean is of the others"
+        for at, key, count in found
+        if count < len(complete[at])
+    ]
+    more = len(notes) - MOST_NOTES
+    tail = [f"{more} more means are of some seeds only"] if more > 0 else []
+    return notes[:MOST_NOTES] + tail
 
 
 def left_out_notes(

@@ -81,6 +81,10 @@ def summary_table(run: Run) -> TextTable:
             low, high = dns["first_attempt_interval_percent"]
             of = f"DNS group {group}, " if group else ""
             notes.append(f"{of}first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
+        if dns and dns["response_median_ms"] is None:
+            of = f" of DNS group {group}" if group else ""
+            which = "measured query" + of + (" that ended" if dns.get("unfinished") else "")
+            notes.append(f"warning: no {which} was answered, so there are no response times")
     flags = [*run.flags, *left_out([run.summary]), *jumps(run.summary)]
     notes += [f"warning: {flag}" for flag in flags]
     if not run.complete:

@@ -332,6 +332,20 @@ class Dns(Group):
         return known.new_port
 
     @property
+    def limit(self) -> int | None:
+        """When a query is given up whatever attempts are left, in picoseconds; None: never.
+
+        Examples:
+            >>> dns = Dns(name="d", client="c", server="s", queries=1, profile="unbound")
+            >>> dns.limit
+            1900000000000
+        """
+        known = self._known()
+        if self.gives_up is not None or known is None or known.overall_limit_s is None:
+            return self.gives_up
+        return round(known.overall_limit_s * SECOND)
+
+    @property
     def timeouts(self) -> list[int]:
         """Time-outs of successive attempts, in picoseconds.
 
@@ -435,9 +449,6 @@ class Dns(Group):
             sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
             sizes = messages_plan(self.messages, self._asking)
-        gives_up: int | None = self.gives_up
-        if gives_up is None and known is not None and known.overall_limit_s is not None:
-            gives_up = round(known.overall_limit_s * SECOND)
         tcp = None
         if self.uses_tcp:
             fast_open = self.connections.uses_fast_open(known, self.transport)
@@ -456,7 +467,7 @@ class Dns(Group):
             arrivals=None if self.arrivals is None else self.arrivals.plan(),
             think_mean=self.think_mean,
             sizes=sizes,
-            gives_up=gives_up,
+            gives_up=self.limit,
             udp=udp if self.transport == "udp" else None,
             tcp=tcp,
         )
