@@ -161,3 +161,10 @@ def test_a_process_of_its_own_is_told_the_backend() -> None:
     path = PAPER.folder / "scenarios" / "testbed.toml"
     with pytest.raises(RuntimeError, match="'moon' is not known"):
         in_own_process(PAPER, path, {}, 1, threading.Event(), backend="moon")
+
+
+def test_an_unknown_argument_of_run_is_named_with_what_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"no argument seeds; hint: seed=3 for one run, or narrows"):
+        run(VALUES, seeds=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match='no argument backnd; hint: did you mean "backend"'):
+        run(VALUES, backnd="sim")  # type: ignore[arg-type]

@@ -42,6 +42,10 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),
         (["reproduce", "H1", "--backend", "moon"], "'moon'", "one of kernel,"),
         (["compare", "one"], "one", "write folders to runs/"),
+        (["run", "x.toml", "--seeds", "5"], "--seeds", "narrows sweep FILE --seeds 5"),
+        (["run", "x.toml", "--csv", "x"], "--csv", "narrows sweep FILE --csv"),
+        (["sweep", "x.toml", "--seeds", "0"], "--seeds 0", "must be 1 to 100,000"),
+        (["kernel", "--help"], "'kernel'", "narrows run FILE --backend kernel"),
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
 )
@@ -58,6 +62,16 @@ def test_a_backend_that_is_not_known(narrows: Narrows, small: Path, command: str
     line = one_line(narrows, command, str(small), "--backend", "moon")
     assert line.startswith("error: backend: 'moon' is not known; hint: one of kernel,")
     assert line.endswith(", sim, or program:COMMAND\n")
+
+
+@pytest.mark.parametrize("table", ["[vary]\nqueue.limit = [1, 2]\n", "[variants.plain]\n"])
+def test_a_plan_is_no_scenario(narrows: Narrows, tmp_path: Path, table: str) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"seeds = 2\n{table}")
+    for command in ("check", "run"):
+        line = one_line(narrows, command, str(plan))
+        assert "is the plan of a sweep, not a scenario; hint: narrows sweep SCENARIO.toml" in line
+        assert line.endswith(f"--plan {plan}\n")
 
 
 @pytest.mark.parametrize(

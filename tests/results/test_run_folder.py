@@ -27,6 +27,19 @@ def test_what_is_saved_is_loaded(run: Run, tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["a"]
 
 
+def test_every_table_can_be_written_as_csv(run: Run, tmp_path: Path) -> None:
+    for name, table in run.tables.items():
+        found = pl.read_csv(run.write_csv(name, tmp_path / f"{name}.csv"), infer_schema=False)
+        assert found.shape == table.shape
+    queries = pl.read_csv(tmp_path / "queries.csv", infer_schema=False)
+    several = run.queries.get_column("fates").list.len() > 1
+    assert several.any()
+    texts = queries.filter(several).get_column("fates")
+    assert texts.str.split("; ").to_list() == run.queries.filter(several)["fates"].to_list()
+    with pytest.raises(RunFolderError, match="nowhere"):
+        run.write_csv("queries", tmp_path / "nowhere" / "x.csv")
+
+
 def test_equal_content_gives_equal_bytes(run: Run, tmp_path: Path) -> None:
     run.save(tmp_path / "a")
     synthetic_run(duration_s=60.0, workers=5).save(tmp_path / "b")

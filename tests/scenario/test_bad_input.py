@@ -138,7 +138,12 @@ CASES = [
     ("links/0/queue", 3, "links[0].queue: is not a table"),
     ("links/0/queue", "fq-codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
     ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
-    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"?"),
+    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
+    # A kind that is not near any: all of them.
+    ("links/0/queue/kind", "cake", "links[0].queue.kind: \"cake\" is not known here; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
+    # A part of a key, and what others call it.
+    ("traffic/0/ecn", 1, "traffic[0].ecn: is not a known key; hint: did you mean \"ecn_share\"?"),
+    ("links/0/latency", "5 ms", "links[0].latency: is not a known key; hint: did you mean \"delay\"?"),
     ("links", {}, "links: is not an array"),
     ("name", "two words", "name: is not a valid name; hint: 1 to 64 letters"),
     ("seed", -1, "seed: must be at least 0"),

@@ -78,7 +78,7 @@ def test_another_kind_of_queue_does_not_keep_the_old_ones_keys() -> None:
         Scenario.parse(MONITORED, set={"queue.kind": "fq-codel"}, file="x.toml")
     assert str(caught.value) == (
         "x.toml: queue.kind: would keep settings of pfifo: limit = 50; "
-        "hint: set the whole table: queue='{ kind = \"fq-codel\" }'"
+        "hint: another kind needs its whole table: queue='{ kind = \"fq-codel\" }'"
     )
     same = Scenario.parse(MONITORED, set={"queue.kind": "pfifo"})
     assert same.links[1].direction("forward").queue.limit == 50

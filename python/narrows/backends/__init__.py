@@ -8,11 +8,12 @@ To add a backend, write a module with a `Backend`, and add a line to `BACKENDS`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import held
@@ -82,6 +83,7 @@ def run(
     backend: str = DEFAULT,
     progress: Progress | bool | None = None,
     event_limit: int | None = None,
+    **unknown: Never,
 ) -> Run:
     """Runs a scenario.
 
@@ -100,8 +102,10 @@ def run(
             shows progress on a terminal or in a notebook, and elsewhere writes a line every ten
             seconds.
         event_limit: Events after which the run stops; the scenario's limit by default.
+        **unknown: None: there are no other arguments, and `seeds` is one of `sweep`.
 
     Raises:
+        TypeError: An argument is unknown.
         ScenarioError: The file cannot be read, or the scenario is invalid.
         BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
             do the run.
@@ -109,7 +113,13 @@ def run(
             possible.
     """
     from narrows.scenario import Scenario
+    from narrows.scenario.near import nearest
 
+    for name in unknown:
+        hint = nearest(name, [*inspect.signature(run).parameters][:-1])
+        if name == "seeds":
+            hint = "seed=3 for one run, or narrows.sweep(..., seeds=3) for several"
+        raise TypeError(f"run() has no argument {name}; hint: {hint}")
     return run_changed(
         Scenario.of(scenario, set),
         set or {},

@@ -204,12 +204,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(code) if isinstance(code, int) else Exit.DONE
 
 
+_UNKNOWN = re.compile(r"^no such command '(.*)'$")
+_NO_COMMANDS = {
+    "kernel": "narrows run FILE --backend kernel runs a scenario on a kernel; narrows kernel check "
+    "and narrows kernel prepare are about that backend",
+}
+"""What people mean by words that are no commands."""
+
+
 def _misused(error: Exception) -> Exit:
     """Prints a line about an unknown command or option, a missing argument, or a wrong value."""
     describe = getattr(error, "format_message", lambda: str(error))
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "narrows"
     message, hint = complaint(str(describe()), command)
+    unknown = _UNKNOWN.search(message)
+    if unknown is not None and unknown[1] in _NO_COMMANDS:
+        hint = _NO_COMMANDS[unknown[1]]
     option, name = getattr(error, "option_name", None), command.removeprefix("narrows ")
     elsewhere = getattr(_module(name), "ELSEWHERE", {}) if name in COMMANDS else {}
     if option in elsewhere:

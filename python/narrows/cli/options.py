@@ -37,7 +37,7 @@ Settings = Annotated[
         help="Change a key of the scenario, such as "
         "queue.probability=0.2 (the monitored queue) or "
         "links.bottleneck.rate='5 Mbit/s'; may be repeated. "
-        "For another queue, set the whole table: queue='{kind=\"codel\"}'.",
+        "A queue of another kind needs its whole table: queue='{kind=\"codel\"}'.",
         autocompletion=set_keys,
         show_default=False,
     ),

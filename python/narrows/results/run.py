@@ -257,6 +257,31 @@ class Run:
             raise KeyError(name)
         return pl.DataFrame(schema=found.schema)
 
+    def write_csv(self, name: str, path: str | Path) -> Path:
+        """Writes a table as CSV, in which a list, such as a query's `fates`, is one text.
+
+        Polars' own `write_csv` refuses tables with lists. Here, `; ` stands between the entries.
+
+        Args:
+            name: The table's name.
+            path: The file; it is replaced if it exists.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            KeyError: No run has such a table.
+            RunFolderError: The file cannot be written.
+        """
+        table, file = self.table(name), Path(path)
+        lists = [key for key, kind in table.schema.items() if isinstance(kind, pl.List)]
+        texts = pl.col(lists).cast(pl.List(pl.String)).list.join("; ")
+        try:
+            (table.with_columns(texts) if lists else table).write_csv(file)
+        except OSError as error:
+            raise RunFolderError.of_system(file, error) from None
+        return file
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from narrows.errors import MOST_TOGETHER, ScenarioError, together
 from narrows.scenario.base import Table
 from narrows.scenario.copies import COPIED, Copies
-from narrows.scenario.near import near, nearest
+from narrows.scenario.near import near, nearest, nearest_kind
 from narrows.scenario.reading import with_quotes
 from narrows.scenario.rules import FAULT
 from narrows.scenario.stand_ins import LOOKED_AT, Look, look_again, tables_in
@@ -192,6 +192,25 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
 # Keys that some kinds of traffic have, and what other kinds have instead.
 _INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections"}
 
+# Names of other programs and of everyday speech for keys that the language has.
+_MEANT = {
+    "bandwidth": ("rate",),
+    "bitrate": ("rate",),
+    "buffer": ("limit", "queue"),
+    "capacity": ("rate",),
+    "flows": ("connections",),
+    "latency": ("delay",),
+    "length": ("duration",),
+    "packet_loss": ("loss",),
+    "plr": ("loss",),
+    "propagation": ("delay",),
+    "rtt": ("delay",),
+    "speed": ("rate",),
+    "time": ("duration",),
+}
+_MOST_KEYS = 24
+"""The most keys that a hint lists if none is near."""
+
 
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     """The message, the hint, and the key below the error's place."""
@@ -200,7 +219,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         return context["message"], context["hint"], context["key"]
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
-        return "is not a known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
+        known = _keys(model, detail)
+        meant = [each for each in _MEANT.get(key, ()) if each in known]
+        hint = _INSTEAD.get(key) or nearest(meant[0] if meant else key, known, many=_MOST_KEYS)
+        return "is not a known key", hint, ""
     if kind in _NOT_A_TABLE and isinstance(text := detail["input"], str):
         quoted = with_quotes(text)
         if quoted:
@@ -208,7 +230,7 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
         kinds = _kinds(model, detail)
         hint = f"write a table: '{{ kind = \"{given}\" }}'"
-        return _PLAIN[kind][0], hint if given in kinds else nearest(given, kinds), ""
+        return _PLAIN[kind][0], hint if given in kinds else nearest_kind(given, kinds), ""
     if kind in _PLAIN:
         return *_PLAIN[kind], ""
     if kind in _BOUNDS:
@@ -217,13 +239,17 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         known = re.findall(r"'([^']*)'", context["expected"])
         given = detail["input"]
         if isinstance(given, str):
-            return f'"{given[:64]}" is not known here', nearest(given, known), ""
+            return f'"{given[:64]}" is not known here', nearest(given, known, many=len(known)), ""
         return "is not one of the known words", f"one of {', '.join(known)}", ""
     if kind == "union_tag_not_found":
         return "is missing", f"one of {', '.join(_kinds(model, detail))}", "kind"
     if kind == "union_tag_invalid":
         given = str(context["tag"])
-        return f'"{given[:64]}" is not known here', nearest(given, _kinds(model, detail)), "kind"
+        return (
+            f'"{given[:64]}" is not known here',
+            nearest_kind(given, _kinds(model, detail)),
+            "kind",
+        )
     if kind == "string_pattern_mismatch":
         return "is not a valid name", "1 to 64 letters, digits, - and _", ""
     if kind in ("too_short", "too_long", "string_too_long"):

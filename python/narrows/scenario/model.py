@@ -21,6 +21,8 @@ from narrows.scenario.traffic import KINDS
 
 __all__ = ["Scenario"]
 
+_OF_PLANS = {"vary", "variants"}
+"""Tables that plans of sweeps have, and scenarios have not."""
 _FILES = {name: kind.listed for name, kind in KINDS.items()}
 
 
@@ -133,6 +135,13 @@ class Scenario(Tables):
 
     @classmethod
     def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, Any]) -> Self:
+        if "links" not in values and not _OF_PLANS.isdisjoint(values):
+            raise ScenarioError(
+                file,
+                "",
+                "is the plan of a sweep, not a scenario",
+                f"narrows sweep SCENARIO.toml --plan {file}",
+            )
         return cls._read(values, file, set_all(values, changes, file))
 
     @classmethod

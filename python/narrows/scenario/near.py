@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
-__all__ = ["near", "nearest"]
+__all__ = ["near", "nearest", "nearest_kind"]
 
 _AS = 0.15
 """Words are named together with the nearest one if their likeness is less than this below its."""
@@ -14,15 +15,38 @@ _AS = 0.15
 def near(word: str, known: Sequence[str]) -> list[str]:
     """The known words that are nearest to a wrong one, if any are near, the nearest first.
 
+    Words that have the wrong one as a part come before words that look like it.
+
     Examples:
         >>> near("downlod", ["download", "downlink", "upload", "download-2"])
         ['download', 'download-2']
+        >>> near("ecn", ["end", "ecn_share", "pairs"])
+        ['ecn_share', 'end']
     """
     # difflib's time grows with the product of the lengths.
     word, some = word[:64], list(known)[:2000]
     close = difflib.get_close_matches(word, some, n=len(some) or 1, cutoff=0.6)
     likeness = [difflib.SequenceMatcher(None, each, word).ratio() for each in close]
-    return [each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS]
+    alike = [each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS]
+    having = [each for each in [*alike, *some] if len(word) >= 3 and word in _parts(each)]
+    return list(dict.fromkeys([*having, *alike]))
+
+
+def _parts(word: str) -> list[str]:
+    return re.split(r"[-_.]", word)
+
+
+def nearest_kind(word: str, kinds: Sequence[str]) -> str:
+    """A hint that names the kinds nearest to a wrong one, and then all kinds.
+
+    Examples:
+        >>> nearest_kind("codle", ["red", "codel"])
+        'did you mean "codel"? The kinds are red, codel'
+        >>> nearest_kind("x", ["red", "codel"])
+        'one of red, codel'
+    """
+    hint = nearest(word, kinds, many=len(kinds))
+    return f"{hint} The kinds are {', '.join(kinds)}" if hint.endswith("?") else hint
 
 
 def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from narrows.errors import ScenarioError, together
 from narrows.scenario.amounts import Quantity
 from narrows.scenario.base import Table
-from narrows.scenario.near import nearest
+from narrows.scenario.near import nearest, nearest_kind
 from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.reading import value_of
 
@@ -181,7 +181,10 @@ def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> Non
     """
     if kind not in DISCIPLINES:
         raise ScenarioError(
-            file, key, f'"{str(kind)[:64]}" is not known here', nearest(str(kind), [*DISCIPLINES])
+            file,
+            key,
+            f'"{str(kind)[:64]}" is not known here',
+            nearest_kind(str(kind), [*DISCIPLINES]),
         )
     kept = [f"{name} = {_value(value)}" for name, value in queue.items() if name != "kind"]
     old = queue.get("kind")
@@ -193,7 +196,7 @@ def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> Non
             file,
             key,
             f"would keep settings of {old}: {', '.join(kept)[:100]}",
-            f"set the whole table: {whole}='{{ kind = \"{kind}\"{needed} }}'",
+            f"another kind needs its whole table: {whole}='{{ kind = \"{kind}\"{needed} }}'",
         )
 
 

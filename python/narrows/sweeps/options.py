@@ -65,6 +65,8 @@ def parse_seeds(text: str) -> int | list[int]:
     """
     where = f"{argument('seeds')} {text}"
     if text.isdecimal() and len(text) < 20:
+        if not 1 <= int(text) <= MOST_RUNS:
+            raise SweepError(where, f"must be 1 to {MOST_RUNS:,} seeds")
         return int(text)
     found: list[int] = []
     for part in text.split(","):
