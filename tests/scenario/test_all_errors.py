@@ -260,7 +260,7 @@ TEXT = FAN.replace(WAN, f'{WAN}queue = {{ kind = "pfifo", limit = 100 }}\n')
             "traffic.tcp.initial",
             "1",
             "traffic.tcp.initial: is not a known key; "
-            'hint: did you mean "initial_rto" or "initial_window"?',
+            'hint: did you mean "initial_rto" or "initial_window" or "initial_ssthresh"?',
         ),
     ],
 )
