@@ -112,7 +112,7 @@ def test_the_folder_holds_report_figures_and_tables(few: tuple[Study, Path]) -> 
     ][0].keys()
     assert pl.read_parquet(folder / "cells.parquet").equals(study.cells)
     page = (folder / "report.html").read_text()
-    assert page.index("For those who run DNS") < page.index("<svg") < page.index("Every cell")
+    assert page.index("For DNS operators") < page.index("<svg") < page.index("Every cell")
     for each in document["sentences"]:
         assert each["text"][:40].split("'")[0] in page
     assert (folder / "figures" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
@@ -275,7 +275,7 @@ def test_json_has_every_cell(
     once = rows.read_bytes()
     # The second time, nothing is run, and the sentences go to stdout.
     assert main(command) == 0
-    assert "For those who run DNS" in capsys.readouterr().out
+    assert "For DNS operators" in capsys.readouterr().out
     assert rows.read_bytes() == once
 
 

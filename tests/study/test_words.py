@@ -93,7 +93,7 @@ def test_seeds_that_lack_a_cell_do_not_count() -> None:
     [
         (60.0, "Keep connections open"),
         (40.0, "Do not keep connections for speed"),
-        (50.5, "Kept and new connections show no sure difference of a point or more"),
+        (50.5, "Kept and new connections show no clear difference of a point or more"),
     ],
 )
 def test_the_advice_on_connections_follows_the_numbers(kept: float, words: str) -> None:
@@ -121,8 +121,12 @@ def test_sentences_name_what_was_pooled() -> None:
     text = told(
         runs({"fifo": {"udp": 50.0, "tcp-new": 60.0}, "drr": {"udp": 70.0, "tcp-new": 80.0}})
     )
-    assert "TCP new gets most answers through. Over FIFO and DRR under 120 downloads with" in text
-    assert "DRR lets most DNS through. Over UDP and TCP new under 120 downloads with ECN" in text
+    assert (
+        "TCP new gets the most answers through. Over FIFO and DRR under 120 downloads with" in text
+    )
+    assert (
+        "DRR lets the most DNS through. Over UDP and TCP new under 120 downloads with ECN" in text
+    )
     assert "all queues" not in text
     everything = {level.name: {"udp": 50.0} for level in QUEUES}
     both = {name: {**cells, "tcp-new": 60.0} for name, cells in everything.items()}
@@ -133,7 +137,7 @@ def test_sentences_name_what_was_pooled() -> None:
     ("first", "words"),
     [
         (90.0, "Give DNS priority if the queue is a FIFO."),
-        (50.2, "Priority for DNS makes no sure difference of a point or more."),
+        (50.2, "Priority for DNS makes no clear difference of a point or more."),
         (20.0, "Priority for DNS costs answers."),
     ],
 )
@@ -156,10 +160,10 @@ def test_what_lacks_cells_is_not_ranked() -> None:
             }
         )
     )
-    assert "UDP gets most answers through. Over FIFO and RED" in text
+    assert "UDP gets the most answers through. Over FIFO and RED" in text
     assert "it answers 50.2 %" in text
     assert "TCP new gets" not in text
-    assert "Left out under load, as cells are missing that others have: TCP new." in text
+    assert "Left out under load, because cells are missing: TCP new." in text
 
 
 @pytest.mark.parametrize("ecn", [0.0, 95.0])
@@ -184,10 +188,10 @@ def test_nothing_gets_through_only_where_it_does_not(udp: float, ecn: float) -> 
 def test_moving_is_said_to_cost_where_it_does() -> None:
     cells = {"udp": 50.0, "tcp-new": 20.0, "tcp-stateless": 22.0, "quic-new": 60.0}
     table = runs({"red-ecn": cells}).with_columns(load=pl.lit("paper-h"), neighbours=pl.lit("arp"))
-    said = "Moving all of DNS to TCP new or TCP stateless costs answers in that cell."
+    said = "Moving all DNS to TCP new or TCP stateless costs answers in that cell."
     assert said in advice(table)
     as_good = table.with_columns(pl.lit(50.0).alias(SECOND) + 0.1 * pl.col("seed"))
-    assert "Moving all of DNS to connections makes no sure difference in that cell." in advice(
+    assert "Moving all DNS to connections makes no clear difference in that cell." in advice(
         as_good
     )
 
@@ -218,14 +222,14 @@ def test_costs_are_those_of_what_was_run() -> None:
 
 def test_the_ranking_says_whose_it_is() -> None:
     text = told(runs({"fifo": {"udp": 50.0, "tcp-kept": 70.0}}))
-    assert "For stubs with Windows' timers, TCP kept gets most answers through." in text
-    assert "100 stubs that ask again over UDP after 1 s, each with connections of its own" in text
+    assert "For stubs with Windows' timers, TCP kept gets the most answers through." in text
+    assert "100 stubs that ask again over UDP after 1 s, each with its own connections" in text
 
 
 def test_queues_that_may_be_as_good_in_their_worst_case_are_named() -> None:
     text = told(runs({"fifo": {"udp": 50.0}, "drr": {"udp": 50.3}, "red": {"udp": 20.0}}))
     assert "DRR has the best worst case" in text
-    (close,) = re.findall(r"no sure difference of a point or more to (.*)\.", text)
+    (close,) = re.findall(r"no clear difference of a point or more to (.*)\.", text)
     assert "FIFO" in close
     assert "RED" not in close
 
@@ -238,7 +242,7 @@ def test_why_stateless_tcp_is_worse_is_said_where_it_is(stateless: float, told_w
 
 
 @pytest.mark.parametrize(
-    ("best", "words"), [("fifo", "FIFO lets most DNS"), ("drr", "DRR lets most DNS")]
+    ("best", "words"), [("fifo", "FIFO lets the most DNS"), ("drr", "DRR lets the most DNS")]
 )
 def test_the_best_queue_is_the_one_with_most_answers(best: str, words: str) -> None:
     shares = {"fifo": {"udp": 50.0}, "drr": {"udp": 50.0}}
@@ -250,7 +254,7 @@ def test_the_best_queue_is_the_one_with_most_answers(best: str, words: str) -> N
     ("ecn", "words"),
     [
         (90.0, "Turn ECN on where DNS uses connections."),
-        (50.2, "ECN on DNS makes no sure difference of a point or more."),
+        (50.2, "ECN on DNS makes no clear difference of a point or more."),
         (20.0, "ECN on DNS costs."),
     ],
 )
@@ -270,9 +274,9 @@ def test_ecn_is_not_advised_for_all_where_it_costs_some() -> None:
 def test_one_seed_gives_no_interval_and_no_advice_on_differences() -> None:
     table = runs({"fifo": {"tcp-new": 50.0, "tcp-kept": 90.0}}).filter(seed=1)
     text = told(table)
-    assert "One seed only" in text
+    assert "only one seed" in text
     assert "Keep" not in text
-    assert "Kept and new connections show no sure difference" in text
+    assert "Kept and new connections show no clear difference" in text
 
 
 def test_what_contradicts_expectation_is_listed() -> None:
@@ -353,7 +357,7 @@ def test_the_caption_says_why_quic_fails_behind_drr() -> None:
     for share, said in ((0.3, True), (95.0, False)):
         table = runs({"drr": {"udp": 99.0, "quic-new": share}}, response_p95_ms=20.0)
         shown = next(each for each in figures(table) if each.name == "within-1s-downloads-ecn")
-        assert ("DRR drops from its front" in shown.caption) == said
+        assert ("DRR drops from the front" in shown.caption) == said
 
 
 def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:

@@ -1,7 +1,7 @@
-"""Studies of our own questions with many runs: `narrows study`.
+"""Studies of our own questions, each with many runs: `narrows study`.
 
-A study is a folder beside this file, built like a paper's reproduction: `README.md` says what was
-expected before it ran, and what it found.
+A study is a folder beside this file, built like a paper's reproduction. Its `README.md` says what
+we expected before it ran, and what it found.
 
 >>> from narrows.study import names
 >>> names()

@@ -1,8 +1,8 @@
-"""The server's processor time for an answer, as measured by `make bench-gateway`.
+"""The server's processor time per answer, as `make bench-gateway` measured it.
 
-The bench's folder that comes with narrows has BIND, NSD and Knot over UDP, over the kernel's TCP
-and behind the gateway, each query on a connection of its own, at 5000 queries a second. It has no
-figures for kept connections, TLS, HTTPS or QUIC, so such cells have no processor time.
+The results that come with narrows cover BIND, NSD and Knot over UDP, over the kernel's TCP and
+behind the gateway, at 5000 queries a second, each query on its own connection. They do not cover
+kept connections, TLS, HTTPS or QUIC, so cells with these have no processor time.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _us_per_query(server: str, arm: str) -> float:
 
 
 def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Microseconds of the server's processor for each answered query, by server.
+    """Microseconds of processor time per answered query, by server.
 
-    Queries that reached the server count, whether their answers arrived or not.
+    Every query that reached the server counts, whether or not its answer arrived.
     """
     arms = transport(name).bench
     carried = {

@@ -1,12 +1,12 @@
-"""The part of the product of all factors that is run.
+"""The cells that the study runs, out of the product of all factors.
 
-The full product would have tens of thousands of cells, most of which say the same as their
+The full product would have tens of thousands of cells, and most of them say the same as their
 neighbours. The *base plane* has every transport behind every queue under every load, on a clean
-path of 20 ms with replies of 100 bytes. The *variations* are that plane with one longer round trip
-or one longer reply, and, for two queues and two loads, each path that drops something with each
-longer reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of paper H
-in its own test bed, with every transport; its routers either find each other by ARP, or know each
-other's address.
+path of 20 ms with replies of 100 bytes. The *variations* repeat that plane with one longer round
+trip or one longer reply. For two queues and two loads, they also combine each path that drops
+something with each longer reply (such a path drops no short replies). `paper-h` is the worst cell
+of paper H in its own test bed, with every transport. Its routers either find each other by ARP or
+know each other's address.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from narrows.study.dns_transport.network import network, testbed
 __all__ = ["PAPER_H", "Block", "EmptyChoiceError", "UnknownLevel", "blocks", "load_names"]
 
 PAPER_H = "paper-h"
-"""The load of paper H's worst cell: a name in addition to the levels of the factor `load`."""
+"""The load of paper H's worst cell. This name is not among the levels of the factor `load`."""
 
 _PATH_QUEUES = ("fifo", "fq-codel")
 _PATH_LOADS = ("downloads", "none")
 _NOT_QUICK = "bursts"
-"""The load that a base plane without variations leaves out unless it is asked for."""
+"""A base plane without variations leaves out this load, unless the user asks for it."""
 
 
 class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
-    """A level that no factor has; the message is one line and names the nearest."""
+    """The factor has no such level. The message is one line and names the nearest level."""
 
 
 class EmptyChoiceError(NarrowsError):
-    """Levels for which the study has no cell; the message, one line, says what to leave out."""
+    """The study has no cell with these levels. The message is one line and says what to drop."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the study that is one sweep."""
+    """A part of the study that runs as one sweep."""
 
     name: str
     """The name of its folder."""
@@ -51,7 +51,7 @@ class Block:
     factors: tuple[Factor, ...]
     only: Callable[[tuple[int, ...]], bool]
     fixed: Mapping[str, str]
-    """The levels of its cells for the factors that it does not vary."""
+    """The levels of the factors that it does not vary."""
 
     @property
     def vary(self) -> dict[str, list[Any]]:
@@ -76,8 +76,8 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
     Args:
         wanted: Names of levels by factor; a factor that is missing or empty has all levels.
-        variations: Whether round trips, replies and paths are varied; otherwise there is only the
-            base plane, and that without bursts.
+        variations: Whether to vary round trips, replies and paths. Without them, only the base
+            plane runs, and it has no bursts.
 
     Raises:
         UnknownLevel: A factor has no such level.
@@ -116,7 +116,7 @@ def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
 
 def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
-    """The parts of a choice without cells that may be left out so that there are some."""
+    """Says which option to leave out of a choice that matches no cell, so that it matches some."""
     if not variations and _parts(wanted, variations=True):
         return argument("quick")
     given = [factor.name for factor in factors() if wanted.get(factor.name)]
@@ -184,8 +184,8 @@ def _paper_h(transports: Sequence[str]) -> Block:
     links["internet"]["jitter"]["deviation"] = "5 ms"
     scenario["traffic"][0]["ecn_share"] = 1.0
     (group,) = scenario["dns"]
-    # The same lengths as DNS messages, which every transport has; fewer queries, because the third
-    # digit does not matter here.
+    # The same lengths, but of DNS messages, which all transports share. Fewer queries will do,
+    # because the third digit does not matter here.
     del group["query_size"], group["reply_size"], group["retry"]
     group |= {
         "messages": {"query": "36 B", "reply": "72 B"},

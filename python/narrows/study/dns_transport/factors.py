@@ -1,6 +1,6 @@
-"""The factors of the study: each level is one line in a table here.
+"""The factors of the study. Each level is one line in a table.
 
-A transport consists of a name and keys of `[[dns]]`.
+A transport has a name and sets keys of `[[dns]]`.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Level:
 
 @dataclass(frozen=True)
 class Transport:
-    """A transport of DNS: a line in the table below."""
+    """A transport for DNS: a line in the table below."""
 
     name: str
     title: str
     keys: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of `[[dns]]` on top of the network's."""
+    """Keys of `[[dns]]` that it adds to the network's."""
     bench: Mapping[str, str] = field(default_factory=dict)
-    """The arm of `make bench-gateway` with the server's cost of a query, by the transport that
-    carried the query; empty if it was not measured."""
+    """The arm of `make bench-gateway` that measured the server's cost of a query, by the transport
+    that carried the query; empty without a measurement."""
     ecn_of: str = ""
-    """The transport that is the same without ECN."""
+    """The same transport without ECN."""
 
 
 def _ecn(
     name: str, title: str, of: str, keys: Mapping[str, Any], settings: str = "tcp"
 ) -> Transport:
-    """A transport with ECN, which is a key of TCP's or QUIC's settings."""
+    """A transport with ECN switched on in TCP's or QUIC's settings."""
     return Transport(name, title, {**keys, settings: {"ecn": True}}, ecn_of=of)
 
 
@@ -64,12 +64,12 @@ _QUIC_EARLY: dict[str, Any] = {**_TLS_EARLY, "transport": "quic"}
 _QUIC_KEPT: dict[str, Any] = {"transport": "quic", "connections": {"reuse": True}}
 
 TRANSPORTS: tuple[Transport, ...] = (
-    # Windows' five attempts, each from a port of its own as RFC 5452 asks, so that a per-flow queue
-    # does not keep a client in the same place for ever; replies of any length, in fragments.
+    # Windows' five attempts. RFC 5452 asks for a new port for each, so a per-flow queue does not
+    # keep a client in the same bucket for ever. Replies may have any length and come in fragments.
     Transport(
         "udp", "UDP", {"transport": "udp", "retry": "windows", "new_port": True}, {"udp": "udp"}
     ),
-    # As DNS flag day 2020 asks; TCP after a truncated reply or two silent attempts.
+    # As DNS flag day 2020 asks: TCP after a truncated reply, or after two attempts without a reply.
     Transport(
         "udp-tcp",
         "UDP then TCP",
@@ -91,7 +91,7 @@ TRANSPORTS: tuple[Transport, ...] = (
         {"tcp": "tcp"},
         ecn_of="tcp-new",
     ),
-    # ECN++: SYN-ACK, FIN and retransmissions can be marked too.
+    # ECN++: routers can mark SYN-ACKs, FINs and retransmissions too.
     Transport(
         "tcp-new-ecn++",
         "TCP new + ECN++",
@@ -101,7 +101,7 @@ TRANSPORTS: tuple[Transport, ...] = (
     ),
     Transport("tcp-kept", "TCP kept", _TCP_KEPT),
     _ecn("tcp-kept-ecn", "TCP kept + ECN", "tcp-kept", _TCP_KEPT),
-    # The gateway never accepts a SYN's offer of ECN, so there is no line with ECN.
+    # There is no line with ECN, because the gateway never accepts ECN in a SYN.
     Transport(
         "tcp-stateless",
         "TCP stateless",
@@ -162,8 +162,8 @@ _DNS_FIRST = {
 
 QUEUES: tuple[Level, ...] = (
     Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
-    # The same size in packets of 1514 bytes. If a queue counts bytes, short packets find room that
-    # long ones do not; here all packets are alike, as in Linux's default.
+    # The same size in packets of 1514 bytes. A queue that counts bytes may have room for a short
+    # packet but none for a long one. This one treats all packets alike, as Linux's default does.
     Level("pfifo", "FIFO of packets", {"kind": "pfifo", "limit": 91}),
     Level("red", "RED", _red(ecn=False)),
     Level("red-ecn", "RED with ECN", _red(ecn=True)),
@@ -185,7 +185,7 @@ _DOWNLOADS: dict[str, Any] = {
     "spread": "1 s",
     "tcp": {"profile": "linux-6", "congestion": "cubic"},
 }
-# Paper K has 500 sources at 500 Mbit/s, which is one for each Mbit/s.
+# Paper K has 500 sources at 500 Mbit/s: one source per Mbit/s.
 _BURSTS: dict[str, Any] = {
     "kind": "on-off",
     "name": "background",
@@ -209,7 +209,7 @@ ROUND_TRIPS: tuple[Level, ...] = (
     Level("50ms", "50 ms", "25 ms"),
     Level("100ms", "100 ms", "50 ms"),
 )
-"""The round trips; the value is the delay of one direction."""
+"""The round trips; the value is the one-way delay."""
 
 REPLIES: tuple[Level, ...] = tuple(
     Level(f"{size}B", f"{size} B", {"query": "40 B", "reply": f"{size} B"})
@@ -230,7 +230,7 @@ def _transport_levels() -> tuple[Level, ...]:
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that is varied: a key of the scenario, and its levels; the first is the base."""
+    """A key of the scenario that the study varies, and its levels; the first level is the base."""
 
     name: str
     title: str
@@ -240,7 +240,7 @@ class Factor:
 
 @cache
 def factors() -> tuple[Factor, ...]:
-    """All factors. A later key may be within what an earlier one sets."""
+    """All factors. A later key may lie inside a table that an earlier one sets."""
     return (
         Factor("transport", "transport", "dns", _transport_levels()),
         Factor("queue", "queue", "links.bottleneck.queue", QUEUES),
@@ -252,5 +252,5 @@ def factors() -> tuple[Factor, ...]:
 
 
 def transport(name: str) -> Transport:
-    """The line of a transport in the table."""
+    """The transport of this name."""
     return next(line for line in TRANSPORTS if line.name == name)

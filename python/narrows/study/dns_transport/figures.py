@@ -1,4 +1,4 @@
-"""The heat maps: transports by queues under each load, paper H's worst cell, and the variations."""
+"""The heat maps: transports by queues under each load, paper H's worst cell, the variations."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _EMPTY = "#e3e6ea"
 _PATHS = {"fragments": "no fragments", "512": "at most 512 B"}
 """What each path lets through, in a few words."""
 _FEW = 10.0
-"""A cell with at most this percentage of the queries needs an explanation."""
+"""A cell that answers at most this percentage of its queries needs an explanation."""
 
 
 @styled
 def figures(runs: pl.DataFrame) -> list[Shown]:
-    """What the runs allow."""
+    """The heat maps for which there are runs."""
     shown = []
     plane = select(runs, base())
     for load in _present(plane, "load"):
@@ -73,15 +73,15 @@ def figures(runs: pl.DataFrame) -> list[Shown]:
 
 
 def _quic_behind_drr(plane: pl.DataFrame, where: Where) -> str:
-    """Why hardly any query over a new QUIC connection is answered in time behind DRR, if so."""
+    """Explains why queries over new QUIC connections fail behind DRR; empty if they do not."""
     found = mean(plane, SECOND, {**where, "transport": "quic-new", "queue": "drr"})
     if found is None or found.mean > _FEW:
         return ""
     return (
-        " QUIC on new connections fares badly behind DRR. The server's first flight is three "
-        "datagrams at once, the longest queue. DRR drops from its front, and so loses the datagram "
-        "without which the client cannot read the others. Neither side has measured a round trip "
-        "yet, so QUIC waits a second to repeat it (RFC 9002, 6.2.2)."
+        " QUIC on new connections fares badly behind DRR. The server sends its first flight as "
+        "three datagrams at once, which makes its queue the longest. DRR drops from the front of "
+        "that queue and loses the datagram that the client needs to read the others. Neither side "
+        "has measured a round trip yet, so QUIC waits a second to repeat it (RFC 9002, 6.2.2)."
     )
 
 
@@ -101,19 +101,19 @@ def _worst(runs: pl.DataFrame) -> list[Shown]:
     if figure is None:
         return []
     caption = (
-        "Paper H's worst cell (RED, all downloads with ECN, 20±5 ms) with all of DNS on one "
+        "Paper H's worst cell (RED, all downloads with ECN, 20±5 ms) with all DNS on one "
         "transport: answered within a second, %."
     )
     if _only_few_live(here):
         caption += (
-            " Without ARP nothing frees the queue, and only what can be marked from its first "
-            "packet on gets through."
+            " Without ARP, nothing frees the queue. Only transports whose first packet can be "
+            "marked get through."
         )
     return [Shown("paper-h", figure, "Heat map of transports in paper H's worst cell", caption)]
 
 
 def _only_few_live(here: pl.DataFrame) -> bool:
-    """Whether without ARP only transports are answered whose first packet can be marked."""
+    """Whether, without ARP, only transports whose first packet can be marked get answers."""
     found = {
         name: mean(here, SECOND, {"neighbours": "known", "transport": name})
         for name in _present(here, "transport")
@@ -126,7 +126,7 @@ def _only_few_live(here: pl.DataFrame) -> bool:
 
 
 def _variations(runs: pl.DataFrame) -> list[Shown]:
-    """Heat maps of each other round trip, reply and path, over the queues of its runs."""
+    """A heat map of the other round trips, replies and paths."""
     columns: list[tuple[Where, str]] = []
     for load in ("downloads", "none"):
         words = title("load", load)
@@ -141,7 +141,7 @@ def _variations(runs: pl.DataFrame) -> list[Shown]:
             for reply in ("1232B", "3000B"):
                 where = {**base(), "path": path, "reply": reply, "load": load}
                 columns.append((where, f"{title('reply', reply)}, {_PATHS[path]}, {words}"))
-    # The paths were run with two queues; only these two are shown for the other factors.
+    # The paths ran with two queues, so the other factors show only these two as well.
     few = select(runs, {"queue": ["fifo", "fq-codel"]})
     columns = [(where, text) for where, text in columns if not select(few, where).is_empty()]
     if len(columns) < 3:
@@ -159,7 +159,7 @@ def _variations(runs: pl.DataFrame) -> list[Shown]:
         return []
     caption = (
         "Answered within a second, %, mean over FIFO and FQ-CoDel and over seeds. Each column "
-        "changes the base (20 ms, 100 bytes, clean path) in what it names."
+        "names what it changes in the base (20 ms, 100 bytes, clean path)."
     )
     return [Shown("variations", figure, "Heat map of transports by variations", caption)]
 
@@ -182,7 +182,7 @@ def _heat(
     heading: str,
     times: bool,
 ) -> Figure | None:
-    """A heat map with its numbers in it; None without values."""
+    """A heat map with numbers in its cells; None without values."""
     values = np.full((len(rows), len(columns)), math.nan)
     for y, (factor, name) in enumerate(rows):
         for x, (at, _) in enumerate(columns):

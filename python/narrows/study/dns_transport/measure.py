@@ -1,15 +1,15 @@
 """The figures of one run, computed in the process that ran it.
 
-A query counts if its fate is known: it was answered or given up, or it was asked so long before the
-end of the run that it would have been given up since. A query that was given up counts as
-`GIVEN_UP_S` in the percentiles of the response time, because its user waited at least that long.
-The percentiles are those of a run's summary: the median, and the shortest times within which at
-least 95 and 99 % of the queries were answered, each of them the time of a query.
+A query counts if its fate is known: it was answered, the client gave it up, or it was asked so long
+before the end of the run that the client would have given it up by then. A query that the client
+gave up counts as `GIVEN_UP_S` in the percentiles of the response time, because its user waited at
+least that long. The percentiles are those of a run's summary: the median, and the shortest times
+within which at least 95 and 99 % of the queries were answered. Each is the time of some query.
 
-*Connections at the server* is a mean over time, for all clients together. For each client, it is
-taken from its first measured query to its last, which are whole cycles of asking and pausing. A
-connection counts from the end of its handshake until its answer, and a kept one until the client
-opens the next or has asked nothing for `IDLE_S`. Half-open connections do not count, nor do the
+*Connections at the server* is a mean over time, for all clients together. Each client counts from
+its first measured query to its last, which covers whole cycles of asking and pausing. A connection
+counts from the end of its handshake until its answer. A kept connection counts until the client
+opens the next one or has asked nothing for `IDLE_S`. Half-open connections do not count, nor do the
 small entries of stateless TCP.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure", "response_times"]
 
 GIVEN_UP_S = 17.0
-"""Seconds after which a query is given up: `gives_up` of the network."""
+"""Seconds after which a client gives a query up: `gives_up` of the network."""
 
 IDLE_S = 10.0
 """Seconds after which a server closes an idle connection: the default of `answers.idle_timeout`."""
@@ -44,7 +44,7 @@ BOTTLENECK = "bottleneck.forward"
 
 
 def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
-    """The figures of one run, by name; None stands for figures that it does not give."""
+    """The figures of one run, by name; None for a figure that the run does not have."""
     decided = _decided(run)
     attempts = run.attempts.join(decided.select("query"), on="query", how="semi")
     count = decided.height
@@ -88,7 +88,7 @@ def response_times(waited: pl.Series) -> dict[str, float | None]:
 
 
 def _decided(run: Run) -> pl.DataFrame:
-    """The measured queries whose fate is known, chosen without regard to their fate."""
+    """The measured queries whose fate is known; the fate itself does not affect the choice."""
     measured = run.queries.filter(pl.col("measured"))
     if run.stopped == "dns-done":
         return measured
@@ -178,11 +178,11 @@ def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
 
 
 def _silent(run: Run) -> float:
-    """The share of seconds in which the queue stands still and nobody is answered, in percent.
+    """The share of seconds in which the queue stands still and nobody gets an answer, in percent.
 
-    A second is *silent* if the queue's length hardly changes and no DNS query is answered in it or
-    in the ten seconds before. Seconds count while all clients ask. The share does not tell the
-    reason: the queue may drop DNS, which `results.frozen` looks for, or the path may.
+    A second is *silent* if the queue's length hardly changes in it, and no DNS query was answered
+    in it or in the ten seconds before. Only seconds in which all clients ask count. The share does
+    not tell the reason: the queue may drop DNS, which `results.frozen` looks for, or the path may.
     """
     answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
     begin, end = float(run.summary["dns"]["dns_phase"]["start_s"]), _all_ask_until(run)
@@ -203,7 +203,7 @@ def _silent(run: Run) -> float:
 
 
 def _all_ask_until(run: Run) -> float:
-    """When the first client has asked all of its queries."""
+    """When the first client to finish has asked all of its queries."""
     (group,) = run.scenario["dns"]
     asked = run.queries.filter(pl.col("end_s").is_not_null()).group_by("worker")
     done = asked.agg(pl.len(), pl.max("end_s")).filter(

@@ -14,7 +14,7 @@ NETWORK = Path(__file__).parent / "network.toml"
 """The file of the study's network: a line of 10 Mbit/s, the clients behind it, and the resolver."""
 
 TESTBED = Path(__file__).parents[2] / "reproduce/harhalakis_2011/scenarios/testbed.toml"
-"""The reproduction's file of paper H's test bed, with the card's ring and exempt DNS."""
+"""The reproduction's file for paper H's test bed, with the card's ring and `dns_exempt`."""
 
 
 @cache

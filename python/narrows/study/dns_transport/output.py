@@ -32,8 +32,8 @@ WIDTH = 100
 """The width of sentences on the terminal, in columns."""
 
 _HEADINGS = {
-    "dns operator": "For those who run DNS",
-    "network operator": "For those who run the line",
+    "dns operator": "For DNS operators",
+    "network operator": "For network operators",
     "paper H's worst cell": "Paper H's worst cell",
     "limits": "What the figures are",
 }
@@ -77,7 +77,7 @@ def print_study(study: Study, to: TextIO, *, as_json: bool = False) -> None:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their cells, with heads that are broken at words."""
+    """Columns as wide as their cells; heads break between words."""
     head, *body = rows
     widths = [
         max(map(len, (*column, *words)))
@@ -104,7 +104,7 @@ def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE
     Raises:
         RunFolderError: They cannot be written.
     """
-    # Results come first, because they cannot be made again from anything else.
+    # Write the results first, because nothing else can restore them.
     text = json.dumps(study.document(), indent=2, allow_nan=False)
     write_page(folder / STUDY_FILE, text + "\n")
     for name, table in ((RUNS_FILE, study.runs), ("cells.parquet", study.cells)):

@@ -13,7 +13,7 @@ from narrows.study.dns_transport.factors import factors, transport
 from narrows.study.dns_transport.pooled import FACTORS, Where, mean, select
 
 MATTERS = 1.0
-"""Percentage points below which a difference is not worth a change."""
+"""Percentage points; a smaller difference is not worth a change."""
 
 LOADED = "under load"
 """The words for a mean over every load except none."""
@@ -60,8 +60,8 @@ def loaded(runs: pl.DataFrame) -> dict[str, str | list[str]]:
 def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The runs that can be pooled under load, and the transports that cannot.
 
-    A transport that lacks a queue or a load that others have, as after a failure or an
-    interruption, has no mean that can be compared with theirs.
+    After a failure or an interruption, a transport may lack a queue or a load that others have. Its
+    mean cannot be compared with theirs.
     """
     under_load = loaded(runs)
     plane = select(runs, under_load)
@@ -74,14 +74,14 @@ def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def pooled_over(runs: pl.DataFrame, factor: str) -> str:
-    """Words for the levels of a factor, and the loads, over which a mean under load is taken."""
+    """Names the levels of a factor and the loads that a mean under load covers."""
     names, count = _pooled(runs, factor)
     those = f"all {count} {factor}s" if len(names) == count else listed(names)
     return f"{those} {under_loads(runs)}"
 
 
 def under_loads(runs: pl.DataFrame) -> str:
-    """Words for the loads over which a mean under load is taken; `LOADED` for all loads."""
+    """Names the loads that a mean under load covers; `LOADED` for all loads."""
     names, count = _pooled(runs, "load")
     # One of the levels is "no load".
     return LOADED if len(names) == count - 1 else f"under {listed(names)}"
@@ -97,7 +97,7 @@ def _pooled(runs: pl.DataFrame, factor: str) -> tuple[list[str], int]:
 def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Interval]]:
     """The levels of a factor, ordered by the share answered within a second, best first.
 
-    Levels that lack a cell that another has are left out.
+    A level is left out if it lacks a cell that another level has.
     """
     there = select(runs, where)
     others = [each for each in FACTORS if each != factor]
@@ -136,7 +136,7 @@ def queue_title(name: str) -> str:
 
 
 def listed(names: Sequence[str], word: str = "and") -> str:
-    """Names in a row."""
+    """Names as a list in a sentence."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -163,9 +163,9 @@ def bare(value: Interval) -> str:
 
 
 def spread(value: Interval, *, signed: bool = False) -> str:
-    """`3.1 (2.0 to 4.2)`: a difference's size, or the difference with its sign.
+    """`3.1 (2.0 to 4.2)`: the size of a difference, or the difference with its sign.
 
-    A difference that is not certain always has its sign.
+    A difference whose interval includes zero always has its sign.
     """
     if signed or value.low < 0.0 < value.high:
         return f"{rounded(value.mean, '+')}{_ends(value, '+')}"
@@ -174,7 +174,7 @@ def spread(value: Interval, *, signed: bool = False) -> str:
 
 
 def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
-    """An interval after its mean; empty if there is none, or none that shows at these places."""
+    """The interval that follows a mean; empty without one, or if rounding hides it."""
     if not math.isfinite(value.low):
         return ""
     low, high = (rounded(end, sign, places) for end in (value.low, value.high))
@@ -182,7 +182,7 @@ def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
 
 
 def rounded(value: float, sign: str = "", places: int = 1) -> str:
-    """A number with this many places. Values that round to zero have no sign."""
+    """A number with this many decimal places. A value that rounds to zero has no sign."""
     # Adding zero turns minus zero into zero.
     nearest = round(value, places) + 0.0
     return f"{nearest:{sign if nearest else ''}.{places}f}"

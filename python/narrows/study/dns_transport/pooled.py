@@ -1,12 +1,13 @@
 """Means over several cells, and differences between two groups of them, with intervals over seeds.
 
-Each seed gives one value: the mean over the cells. Cells of two groups are paired by everything
-that they have in common. Seeds are paired too, because equal seeds draw the same starts in both.
+Each seed gives one value: the mean over the cells. Two cells of different groups form a pair if
+they agree in all other factors. Seeds are paired too, because equal seeds draw the same start times
+in both.
 
 Intervals stay within the possible range (`within`): percentages between 0 and 100, their
-differences between -100 and 100, other figures above 0. Seeds that agree, as all do at 100 %, would
-have an interval without width. So intervals of shares of queries are at least as wide as the number
-of queries alone makes them: Wilson's for a share, Newcombe's for a difference of two.
+differences between -100 and 100, other figures above 0. If all seeds agree, as they do at 100 %,
+their interval has no width. So the interval of a share of queries is at least as wide as the number
+of queries alone makes it: Wilson's for a share, Newcombe's for a difference of two.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def select(runs: pl.DataFrame, where: Where) -> pl.DataFrame:
 def mean(runs: pl.DataFrame, figure: str, where: Where) -> Interval | None:
     """Mean of a figure over cells, with its 95 % interval over seeds.
 
-    It is None if there is no such run, or if a run does not give the figure. Seeds that lack a cell
-    do not count.
+    It is None if there is no such run, or if a run lacks the figure. A seed that lacks a cell does
+    not count.
     """
     there = select(runs, where)
     means = _means(there.select(*FACTORS, "seed", value=figure))
@@ -73,7 +74,7 @@ def over_seeds(figure: str, values: Sequence[float], queries: int) -> Interval:
 def difference(
     runs: pl.DataFrame, figure: str, one: Where, other: Where, where: Where | None = None
 ) -> Interval | None:
-    """Mean of a figure in `one` less that in `other`, cell by cell and seed by seed.
+    """Mean of a figure in `one` minus that in `other`, cell by cell and seed by seed.
 
     Args:
         runs: A row for each run.
@@ -108,7 +109,7 @@ def _interval(values: Sequence[float], bounds: tuple[float, float]) -> Interval:
     if len(values) < 2:
         return Interval(fmean(values), -math.inf, math.inf, len(values))
     low, high = bounds
-    # Rounding can put a quotient of two sums just outside of the bounds.
+    # Rounding can put the quotient of two sums just outside the bounds.
     inside = [min(high, max(low, value)) for value in values]
     return Interval(fmean(values), *within(inside, low, high), len(values))
 
@@ -119,18 +120,18 @@ def _of(percent: object, total: int) -> int:
 
 
 def _whole(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of those seeds that have all cells; in a partial study, some seeds do not."""
+    """The rows of the seeds that have all cells. In a partial study, some seeds lack cells."""
     cells = pl.len().over("seed")
     return rows.filter(cells == cells.max())
 
 
 def _means(rows: pl.DataFrame) -> list[float]:
-    """A mean over the cells for each seed that has them all; none if a value is missing."""
+    """For each seed that has all cells, the mean over them; empty if a value is missing."""
     if rows.is_empty() or rows.get_column("value").null_count():
         return []
     values: dict[int, list[float]] = {}
     for seed, value in rows.select("seed", "value").iter_rows():
         values.setdefault(seed, []).append(value)
     most = max(map(len, values.values()))
-    # Sums are exactly rounded, so the result does not depend on the order of rows.
+    # fsum rounds exactly, so the order of the rows does not affect the result.
     return [fmean(of) for _, of in sorted(values.items()) if len(of) == most]

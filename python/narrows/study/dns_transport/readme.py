@@ -30,7 +30,7 @@ _PART = re.compile(r"(<!-- from the study: (.+?) -->\n)(.*?)(<!-- end -->)", re.
 
 
 def filled(text: str, result: Mapping[str, Any]) -> str:
-    """A document with its parts as `result`, the study's document, has them."""
+    """A document whose generated parts come from `result`, the study's document."""
     return _PART.sub(lambda found: found[1] + _part(found[2], result) + found[4], text)
 
 
@@ -55,7 +55,7 @@ def _part(what: str, result: Mapping[str, Any]) -> str:
 
 
 def _lines(text: str, mark: str = "") -> str:
-    """Text in lines. Names with hyphens are not broken, because a break would look like a space."""
+    """Wraps text. It does not break names at hyphens, because a break would look like a space."""
     return textwrap.fill(
         text,
         WIDTH,
@@ -71,7 +71,7 @@ def _text(sentence: Mapping[str, Any]) -> str:
 
 
 def _table(table: Mapping[str, Any]) -> str:
-    """A table in Markdown, with its numbers aligned to the right."""
+    """A table in Markdown, with right-aligned numbers."""
     columns = table["columns"]
     rows = [columns, ["---", *(["---:"] * (len(columns) - 1))], *table["rows"]]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)

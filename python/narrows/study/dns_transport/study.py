@@ -1,6 +1,6 @@
 """The study itself: it runs what is missing, and gives tables of every run and cell.
 
-FOLDER/product/, paper-h/   its sweeps, from which an interrupted study is resumed
+FOLDER/product/, paper-h/   its sweeps, from which an interrupted study resumes
 runs.parquet, cells.parquet a row for each run, a row for each cell
 study.json                  what `--json` prints: how it was run, every cell, the sentences
 report.html, figures/       for people
@@ -49,8 +49,8 @@ class Study:
 
     Attributes:
         runs: A row for each run: the cell's factors, `seed`, `status`, the figures of `measure`.
-        seeds: The seeds with which every cell was run.
-        status: `complete`; `failed` when runs failed; `partial` when it was interrupted.
+        seeds: The seeds of every cell.
+        status: `complete`; `failed` if runs failed; `partial` after an interruption.
         failures: Runs that failed, in words.
         settings: What was asked for.
     """
@@ -66,7 +66,7 @@ class Study:
         """Reads a study from its folder.
 
         Raises:
-            RunFolderError: There is none, or it cannot be read.
+            RunFolderError: The folder holds no study, or it cannot be read.
         """
         path = Path(folder)
         try:
@@ -95,9 +95,9 @@ class Study:
     def cells(self) -> pl.DataFrame:
         """A row for each cell: each figure's mean over seeds, and the ends of its 95 % interval.
 
-        The interval is Student's over seeds, on a scale on which it stays in the possible range,
-        and for shares of queries at least as wide as Wilson's over the queries. With one seed,
-        there is none. The figures are those of `runs`, with `_low` and `_high` added.
+        The interval is Student's over seeds, on a scale that keeps it in the possible range. For
+        shares of queries, it is at least as wide as Wilson's over the queries. One seed gives no
+        interval. The columns are named after those of `runs`, with `_low` and `_high` added.
         """
         rows = []
         for key, part in self.runs.group_by(FACTORS, maintain_order=True):
@@ -127,7 +127,7 @@ class Study:
         return surprises(self.runs)
 
     def document(self) -> dict[str, Any]:
-        """What `--json` prints: JSON values."""
+        """What `--json` prints, as JSON values."""
         return {
             "study": "dns-transport",
             "narrows": _core.version,
@@ -176,16 +176,16 @@ def dns_transport(
     workers: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Study:
-    """Runs the study, or the part that is missing in `out`; Ctrl-C ends it early, as partial.
+    """Runs the study, or the part that is missing in `out`. Ctrl-C ends it early, as partial.
 
     Args:
-        out: The folder of its sweeps; in memory only by default. `write` writes the report there.
-        quick: The base plane without bursts, and paper H's cell, with fewer seeds.
-        seeds: Runs of each cell; `SEEDS` or `QUICK_SEEDS` by default.
+        out: The folder of its sweeps; by default they stay in memory. `write` adds the report.
+        quick: Runs only the base plane without bursts and paper H's cell, with fewer seeds.
+        seeds: Runs per cell; `SEEDS` or `QUICK_SEEDS` by default.
         levels: Names of levels by factor, such as `{"transport": ["udp", "tcp-new"]}`; all by
             default.
-        workers: Processes; as many as there are cores by default.
-        progress: Told now and then how far it is.
+        workers: Processes; by default one per core.
+        progress: Called now and then with the progress.
 
     Raises:
         UnknownLevel: A factor has no such level.
@@ -242,7 +242,7 @@ def dns_transport(
     )
     ended_well = [table for table in rows if table.width]
     return Study(
-        # Only the names, if no run was complete.
+        # If no run is complete, the table has only its column names.
         runs=pl.concat(ended_well, how="diagonal_relaxed")
         if ended_well
         else pl.DataFrame(schema=dict.fromkeys(FACTORS, pl.String) | {"seed": pl.Int64}),

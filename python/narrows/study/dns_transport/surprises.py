@@ -1,6 +1,7 @@
-"""Cells that contradict expectations, and cells in which nobody was answered for a long time.
+"""Cells that contradict expectations, and cells in which nobody got an answer for a long time.
 
-Many pairs of cells are compared, each at 95 %, so some differ by chance: one in forty on each side.
+This compares many pairs of cells, each at 95 %, so some differ by chance: one in forty on each
+side.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ class Surprises:
 
     found: list[dict[str, str | float]] = field(default_factory=list)
     comparisons: int = 0
-    """The number of compared pairs of cells, which are those with an interval."""
+    """The number of compared pairs of cells. Only pairs with an interval count."""
 
     @property
     def by_chance(self) -> int:
-        """How many comparisons would be certainly negative by chance alone."""
+        """How many comparisons would look certainly negative by chance alone."""
         return math.ceil(self.comparisons * 0.025)
 
     def note(self, gap: Interval | None, cell: dict[str, str], what: str) -> None:
-        """Counts a comparison, and keeps it if the difference is certainly negative and matters."""
+        """Counts a comparison; keeps it if the difference is certainly negative and matters."""
         if gap is None or gap.count < 2:
             return
         self.comparisons += 1
@@ -44,8 +45,8 @@ class Surprises:
 def surprises(runs: pl.DataFrame) -> Surprises:
     """Cells that contradict expectations, if the difference is certain and matters.
 
-    There are also silent cells, in which for more than a tenth of the time nobody was answered and
-    the queue's length stood still. If the path drops replies, that is not a surprise.
+    It also lists silent cells: for more than a tenth of the time, nobody got an answer and the
+    queue's length stood still. That is no surprise if the path drops replies.
     """
     found = Surprises()
     at = ["queue", "load", "path", "round_trip", "reply", "neighbours"]
@@ -66,7 +67,7 @@ def surprises(runs: pl.DataFrame) -> Surprises:
                     {
                         "transport": str(name),
                         **cell,
-                        "what": "silent for this share of the time, %",
+                        "what": "silent, % of the time",
                         "value": silent.mean,
                     }
                 )

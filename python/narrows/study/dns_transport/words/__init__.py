@@ -1,8 +1,8 @@
-"""The study's sentences: the numbers decide which of several sentences is written.
+"""The study's sentences. The numbers decide which of several sentences appears.
 
 Intervals are 95 % intervals over seeds (`pooled`). A sentence mentions a difference if its interval
-excludes zero and it is above `MATTERS`, because a difference of a tenth of a point can be sure and
-yet help nobody.
+excludes zero and it is above `MATTERS`, because a difference of a tenth of a point can be
+significant and yet help nobody.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _limits(runs: pl.DataFrame, short: list[str]) -> list[Sentence]:
         texts.append(f"{LOADED.capitalize()} is the mean over {listed(loads)}.")
     texts.append(cpu.source())
     if runs["seed"].n_unique() < 2:
-        texts.append("One seed only: no figure has an interval, and no difference is told.")
+        texts.append("There is only one seed, so no figure has an interval or a clear difference.")
     if short:
         names = listed([transport_title(name) for name in short])
-        texts.append(f"Left out under load, as cells are missing that others have: {names}.")
+        texts.append(f"Left out under load, because cells are missing: {names}.")
     return [Sentence("limits", "", text) for text in texts]

@@ -34,12 +34,12 @@ _KNOWN: Where = {"load": PAPER_H, "neighbours": "known"}
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """Sentences on what the runs say about the cell."""
+    """Sentences about this cell."""
     return [each for part in (_arp, _moving, _marked, _dead) for each in part(runs)]
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """A table of all of DNS on each transport."""
+    """A table with one transport for all DNS in each row."""
     return [_transports(runs)]
 
 
@@ -81,7 +81,7 @@ def _arp(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _moving(runs: pl.DataFrame) -> Iterator[Sentence]:
-    """The cost of moving all of DNS away from UDP if it cannot be marked."""
+    """What it costs to move all DNS away from UDP to transports that cannot be marked."""
     told, costs = [], []
     for name in ("tcp-new", "tcp-stateless", "quic-new", "tcp-kept", "quic-kept"):
         value = mean(runs, SECOND, {**_ARP, "transport": name})
@@ -95,9 +95,9 @@ def _moving(runs: pl.DataFrame) -> Iterator[Sentence]:
         return
     yield Sentence(
         "paper H's worst cell",
-        f"Moving all of DNS to {listed(costs, 'or')} costs answers in that cell."
+        f"Moving all DNS to {listed(costs, 'or')} costs answers in that cell."
         if costs
-        else "Moving all of DNS to connections makes no sure difference in that cell.",
+        else "Moving all DNS to connections makes no clear difference in that cell.",
         "With ARP and without ECN on DNS, these shares are answered within a second, with the "
         f"differences from UDP: {'; '.join(told)}.",
         headline=True,
@@ -123,12 +123,12 @@ def _marked(runs: pl.DataFrame) -> Iterator[Sentence]:
         told = listed([words for _, words in sorted(gained, reverse=True)])
         text += f"With ARP and ECN on DNS, these shares are answered within a second: {told}. "
     if not_sure:
-        text += f"There is no sure gain of a point or more for {listed(not_sure)}."
+        text += f"There is no clear gain of a point or more for {listed(not_sure)}."
     yield Sentence(
         "paper H's worst cell",
         "ECN on DNS helps in that cell."
         if gained
-        else "ECN on DNS makes no sure difference in that cell.",
+        else "ECN on DNS makes no clear difference in that cell.",
         text.strip(),
         headline=bool(gained),
     )
@@ -188,13 +188,13 @@ def _transports(runs: pl.DataFrame) -> Table:
         )
     return Table(
         "paper H's worst cell",
-        "All of DNS on one transport, with ARP but for the last column",
+        "All DNS on one transport, with ARP except in the last column",
         (
             "transport",
             "within a second, %",
             "against UDP, points",
             "failed, %",
-            "packets an answer",
+            "packets per answer",
             "connections at the server",
             "without ARP: within a second, %",
         ),

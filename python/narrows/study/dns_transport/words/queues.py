@@ -1,4 +1,4 @@
-"""For those who run the line: which queue to use."""
+"""For network operators: which queue to use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["sentences", "tables"]
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """Sentences for those who run the line."""
+    """Sentences for network operators."""
     parts = (_best, _marking, _first, _worst_case)
     return [each for part in parts for each in part(runs)]
 
@@ -59,15 +59,15 @@ def _best(runs: pl.DataFrame) -> Iterator[Sentence]:
     if worse:
         text += f" Worse than FIFO: {', '.join(worse)}."
     if same:
-        text += f" There is no sure difference from FIFO for {listed(same)}."
+        text += f" There is no clear difference from FIFO for {listed(same)}."
     text += " All transports have the same weight here, however much of DNS they carry."
     yield Sentence(
-        "network operator", f"{queue_title(best)} lets most DNS through.", text, headline=True
+        "network operator", f"{queue_title(best)} lets the most DNS through.", text, headline=True
     )
 
 
 def _against_fifo(runs: pl.DataFrame, names: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Queues that are better than FIFO, not certainly different, and worse, with differences."""
+    """Queues that are better than FIFO, not clearly different, and worse, with differences."""
     better: list[str] = []
     same: list[str] = []
     worse: list[str] = []
@@ -94,7 +94,7 @@ def _marking(runs: pl.DataFrame) -> Iterator[Sentence]:
         "network operator",
         "Do not let RED mark where DNS runs over UDP."
         if fewer(gap)
-        else "RED's marks make no sure difference to DNS over UDP.",
+        else "RED's marks make no clear difference to DNS over UDP.",
         f"If all downloads use ECN, RED that marks lets {percent(here)} of DNS over UDP through "
         f"within a second, a difference of {points(gap)} from downloads without ECN.",
         headline=True,
@@ -113,7 +113,7 @@ def _first(runs: pl.DataFrame) -> Iterator[Sentence]:
     elif fewer(gap):
         advice = "Priority for DNS costs answers."
     else:
-        advice = "Priority for DNS makes no sure difference of a point or more."
+        advice = "Priority for DNS makes no clear difference of a point or more."
     text = (
         f"In front of the same FIFO, priority changes the share answered within a second by "
         f"{points(gap)}"
@@ -156,12 +156,12 @@ def _worst_case(runs: pl.DataFrame) -> Iterator[Sentence]:
         or not more(gap)
     ]
     if close:
-        text += f". There is no sure difference of a point or more to {listed(close)}"
+        text += f". There is no clear difference of a point or more to {listed(close)}"
     yield Sentence("network operator", f"{queue_title(name)} has the best worst case.", text + ".")
 
 
 def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[dict[str, str], Interval] | None:
-    """A queue's cell with the fewest queries answered within a second, and their share."""
+    """The queue's cell that answers the fewest queries within a second, and their share."""
     rows = select(runs, {**loaded(runs), "queue": queue})
     found: tuple[dict[str, str], Interval] | None = None
     for (name, load), part in rows.group_by(("transport", "load"), maintain_order=True):

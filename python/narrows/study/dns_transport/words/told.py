@@ -17,11 +17,11 @@ class Sentence:
 
     audience: Audience
     advice: str
-    """What to do or to know, in a few words that depend on the numbers; empty for a remark."""
+    """The advice in a few words, which depend on the numbers; empty for a remark."""
     text: str
     """The numbers behind it."""
     headline: bool = False
-    """Whether it is among the few headlines of the whole study."""
+    """Whether it is one of the study's few headlines."""
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Table:
     audience: Audience
     title: str
     columns: Sequence[str]
-    """The heads of the columns: the first column names a row, the others are numbers."""
+    """The heads of the columns. The first column names the row; the others are numbers."""
     rows: Sequence[Sequence[str]]

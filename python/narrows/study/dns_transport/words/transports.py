@@ -1,4 +1,4 @@
-"""For those who run DNS: which transport to use, on which connections, with ECN or without."""
+"""For DNS operators: which transport to use, on which connections, with or without ECN."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from narrows.study.dns_transport.words.told import Sentence, Table
 
 __all__ = ["ecn_gap", "sentences", "tables"]
 
-NO_SURE_DIFFERENCE = "no sure difference of a point or more"
+NO_SURE_DIFFERENCE = "no clear difference of a point or more"
 
 MARKED: Where = {**base(), "queue": "red-ecn", "load": "downloads-ecn"}
-"""Queues in which marks replace drops for packets that can be marked."""
+"""Cells in which RED marks packets instead of dropping them, if they can be marked."""
 
 CLIENTS = (
-    "The clients are 100 stubs that ask again over UDP after 1 s, each with connections of its "
-    "own. A resolver asks again sooner and shares connections, so the order may be another for it."
+    "The clients are 100 stubs that ask again over UDP after 1 s, each with its own connections. "
+    "A resolver asks again sooner and shares connections, so its ranking may differ."
 )
 """The network for which the ranking holds: network.toml."""
 
@@ -49,13 +49,13 @@ QUIET: Where = {**base(), "load": "none"}
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
-    """Sentences for those who run DNS."""
+    """Sentences for DNS operators."""
     parts = (_best, _keeping, _ecn, _stateless, _paths, _quiet)
     return [each for part in parts for each in part(runs)]
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
-    """Tables of transports under load with their costs, and of the gain from ECN on DNS."""
+    """Two tables: transports under load with their costs, and the gain from ECN on DNS."""
     return [_under_load(runs), _with_ecn(runs)]
 
 
@@ -88,7 +88,9 @@ def _best(runs: pl.DataFrame) -> Iterator[Sentence]:
     ]
     if equal:
         text += f" There is {NO_SURE_DIFFERENCE} to {listed(equal)}."
-    advice = f"For stubs with Windows' timers, {transport_title(best)} gets most answers through."
+    advice = (
+        f"For stubs with Windows' timers, {transport_title(best)} gets the most answers through."
+    )
     yield Sentence("dns operator", advice, f"{text} {CLIENTS}", headline=True)
 
 
@@ -159,7 +161,7 @@ def _ecn(runs: pl.DataFrame) -> Iterator[Sentence]:
 
 
 def _plain(line: Transport) -> str:
-    """The name of a transport with ECN, without "ECN", except for ECN++, which is another ECN."""
+    """The transport's name without "ECN". ECN++ stays, because it differs from plain ECN."""
     name, _, ecn = line.title.partition(" + ")
     return name if ecn == "ECN" else f"{name} (as {ecn})"
 
@@ -301,7 +303,7 @@ def _under_load(runs: pl.DataFrame) -> Table:
             "within a second, %",
             "against UDP, points",
             "median without load, ms" if at["load"] == "none" else "median, ms",
-            "packets an answer",
+            "packets per answer",
             "connections at the server",
             "server's processor, us",
         ),
@@ -310,7 +312,7 @@ def _under_load(runs: pl.DataFrame) -> Table:
 
 
 def _cost_cells(runs: pl.DataFrame) -> tuple[Where, str]:
-    """The cells of the table's costs: without load behind FIFO, or else cells that were run."""
+    """The cells for the table's costs: FIFO without load, or else cells that ran."""
     quiet = select(runs, QUIET).get_column("queue").unique(maintain_order=True).to_list()
     if quiet:
         queue = "fifo" if "fifo" in quiet else quiet[0]
