@@ -1,7 +1,7 @@
 """The backends, which run scenarios, and `run`, which chooses one.
 
 A backend takes a scenario and returns a `narrows.results.Run`. It refuses a key that it cannot
-honour, and names it; it never runs something else without saying so.
+honour, and names that key. It never runs something else without saying so.
 
 To add a backend, write a module with a `Backend`, and add a line to `BACKENDS`.
 """
@@ -43,8 +43,8 @@ BACKENDS: Mapping[str, str] = {
     "kernel-real": "narrows.backends.kernel.backend:REAL",
     "kernel-2010": "narrows.backends.kernel.backend:OF_2010",
 }
-"""The module of each backend, by name, and the backend's name in it (`BACKEND` by default). Modules
-are imported when they are needed."""
+"""For each backend, its module and its name in that module (`BACKEND` by default). A module is
+imported when it is first needed."""
 
 DEFAULT = "sim"
 """The default backend."""
@@ -87,9 +87,9 @@ def run(
 ) -> Run:
     """Runs a scenario.
 
-    Ctrl-C ends the run early: the results so far are returned, and saved to ``out``, with the
-    status `partial`. A Ctrl-C after the end of the simulation, or a second one, is raised as
-    KeyboardInterrupt when the run is saved.
+    Ctrl-C ends the run early: it returns the results so far and saves them to ``out``, with the
+    status `partial`. A second Ctrl-C, or one after the end of the simulation, raises
+    KeyboardInterrupt once the run is saved.
 
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
@@ -97,20 +97,19 @@ def run(
         seed: The seed to use instead of the scenario's.
         out: Folder to save the run to; it must be new or empty. By default nothing is saved.
         backend: One of `BACKENDS`, or `program:` and the command that starts a simulator with
-            components of your own (docs/extending.md).
-        progress: Called now and then with the share of the run that is done, from 0 to 1; True
-            shows progress on a terminal or in a notebook, and elsewhere writes a line every ten
-            seconds.
-        event_limit: Events after which the run stops; the scenario's limit by default.
-        **unknown: None: there are no other arguments, and `seeds` is one of `sweep`.
+            your own components (docs/extending.md).
+        progress: Called now and then with the completed share of the run, from 0 to 1. True shows
+            progress on a terminal or in a notebook; elsewhere, it writes a line every ten seconds.
+        event_limit: Events after which the run stops; by default the scenario's limit.
+        **unknown: Refused: there are no other arguments; `seeds` belongs to `sweep`.
 
     Raises:
         TypeError: An argument is unknown.
         ScenarioError: The file cannot be read, or the scenario is invalid.
         BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
             do the run.
-        RunFolderError: ``out`` holds something or cannot be written; checked before the run if
-            possible.
+        RunFolderError: ``out`` holds something or cannot be written. This is checked before the run
+            if possible.
     """
     from narrows.scenario import Scenario
     from narrows.scenario.near import nearest
@@ -141,7 +140,7 @@ def run_changed(
     progress: Progress | bool | None = None,
     event_limit: int | None = None,
 ) -> Run:
-    """Runs a scenario in which some keys were already changed; the run records `changed`.
+    """Runs a scenario whose keys have already been changed; the run records them as `changed`.
 
     The other arguments and the exceptions are those of `run`.
     """

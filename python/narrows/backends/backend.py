@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Progress = Callable[[float], object]
-"""Told how far a run is, from 0 to 1."""
+"""Called with the completed share of a run, from 0 to 1."""
 
 
 class BackendError(HintedError):
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
     why: str
     """A few words, such as `the kernel has no such queue`."""
     hint: str = ""
-    """The remedy, if it is another than to leave the key out or to change the backend."""
+    """The remedy, if it is not to leave the key out or to change the backend."""
 
 
 def nothing_to_say(_scenario: Scenario) -> Sequence[str]:
@@ -57,7 +57,7 @@ class Runner(Protocol):
         progress: Progress | None = None,
         event_limit: int | None = None,
     ) -> Run:
-        """A run; one that Ctrl-C ended early has the status `partial`.
+        """Returns a run, with the status `partial` if Ctrl-C ended it early.
 
         Raises:
             BackendError: It cannot do the run.
@@ -71,17 +71,17 @@ class Backend:
     name: str
     run: Runner
     refusals: Callable[[Scenario], Sequence[Refusal]]
-    """Every key of a scenario that it cannot honour. Nothing is ever ignored quietly: what a
-    backend does not do it names here, and `check` refuses the run."""
+    """Every key of a scenario that it cannot honour. A backend ignores no key quietly: it names the
+    key here, and `check` refuses the run."""
     differences: Callable[[Scenario], Sequence[str]] = nothing_to_say
-    """Sentences about what it does differently from the simulator in a scenario, and what would
-    mislead a comparison of the two. `narrows check` prints them."""
+    """Sentences that say where it differs from the simulator in a scenario, so that a comparison of
+    the two misleads nobody. `narrows check` prints them."""
 
     def check(self, scenario: Scenario) -> None:
         """Makes sure that it honours all of a scenario.
 
         Raises:
-            BackendError: It does not; there is an error for each key.
+            BackendError: It does not. There is one error for each key.
         """
         refused = self.refusals(scenario)
         if not refused:

@@ -1,4 +1,4 @@
-"""Interrupts that are held back until a run's results are safe, and runs that end from outside."""
+"""Holds interrupts back until a run's results are safe, and stops runs from outside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class Stopped(RuntimeError):  # noqa: N818 - a signal, not an error
-    """Raised inside a run when whoever started it no longer wants it."""
+    """Raised inside a run that its caller no longer wants."""
 
 
 def until(stop: threading.Event) -> Callable[[object], None]:
-    """What to give a run as `progress`, so that it ends with `Stopped` once the event is set."""
+    """A `progress` callback that ends its run with `Stopped` once the event is set."""
 
     def watch(_: object) -> None:
         if stop.is_set():
@@ -31,10 +31,10 @@ def until(stop: threading.Event) -> Callable[[object], None]:
 
 
 def as_ended(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
-    """Futures in the order in which they end; an interrupt while it waits is a KeyboardInterrupt.
+    """Futures in the order in which they end. An interrupt while it waits is a KeyboardInterrupt.
 
-    A second interrupt in `concurrent.futures.as_completed` comes while it takes its lock again
-    (CPython 3.11, `threading.Condition.wait`), and is then a RuntimeError.
+    In `concurrent.futures.as_completed`, a second interrupt can come while the lock is being taken
+    again (CPython 3.11, `threading.Condition.wait`), which turns it into a RuntimeError.
     """
     ended: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
     waiting = list(futures)
@@ -45,13 +45,13 @@ def as_ended(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
 
 
 class Held:
-    """Interrupts that have come and have not been handled yet."""
+    """Interrupts that have arrived but are not handled yet."""
 
     def __init__(self) -> None:
         self._waiting: list[int] = []
 
     def take(self) -> bool:
-        """Whether an interrupt has come since the last call; it then counts as handled."""
+        """Whether an interrupt has arrived since the last call; this marks it as handled."""
         came = bool(self._waiting)
         self._waiting.clear()
         return came
@@ -62,11 +62,11 @@ class Held:
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Holds back signals that have a Python handler while the block runs, and delivers them after.
+    """Holds back signals with a Python handler while the block runs, and delivers them afterwards.
 
     A Ctrl-C between the end of a simulation and the last file of its folder would lose the run, and
-    an exception in the wrong place of the extension would be a panic. In threads other than the
-    main one, where Python never delivers signals, this does nothing.
+    an exception in the wrong place in the extension would be a panic. This does nothing outside the
+    main thread, because Python never delivers signals to other threads.
     """
     waiting = Held()
     before = {}

@@ -1,7 +1,7 @@
-"""A program as a backend: a simulator with the user's own parts (docs/extending.md).
+"""A program as a backend: a simulator with the user's own components (docs/extending.md).
 
-The name of the backend is `program:` and the command that starts the program. It gets the plan, and
-returns what the compiled simulator returns; crates/engine describes the messages.
+The backend's name is `program:` and the command that starts the program. The program gets the plan
+and returns the same results as the compiled simulator. crates/engine describes the messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def backend(name: str) -> Backend:
     """The backend of that name, which begins with `program:`.
 
     Raises:
-        BackendError: The command is empty, or a quotation mark in it is never closed.
+        BackendError: The command is empty, or a quotation mark in it is not closed.
     """
     try:
         command = shlex.split(name.removeprefix(PROGRAM))
@@ -76,7 +76,7 @@ def _run(
             backend=name,
         )
     except (ValueError, pl.exceptions.PolarsError) as error:
-        # It is not a table: its columns may have different lengths, for example.
+        # It is not a table; for example, its columns may have different lengths.
         raise BackendError(command[0], str(error).splitlines()[0]) from None
     finally:
         for program in programs:
@@ -95,7 +95,7 @@ class _Program:
             "stopped": "running",
         }
         try:
-            # Ctrl-C is for this process, which then stops the program's run and reads its tables.
+            # Ctrl-C goes to this process, which then stops the program's run and reads its tables.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -120,7 +120,7 @@ class _Program:
             )
 
     def end(self) -> None:
-        """Ends the program, and waits for that."""
+        """Ends the program, and waits for it."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -189,7 +189,7 @@ class _Program:
         assert self._process.stdin is not None, "it has a pipe"
         assert self._process.stdout is not None, "it has a pipe"
         try:
-            # A program that has ended may have sent its reason before, so its answer is read.
+            # A program that has ended may have sent its reason before, so read its answer.
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()
@@ -215,7 +215,7 @@ class _Program:
         try:
             code = self._process.wait(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            return BackendError(self._name, "speaks no more")
+            return BackendError(self._name, "stopped answering")
         return BackendError(self._name, f"ended (exit code {code}) before the run did")
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["BACKEND", "BackendError", "Engine", "Progress", "run_sim"]
 
 _SLICE_S = 0.05
-"""Wall-clock time between checks of signals and progress: short for people, long for the engine."""
+"""Seconds of real time between checks of signals and progress: short for people, long for the
+engine."""
 
 _FIRST_SLICE = 10_000
 _LARGEST_SLICE = 50_000_000
@@ -31,7 +32,7 @@ _COMPLETE = ("end", "dns-done")
 
 
 class Engine(Protocol):
-    """The part of `_core.Simulation` that this module uses."""
+    """The parts of `_core.Simulation` that this module uses."""
 
     @property
     def now_s(self) -> float:
@@ -39,21 +40,21 @@ class Engine(Protocol):
 
     @property
     def progress(self) -> float:
-        """How far the run is, from 0 to 1."""
+        """The completed share of the run, from 0 to 1."""
 
     @property
     def events(self) -> int:
-        """Events handled."""
+        """Events handled so far."""
 
     @property
     def stopped(self) -> str:
         """Why it has stopped; `running` if it has not."""
 
     def advance(self, max_events: int) -> bool:
-        """Handles events; True when the run has stopped."""
+        """Handles events; returns True once the run has stopped."""
 
     def interrupt(self) -> None:
-        """Stops the run where it stands."""
+        """Stops the run where it is."""
 
     def tables(self) -> Mapping[str, Mapping[str, Any]]:
         """Columns by table and name."""
@@ -73,20 +74,20 @@ def run_sim(
 ) -> Run:
     """Runs a scenario in the simulator.
 
-    An interrupt (Ctrl-C) ends the run early and returns what there is: a run whose status is
-    `partial`. Other exceptions of `progress` propagate.
+    An interrupt (Ctrl-C) ends the run early and returns the results so far, with the status
+    `partial`. Other exceptions from `progress` propagate.
 
     Args:
         scenario: What to run.
-        seed: Instead of the scenario's own.
-        progress: Called about twenty times a second, at most, and once at the end.
-        event_limit: Events after which the run stops; the scenario's own by default.
-        engine: Makes the simulation from a plan as JSON; the compiled one by default.
+        seed: Replaces the scenario's own.
+        progress: Called at most about twenty times a second, and once at the end.
+        event_limit: Events after which the run stops; by default the scenario's own.
+        engine: Makes the simulation from a plan as JSON; by default the compiled simulator.
         backend: The backend's name in the run.
 
     Raises:
         BackendError: The simulator refuses the plan, the seed or the event limit. If it has
-            several reasons, the others are the error's `others`.
+            several reasons, the error's `others` hold the rest.
     """
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
@@ -102,7 +103,7 @@ def _run(
     backend: str,
     interrupts: Held,
 ) -> Run:
-    # Imported here, because checking a scenario needs no library for tables.
+    # Import it here, because checking a scenario needs no library for tables.
     from narrows.results import Run
 
     started = datetime.now(UTC)
@@ -169,9 +170,9 @@ def host_facts() -> dict[str, Any]:
 
 
 def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> None:
-    """Advances to the end, in slices that take about `_SLICE_S`, whatever an event costs.
+    """Advances to the end, in slices of about `_SLICE_S`, whatever an event costs.
 
-    It makes no difference to the results where a slice ends.
+    The ends of slices do not affect the results.
 
     Raises:
         KeyboardInterrupt: An interrupt came before the end.
@@ -191,4 +192,4 @@ def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> N
 
 
 BACKEND = Backend("sim", run_sim, nothing_refused)
-"""The simulator. It honours every key of the language."""
+"""The simulator. It honours every key."""

@@ -37,7 +37,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Change the source to the kernel of another time: 2010.",
+            help="Build the kernel with the TCP of this year: 2010.",
             show_default=False,
         ),
     ] = None,

@@ -42,16 +42,16 @@ def run_kernel(
 ) -> Run:
     """Runs a scenario on a kernel.
 
-    An interrupt (Ctrl-C) ends the run early, and the results so far are returned as `partial`.
-    Other exceptions of `progress` propagate. The run leaves nothing behind on the machine.
+    An interrupt (Ctrl-C) ends the run early and returns the results so far as `partial`. Other
+    exceptions from `progress` propagate. The run leaves nothing behind on the machine.
 
     Args:
         scenario: What to run.
-        seed: Replaces the scenario's own; it decides start times, service times and pauses. Random
-            numbers of the kernel itself have no seed.
-        progress: Called some twenty times a second.
+        seed: Replaces the scenario's own. It determines start times, service times and pauses. The
+            kernel's own random numbers have no seed.
+        progress: Called about twenty times a second.
         event_limit: Refused if given, because a kernel counts no events.
-        way: `host`, `virtual`, `real`, or a kernel of another time; by default the first of these
+        way: `host`, `virtual`, `real`, or the name of a period kernel; by default the first of the
             three that is available.
 
     Raises:
@@ -75,12 +75,12 @@ def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
 
 
 def differences(scenario: Scenario) -> Sequence[str]:
-    """What Linux does differently from the simulator in a scenario, in sentences."""
+    """Sentences that say where Linux differs from the simulator in a scenario."""
     return [*small_queues(scenario.plan()), *idle_red(scenario)]
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
-    """The job that a kernel gets for a scenario; scenarios with equal jobs are the same run.
+    """The job that a kernel gets for a scenario. Scenarios with equal jobs give the same run.
 
     Raises:
         BackendError: The kernel refuses the scenario.
@@ -112,7 +112,7 @@ def _run(
         if progress is not None:
             progress(0.0)
 
-    # Runs in real time would wait for each other's work, so only one runs at a time.
+    # Runs in real time would disturb each other, so only one runs at a time.
     cores = sorted(os.sched_getaffinity(0), reverse=True) if way.virtual else [None]
     with slot(len(cores), waiting) as number, workspace() as place:
         design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
@@ -128,7 +128,7 @@ def _run(
             captured = captures(place.folder, job)
             lost = captures_missed(place.folder, job)
         except (OSError, ValueError, KeyError) as error:
-            raise BackendError("", f"what the agent left cannot be read ({error})") from None
+            raise BackendError("", f"the agent's results cannot be read ({error})") from None
         version = (
             os.uname().release
             if way.kernel is None
@@ -183,7 +183,7 @@ def _flags(
 def _no_cookies(
     job: Mapping[str, Any], applied: Mapping[str, Any], place: Workspace, plan: Mapping[str, Any]
 ) -> list[str]:
-    """Sentences on dropped SYNs if the scenario has SYN cookies and the kernel has none."""
+    """Sentences about dropped SYNs if the scenario has SYN cookies but the kernel has none."""
     path = "ipv4/tcp_syncookies"
     return [
         f"{_node(name, place.prefix, plan['nodes'])}: {count} SYNs were dropped that cookies would "
@@ -194,7 +194,7 @@ def _no_cookies(
 
 
 def _by_node(applied: Any, prefix: str, nodes: Sequence[str]) -> Any:
-    """The same data with nodes' names instead of the names of their namespaces."""
+    """The same data, with the names of nodes in place of their namespaces."""
     if isinstance(applied, dict):
         return {
             _node(key, prefix, nodes): _by_node(value, prefix, nodes)
@@ -220,7 +220,7 @@ def _backend(name: str, way: str | None) -> Backend:
 
 
 BACKEND = _backend("kernel", None)
-"""The first way to a kernel that is available."""
+"""Uses the first available way to a kernel."""
 
 HOST = _backend("kernel-host", "host")
 VIRTUAL = _backend("kernel-virtual", "virtual")

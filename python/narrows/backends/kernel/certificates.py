@@ -1,7 +1,7 @@
-"""Keys and certificates for the servers of a run, of the lengths that a scenario asks for.
+"""Keys and certificates for a run's servers, with the lengths that a scenario asks for.
 
 The program `openssl` makes them. Certificates are self-signed, and nobody checks them. A comment
-(the extension `nsComment`) gives each the length that it has to have.
+(the extension `nsComment`) pads each one to its length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pem(key: str, length: int) -> str:
 
     Args:
         key: `ecdsa-p256`, `rsa-2048`, `rsa-3072` or `rsa-4096`.
-        length: Bytes of the certificate in DER.
+        length: Length of the certificate in DER, in bytes.
 
     Raises:
         BackendError: The program `openssl` is missing, or no certificate has this length.
@@ -58,7 +58,7 @@ def _certificate(program: str, key: Path, length: int) -> str:
         found = _length(text)
         if found == length:
             return text
-        # DER's length fields grow in steps, and an ECDSA signature is sometimes shorter.
+        # DER's length fields grow in steps, and ECDSA signatures vary in length.
         if abs(length - found) <= 2:
             name = name % 4 + 1
         comment += length - found - (1 if found < length <= found + 2 else 0)
@@ -66,7 +66,7 @@ def _certificate(program: str, key: Path, length: int) -> str:
             break
     raise BackendError(
         "",
-        f"no certificate of {length} B can be made ({found} B come nearest)",
+        f"no certificate can have {length} B (the nearest length is {found} B)",
         "give answers.tls.certificates other lengths",
     )
 

@@ -1,16 +1,16 @@
 """From queues of the plan to tc(8)'s words, and the keys that Linux does not have.
 
 Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
-tc-htb(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. What
-differs:
+tc-htb(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. The
+differences:
 
-- `classes` are token buckets that do not borrow. Here they are classes of HTB, each with its rate
-  as its ceiling; HTB may go into debt by a packet.
-- `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` does not look
-  at, so nothing would adapt.
-- A rate is a shaper above the queue, which never asks an empty queue, so RED does not notice that
-  it is idle (`idles = false`). Linux has no setting for it; `idle_red.py` names each RED for which
-  a scenario asks for something else.
+- `classes` are token buckets that do not borrow. Here they become HTB classes, each with its rate
+  as its ceiling. HTB may go into debt by one packet.
+- `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` ignores, so
+  nothing would adapt.
+- A rate becomes a shaper above the queue. It never asks an empty queue for a packet, so RED does
+  not notice that it is idle (`idles = false`). Linux has no setting for this. `idle_red.py` names
+  each RED for which a scenario requests something else.
 - PIE's timer has the kernel's granularity: 15 ms become 30 ms at HZ 100. `jiffy` is a property of
   the kernel.
 """
@@ -24,14 +24,14 @@ __all__ = ["MTU_IN_QUEUES", "commands"]
 
 Plan = Mapping[str, Any]
 Refuse = Callable[[str, str], None]
-"""Called with a key below the queue and the reason in a few words."""
+"""Called with a key below the queue, and the reason in a few words."""
 
 MTU_IN_QUEUES = 1514
 """The largest packet on a device for CoDel and PIE: its MTU and Ethernet's header, in bytes."""
 
 _US = 10**6
 _JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
-"""No jiffy, and those at HZ 1000, 250 and 100, in picoseconds; a kernel has one of the latter."""
+"""None, or a jiffy in picoseconds at HZ 1000, 250 or 100; a kernel has one of these three."""
 
 
 def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse) -> Iterator[str]:
@@ -41,8 +41,8 @@ def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse)
         device: The device.
         parent: The parent's handle, such as `1:1`.
         handle: The queue's own handle, as a number: 0x10 is tc's `10:`. Queues inside it get larger
-            ones.
-        queue: The queue as in the plan: the kind, and its settings.
+            numbers.
+        queue: The queue as in the plan: its kind and settings.
         refuse: Called for each key that Linux cannot honour.
     """
     ((kind, settings),) = queue.items()
@@ -70,7 +70,7 @@ def _bfifo(queue: Plan, _refuse: Refuse) -> Sequence[str]:
 
 def _red(queue: Plan, refuse: Refuse) -> Sequence[str]:
     if queue["adaptive"]:
-        refuse("adaptive", "tc passes it on in a way that this kernel's RED ignores")
+        refuse("adaptive", "tc passes it in an attribute that this kernel's RED ignores")
     words = ["red"]
     for key in ("limit", "min", "max", "avpkt", "burst"):
         words += [key, str(queue[key])]
@@ -89,7 +89,7 @@ def _codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
 def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
     _own_mtu(queue, refuse)
     if queue["when_empty"] != "forget":
-        refuse("when_empty", "the kernel decides it")
+        refuse("when_empty", "the kernel decides this")
     words = ["fq_codel"]
     for key in ("limit", "flows", "quantum", "memory_limit", "drop_batch"):
         words += [key, str(queue[key])]
@@ -101,7 +101,7 @@ def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
 def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
     _own_mtu(queue, refuse)
     if queue["jiffy"] not in _JIFFIES:
-        refuse("jiffy", "a kernel has 1, 4 or 10 ms")
+        refuse("jiffy", "a kernel's jiffy is 1, 4 or 10 ms")
     words = ["pie", "limit", str(queue["limit"])]
     words += ["target", _time(queue["target"]), "tupdate", _time(queue["tupdate"])]
     words += ["alpha", str(queue["alpha"]), "beta", str(queue["beta"])]
@@ -118,7 +118,7 @@ def _sfq(queue: Plan, refuse: Refuse) -> Sequence[str]:
     if queue["perturb"]:
         seconds, rest = divmod(queue["perturb"], 10**12)
         if rest:
-            refuse("perturb", "tc takes whole seconds")
+            refuse("perturb", "tc accepts only whole seconds")
         words += ["perturb", str(seconds)]
     return words + (["headdrop"] if queue["headdrop"] else [])
 
@@ -127,7 +127,7 @@ def _prio(
     device: str, start: str, handle: int, bands: Sequence[Plan], refuse: Refuse
 ) -> Iterator[str]:
     if not 2 <= len(bands) <= 16:
-        refuse("bands", "prio has 2 to 16 of them")
+        refuse("bands", "prio has 2 to 16 bands")
         return
     last = len(bands) - 1
     yield f"{start} prio bands {len(bands)} priomap {' '.join([str(last)] * 16)}"
@@ -148,7 +148,7 @@ def _classes(
     yield f"{start} htb default {len(classes):x}"
     for number, entry in enumerate(classes, 1):
         key = f"classes[{number - 1}]"
-        # A class without a rate of its own may use the whole line; the shaper above limits it.
+        # A class without its own rate may use the whole line; the shaper above limits it.
         rate = entry["rate"] or 10**10
         burst = entry["burst"] or 65_536
         yield (
@@ -165,12 +165,12 @@ def _classes(
 def _filters(
     device: str, handle: int, number: int, entry: Plan, key: str, refuse: Refuse
 ) -> Iterator[str]:
-    """u32 filters that send what an entry matches to its class; earlier entries come first."""
+    """u32 filters that send matching packets to their class; earlier entries take precedence."""
     for index, match in enumerate(entry["match"]):
         place = f"{key}.match[{index}]"
         for other in ("min_bytes", "max_bytes", "ecn"):
             if match[other] is not None:
-                refuse(f"{place}.{other}", "narrows makes no u32 filter for it")
+                refuse(f"{place}.{other}", "narrows has no u32 filter for it")
         protocols = {"udp": [17], "tcp": [6], None: [6, 17] if _has_port(match) else [None]}
         for protocol in protocols[match["protocol"]]:
             for ports in _ports(match):
@@ -199,7 +199,7 @@ def _below(refuse: Refuse, key: str) -> Refuse:
 
 def _own_mtu(queue: Plan, refuse: Refuse) -> None:
     if queue["mtu"] != MTU_IN_QUEUES:
-        refuse("mtu", f"Linux takes the device's, {MTU_IN_QUEUES} B")
+        refuse("mtu", f"Linux uses the device's, {MTU_IN_QUEUES} B")
 
 
 def _threshold(queue: Plan) -> list[str]:
@@ -212,10 +212,10 @@ def _time(picoseconds: int) -> str:
 
 
 _OTHERS = {
-    # sch_drr.c: a scheduler of classes, each with a queue and a limit of its own.
+    # sch_drr.c: a scheduler of classes, each with its own queue and limit.
     "drr": "Linux's drr has no limit that all flows share; sfq has one",
 }
-"""Why Linux's discipline of the same name is another one."""
+"""Why Linux's discipline of the same name differs."""
 
 _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "pfifo": _pfifo,
@@ -253,4 +253,4 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "prio": frozenset({"bands"}),
     "classes": frozenset({"classes"}),
 }
-"""The keys of each discipline that are known here; any other key of the plan is refused if set."""
+"""The known keys of each discipline. Any other key that the plan sets is refused."""

@@ -27,10 +27,10 @@ from narrows.backends.kernel.workspace import Workspace
 __all__ = ["conduct"]
 
 BOOT_S = 60.0
-"""Seconds after which a guest that has not started the agent counts as failed; one is usual."""
+"""Seconds that a guest may take to start the agent; it usually takes one."""
 
 BUILD_S = 300.0
-"""Seconds after which a network that is not built counts as failed."""
+"""Seconds that the agent may take to build the network."""
 
 END_S = 120.0
 """Seconds that an agent may take to write its rows after it is told to stop."""
@@ -52,17 +52,17 @@ def conduct(
     progress: Callable[[float], object] | None,
     interrupts: Held,
 ) -> dict[str, Any]:
-    """Does a job, and returns what the agent reports at the end.
+    """Does a job, and returns the agent's final report.
 
-    An interrupt ends it early; its report then says `stopped` as `interrupted`.
+    An interrupt ends it early; `stopped` in the report is then `interrupted`.
 
     Args:
         way: The way to a kernel.
         job: The agent's job.
         place: The run's folder.
-        core: The number of the machine's core on which the guest computes; None: all cores.
-        progress: Told how far the run is, from 0 to 1.
-        interrupts: Interrupts that have come, such as Ctrl-C.
+        core: The number of the core on which the guest runs; None for all cores.
+        progress: Called with the completed share of the run, from 0 to 1.
+        interrupts: Interrupts that have arrived, such as Ctrl-C.
 
     Raises:
         BackendError: The guest does not boot, or the kernel refuses a part of the network.
@@ -90,11 +90,10 @@ def conduct(
 
 @contextlib.contextmanager
 def _on(core: int | None) -> Iterator[None]:
-    """Keeps the programs that are started in the block on one core.
+    """Keeps programs started in the block on one core.
 
-    A guest is a kernel that stops and continues its programs (ptrace) all the time, and only one of
-    them computes at a time. On two cores, each turn wakes the other core, and the guest takes twice
-    as long.
+    A guest kernel stops and continues its programs (ptrace) all the time, and only one of them runs
+    at a time. On two cores, each switch wakes the other core, and the guest takes twice as long.
     """
     if core is None:
         yield
@@ -108,14 +107,14 @@ def _on(core: int | None) -> Iterator[None]:
 
 
 def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
-    """Checks that there is room for a guest's memory, which is a file.
+    """Checks that the disk has room for a guest's memory, which is a file.
 
     Raises:
         BackendError: There is not enough room.
     """
     if way.kernel is None:
         return
-    # In the order of `choose_tempdir` (arch/um/os-Linux/mem.c).
+    # The order is that of `choose_tempdir` (arch/um/os-Linux/mem.c).
     place = tempfile.gettempdir() if "TMPDIR" in os.environ else "/dev/shm"
     if not Path(place).is_dir():
         place = tempfile.gettempdir()
@@ -161,7 +160,7 @@ def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _modules(way: Way) -> list[str]:
-    """Modules of the guest's kernel that a network needs; none if everything is built in."""
+    """Modules of the guest kernel that a network needs; none if everything is built in."""
     if way.kernel is None or way.virtual:
         return []
     places = sorted(way.kernel.parent.parent.glob("lib/uml/modules/*/kernel"))
@@ -231,7 +230,7 @@ def _share(folder: Path, job: Mapping[str, Any]) -> float:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of the process group, because a guest's helpers outlive it."""
+    """Kills the rest of the process group, because a guest's helpers outlive it."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

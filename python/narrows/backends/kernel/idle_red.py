@@ -1,9 +1,10 @@
 """RED queues whose `idles` no kernel follows: Linux cannot be told whether the average decays.
 
-RED's idle time begins when it is asked for a packet and has none (`red_dequeue`, sch_red.c of Linux
-6.1). The shaper above it keeps the link's rate and never asks an empty queue (`htb_dequeue_tree`,
-`tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands, namely those before the
-band that sends (`prio_dequeue`). All guest kernels have the same shapers, also that of 2010.
+RED's idle time begins when something asks it for a packet and it has none (`red_dequeue`, sch_red.c
+of Linux 6.1). The shaper above it keeps the link's rate and never asks an empty queue
+(`htb_dequeue_tree`, `tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands: those
+before the band that sends (`prio_dequeue`). All guest kernels have these shapers, including that of
+2010.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ __all__ = ["idle_red"]
 
 
 def idle_red(scenario: Scenario) -> Iterator[str]:
-    """A sentence for each RED whose `idles` is given and differs from what a kernel does.
+    """A sentence for each RED whose given `idles` differs from what a kernel does.
 
     Args:
-        scenario: What would be run. Values that are left out are not named.
+        scenario: What would be run. Only values that it gives count.
     """
     for link in scenario.links:
         for way in ("forward", "backward"):
@@ -33,7 +34,7 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
                 if asked:
                     yield (
                         f"{where} is not followed: on a kernel, RED in a band notices that it is "
-                        "idle when a later band sends, and only then; hint: leave idles out"
+                        "idle only when a later band sends; hint: leave idles out"
                     )
                 elif red.idles:
                     yield (
@@ -44,7 +45,7 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
 
 
 def _reds(queue: Any, place: str, *, asked: bool) -> Iterator[tuple[str, Any, bool]]:
-    """Every RED in a queue: where it is, its settings, and whether it is asked while empty."""
+    """Every RED in a queue: its place, its settings, and whether anything asks it while empty."""
     if queue.kind == "red":
         yield place, queue, asked
     elif queue.kind == "classes":

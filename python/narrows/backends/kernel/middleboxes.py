@@ -1,17 +1,17 @@
-"""From middleboxes of the plan to filters of tc(8), which drop packets before the queue.
+"""From the plan's middleboxes to tc(8) filters, which drop packets before the queue.
 
 Source: tc-u32(8), tc-mirred(8) of iproute2 6.1; net/sched/sch_ingress.c (`clsact`), act_mirred.c of
 Linux 6.1. A filter at `clsact`'s egress sees a packet before the queue, as the simulator's
 middlebox does. It redirects a packet that must not pass to a device that is down, where the kernel
 drops it. So a guest needs neither netfilter nor another action.
 
-u32 compares bits under a mask. A length above a limit is written as blocks with a common prefix of
+u32 compares bits under a mask. So "longer than a limit" becomes blocks with a common prefix of
 bits, like address ranges. IP headers have no options here.
 
 Differences from the simulator:
 
-- If a datagram comes in fragments, `drop_dns_above` drops only the first, which has the ports; the
-  others go on, and the receiver discards them.
+- If a datagram comes in fragments, `drop_dns_above` drops only the first, which has the ports. The
+  others pass, and the receiver discards them.
 - `block_tcp_53 = "reject"` is refused: an answer needs netfilter, which the guest kernel lacks.
 """
 
@@ -29,14 +29,15 @@ _KNOWN = {"drop_dns_above", "drop_fragments", "drop_too_big", "block_tcp_53", "d
 _LONGEST = 65_535
 _UDP_HEADER = 8
 _IP_HEADER = 20
-# RFC 791, 3.1: 16 bits at 6 are flags and offset; these are "more fragments" and the offset's.
+# RFC 791, 3.1: the 16 bits at byte 6 are flags and offset. These are "more fragments" and the
+# bits of the offset.
 _FRAGMENT_BITS = [1 << bit for bit in range(14)]
 
 
 def commands(
     device: str, told: Mapping[str, Any], refuse: Callable[[str, str], None]
 ) -> Iterator[str]:
-    """The commands of tc for a middlebox at the head of a link.
+    """The tc commands for a middlebox at the head of a link.
 
     Args:
         device: The device that has the link's queue.

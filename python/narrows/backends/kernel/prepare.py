@@ -1,7 +1,8 @@
 """Builds the guest kernel from the distribution's source, for `ARCH=um`, into the user's cache.
 
-Root is needed only to install the compiler's packages. The source comes through apt: the package
-`linux-source-6.1` (or another version), unpacked beside the cache and removed after the build.
+Only the installation of the compiler's packages needs root. The source comes from apt: the package
+`linux-source-6.1` (or another version), which is unpacked beside the cache and removed after the
+build.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from narrows.errors import argument
 __all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
 
 Step = Callable[[str, float], object]
-"""Called with what is being done, and how far the whole is, from 0 to 1."""
+"""Called with the current step, and the completed share of the build, from 0 to 1."""
 
 ROOM_BYTES = 3 << 30
-"""Bytes that source and objects take during the build."""
+"""Bytes that source and object files take during the build."""
 
 CPU_S = 300.0
-"""About the time of one core that the build takes, in seconds."""
+"""The approximate processor time of the build, in seconds."""
 
 FETCH_S = 40.0
 
 OBJECTS = 870
-"""About the number of lines that make prints, for the progress."""
+"""The approximate number of lines that make prints, for the progress."""
 
 _TOOLS = {
     "gcc": "gcc",
@@ -59,7 +60,7 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 
 def missing_packages() -> list[str]:
-    """Packages that a build needs and that are not installed."""
+    """Packages that a build needs but that are not installed."""
     return [
         package
         for tool, package in _TOOLS.items()
@@ -68,17 +69,17 @@ def missing_packages() -> list[str]:
 
 
 def estimate_s() -> float:
-    """About how long a build takes here, in seconds."""
+    """The approximate duration of a build on this machine, in seconds."""
     return FETCH_S + CPU_S / (os.cpu_count() or 1)
 
 
 def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None) -> Path:
-    """Builds the guest kernel if it is not there yet, and returns its path.
+    """Builds the guest kernel if it does not exist yet, and returns its path.
 
     Args:
-        told: Told of the progress.
-        source: A tarball or folder of a kernel's source, instead of the distribution's.
-        kernel: A kernel of another time, whose edits the source gets; None: the source as it is.
+        told: Called with the progress.
+        source: A tarball or folder with a kernel's source, instead of the distribution's.
+        kernel: A period kernel, whose edits change the source; None leaves the source unchanged.
 
     Raises:
         BackendError: Something is missing, there is no room, or the build fails.
@@ -104,7 +105,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
             if free < ROOM_BYTES:
                 raise BackendError(
                     work.parent,
-                    f"{free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed",
+                    f"{free >> 20} MB are free, but the build needs {ROOM_BYTES >> 20} MB",
                     "set XDG_CACHE_HOME to a place with more room",
                 )
             version = _build(work, told, source, kernel, place)
@@ -189,14 +190,14 @@ def _package(work: Path) -> str:
 
 
 def _check_config(text: str) -> None:
-    """Checks that the kernel's configuration has everything that was asked for."""
+    """Checks that the kernel's configuration has every requested option."""
     wanted = re.findall(r"^CONFIG_\w+=y$", CONFIG.read_text(), re.MULTILINE)
     lines = set(text.splitlines())
     lacking = [line for line in wanted if line not in lines]
     if lacking:
         raise BackendError(
             "",
-            f"this kernel's source does not take {lacking[0]}",
+            f"this kernel's source does not accept {lacking[0]}",
             f"give {argument('source')} a tarball of Linux 6.1",
         )
 
@@ -241,7 +242,7 @@ def _last(text: str) -> str:
 
 @contextmanager
 def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
-    """A folder beside the cache that is removed at the end; removes those of earlier builds."""
+    """A folder beside the cache, removed at the end; also removes folders of earlier builds."""
     for left in folder.parent.glob(f"{folder.name}.building*"):
         shutil.rmtree(left, ignore_errors=True)
     work = folder.with_name(f"{folder.name}.building-{place.folder.name}")
@@ -252,7 +253,7 @@ def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Lets one build run at a time; others wait for it."""
+    """Lets only one build run at a time; others wait for it."""
     with path.open("w") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         yield

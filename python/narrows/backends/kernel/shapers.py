@@ -3,15 +3,15 @@
 Source: net/sched/sch_htb.c (`htb_class_mode`, `htb_charge_class`), sch_tbf.c (`tbf_dequeue`) of
 Linux 6.1.
 
-A transmitter asks its queue for the next packet when it has sent the last one. A class of HTB whose
-bucket holds next to nothing does the same: it may send while it has no debt, and sending puts it
-into debt. A token bucket `tbf` differs: it looks at the next packet first and then waits for
-tokens. CoDel, FQ-CoDel, PIE, SFQ and classes hand a packet out when it is looked at. Packets that
-arrive while it waits can no longer pass it, which costs a short packet the time of a long one.
+A transmitter asks its queue for the next packet when it has sent the last one. An HTB class with an
+almost empty bucket does the same: it may send while it has no debt, and sending puts it into debt.
+The token bucket `tbf` differs: it first peeks at the next packet and then waits for tokens. CoDel,
+FQ-CoDel, PIE, SFQ and classes take a packet out of the queue at a peek. Packets that arrive while
+it waits can no longer overtake it, which costs a short packet the time of a long one.
 
 A ring of bytes is such a bucket, whose tokens are the ring's free bytes. Above FIFOs and RED, which
-can be looked at, `tbf` models it exactly. Above the others it is HTB, which lets a packet go when
-there is room for the longest.
+allow a peek, `tbf` models it exactly. Above the others, HTB takes its place and lets a packet go
+when there is room for the longest one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOKED_AT = frozenset({"pfifo", "bfifo", "red"})
 """Disciplines whose `peek` leaves the packet where it is."""
 
 _QUANTUM = 200_000
-"""The quantum of the only class, whose turn never ends."""
+"""The quantum of the only class; its turn never ends."""
 
 
 def commands(
@@ -35,10 +35,10 @@ def commands(
 
     Args:
         device: The device.
-        stab: Words of a size table; empty for none.
+        stab: The arguments of a size table; empty for none.
         way: A direction of a link, as in the plan.
-        ring: Bytes of the ring below the queue; 0: there is none.
-        stall: Bytes that may be sent at once after the machine has stalled.
+        ring: Bytes of the ring below the queue; 0 for no ring.
+        stall: Bytes that may leave at once after the machine has stalled.
     """
     framing, rate = way["framing"], way["rate"]
     words = ""
@@ -50,7 +50,7 @@ def commands(
     if ring and next(iter(way["queue"])) in _LOOKED_AT:
         bucket = max(ring, frame) + stall
         return [f"{start}tbf rate {rate}bit burst {bucket} limit 10000000{words}"]
-    # tc takes no empty bucket.
+    # tc accepts no empty bucket.
     bucket = max(1, ring - frame) + stall
     return [
         f"{start}htb default 1",

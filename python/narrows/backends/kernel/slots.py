@@ -1,4 +1,4 @@
-"""Slots for guests: at most one guest per core, over all programs of a user."""
+"""Slots for guests: at most one guest per core, across all of a user's programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_S = 0.1
 
 @contextlib.contextmanager
 def slot(count: int, waiting: Callable[[], object]) -> Iterator[int]:
-    """Holds one of `count` slots; a slot is free again when its process ends, however that happens.
+    """Holds one of `count` slots. A slot becomes free when its process ends, however that happens.
 
     Yields the slot's number, from 0.
 

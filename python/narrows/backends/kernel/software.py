@@ -1,8 +1,8 @@
-"""Real DNS servers of a job: whether they are installed, their settings, and the zone they serve.
+"""A job's real DNS servers: whether they are installed, their settings, and the zone they serve.
 
-Each has its default settings, except for those that the scenario gives. The settings come from
-named.conf(5) of BIND 9.18, nsd.conf(5) of NSD 4.6, knot.conf(5) of Knot DNS 3.2 and unbound.conf(5)
-of Unbound 1.17.
+Each runs with its default settings, except those that the scenario gives. The names of settings are
+from named.conf(5) of BIND 9.18, nsd.conf(5) of NSD 4.6, knot.conf(5) of Knot DNS 3.2 and
+unbound.conf(5) of Unbound 1.17.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FOLDER = "@FOLDER@"
 """Stands for a server's folder until the agent knows it."""
 
 MOST_LINES = 1000
-"""Lines of a log that are kept, from its beginning."""
+"""The most lines of a log that are kept, from its start."""
 
 _QUESTION_AND_RECORD = 12 + 4 + 2 + 10
-"""Bytes of a reply without name, data and EDNS record: RFC 1035, section 4; 2 are a pointer."""
+"""Bytes of a reply without name, data and EDNS record (RFC 1035, section 4); 2 are a pointer."""
 _OPT = 11
 
 
@@ -38,9 +38,9 @@ class Chosen(NamedTuple):
     given: Mapping[str, Any]
     """The keys of `answers` that are given, except `software`."""
     refused: tuple[str, ...]
-    """Given keys outside of `answers` that a program decides by itself."""
+    """Given keys outside `answers` that a program decides itself."""
     threads: int = 1
-    """The number of threads or processes that answer."""
+    """The number of answering threads or processes."""
 
 
 def named(scenario: Any) -> dict[str, Chosen]:
@@ -62,7 +62,7 @@ def named(scenario: Any) -> dict[str, Chosen]:
 
 
 def _whole(unit: float) -> Callable[[int], str | None]:
-    """Writes a span in a unit of seconds, if it is a whole number of them."""
+    """Writes a span in units of `unit` seconds, if it is a whole number of them."""
 
     def write(span: int) -> str | None:
         count = span / (unit * SECOND)
@@ -75,7 +75,7 @@ def _number(value: int) -> str:
     return str(int(value))
 
 
-# For each server: its setting for a key of `answers`, and how to write the value; None: no setting.
+# For each server: its setting for a key of `answers`, and how to write the value; None if missing.
 _Setting = tuple[str, Callable[[Any], str | None]]
 _SETTINGS: Mapping[str, Mapping[str, _Setting]] = {
     "bind": {
@@ -108,7 +108,7 @@ _SETTINGS: Mapping[str, Mapping[str, _Setting]] = {
     },
 }
 _ALWAYS: Mapping[str, Mapping[str, str]] = {
-    # Replies have only the records that were asked for.
+    # Replies have only the requested records.
     "bind": {"minimal-responses": "yes"},
     "nsd": {"minimal-responses": "yes"},
     "knot": {},
@@ -138,9 +138,9 @@ def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, st
         if key in _OF_THE_HOST or value is None:
             continue
         if key == "tls":
-            # The server gets a certificate that is made for it.
+            # The server gets its own certificate.
             for other in sorted(value.model_fields_set - {"certificates", "key"}):
-                refuse(f"tls.{other}", f"{chosen.name} decides that by itself")
+                refuse(f"tls.{other}", f"{chosen.name} decides that itself")
             continue
         if key not in known:
             refuse(key, f"{chosen.name} has no setting for it")
@@ -156,12 +156,12 @@ def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, st
 
 
 def longest_name(reply: int) -> int:
-    """The longest name with which a reply can have this length; 0 or less: there is none."""
+    """The longest name with which a reply can have this length; 0 or less if no name fits."""
     return min(255, reply - _QUESTION_AND_RECORD - _OPT - 1)
 
 
 def complete(servers: Sequence[dict[str, Any]]) -> None:
-    """Gives servers their certificates, and real servers their files and commands.
+    """Gives all servers their certificates, and real servers their files and commands.
 
     Raises:
         BackendError: A program is not installed.
@@ -217,7 +217,7 @@ def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[s
 
 
 def zone(exchanges: Iterable[Mapping[str, Any]]) -> str:
-    """A root zone in which each name has a text that gives its reply the wanted length."""
+    """A root zone in which each name has a text that gives its reply the required length."""
     lines = {
         "$TTL 86400": None,
         ". IN SOA ns.example. host.example. 1 1800 900 604800 86400": None,
@@ -244,6 +244,6 @@ def _text(name: bytes) -> str:
 
 
 def _strings(length: int) -> str:
-    """Character strings that take this many bytes, with their length bytes (RFC 1035, 3.3)."""
+    """Character strings of this many bytes, including their length bytes (RFC 1035, 3.3)."""
     full, rest = divmod(length, 256)
     return " ".join(['"' + "x" * 255 + '"'] * full + ['"' + "x" * (rest - 1) + '"'] * (rest > 0))

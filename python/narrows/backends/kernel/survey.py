@@ -1,4 +1,4 @@
-"""Which kernels scenarios can run on here, as JSON values and in words."""
+"""The kernels that can run scenarios on this machine, as JSON values and in words."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Survey", "survey"]
 
 @dataclass(frozen=True)
 class Survey:
-    """The ways to run a kernel on this machine, and the programs that it lacks for all of them."""
+    """The ways to run a kernel on this machine, and the missing programs that all of them need."""
 
     ways: Sequence[Way]
     missing_tools: Sequence[Need]
 
     @property
     def chosen(self) -> str | None:
-        """The way that a run takes; None if there is none."""
+        """The way that a run uses; None if there is none."""
         if self.missing_tools:
             return None
         return next((way.name for way in self.ways if not way.lacks), None)
@@ -45,7 +45,7 @@ class Survey:
         }
 
     def lines(self) -> Iterator[str]:
-        """A line for each way and each missing program, and which way a run takes."""
+        """A line for each way and each missing program, and a line for the way that a run uses."""
         for way in self.ways:
             mark = "*" if way.name == self.chosen else " "
             says = f"no: {way.lacks} ({way.mend})" if way.lacks else "yes"

@@ -1,7 +1,7 @@
 """From the agent's files to the tables of a run folder.
 
-Columns that only a simulator can know stay empty: the queue at which an attempt was lost, the time
-that packets spent in a queue, RED's average, the time-outs of a single connection.
+Columns that only a simulator can fill stay empty: the queue that lost an attempt, the time that
+packets spent in a queue, RED's average, the time-outs of a single connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Columns = dict[str, list[Any]]
 Plan = Mapping[str, Any]
 
 MOST_GAPS = 0.01
-"""The share of missed samples above which a run is flagged."""
+"""The share of missed samples above which a run gets a flag."""
 
 
 def read_tables(
@@ -57,7 +57,7 @@ def read_tables(
 
 
 def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
-    """How many samples were missed because the machine was too busy, by the name of the table."""
+    """The number of samples missed because the machine was too busy, by table name."""
     return {
         name: int(_read(folder, name)["gaps"])
         for name in ("queues", "links")
@@ -66,7 +66,7 @@ def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def gap_flags(where: str, missed: int, table: Mapping[str, Sequence[Any]] | None) -> list[str]:
-    """A sentence that distrusts a table of samples that lacks too many."""
+    """A warning if a table lacks too many samples; empty otherwise."""
     taken = len(set(table["t_s"])) if table else 0
     if missed <= MOST_GAPS * (taken + missed):
         return []
@@ -74,12 +74,12 @@ def gap_flags(where: str, missed: int, table: Mapping[str, Sequence[Any]] | None
 
 
 def captures(folder: Path, job: Mapping[str, Any]) -> dict[str, bytes]:
-    """The contents of the capture files, by the names of their links."""
+    """The contents of the capture files, by link name."""
     return {each["link"]: (folder / each["file"]).read_bytes() for each in job["captures"]}
 
 
 def captures_missed(folder: Path, job: Mapping[str, Any]) -> int:
-    """How many packets captures lack because the machine was too busy."""
+    """The number of packets that captures lack because the machine was too busy."""
     return int(_read(folder, "captures")["missed"]) if job["captures"] else 0
 
 
@@ -122,7 +122,7 @@ def _flows(
             }
         )
     bursts = [burst for row in rows for burst in row.get("bursts", ())]
-    # In the simulator's order: bursts in the order in which they ended, then those that did not.
+    # The simulator's order: ended bursts in the order of their ends, then those that did not end.
     bursts.sort(key=lambda row: math.inf if row["end_s"] is None else row["end_s"])
     return {"flows": _columns(found), "bursts": _columns(bursts)}
 
@@ -158,7 +158,7 @@ def _datagrams(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
 
 
 def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
-    """The directions of calls, with what the simulator's listener makes of their packets."""
+    """The directions of calls, with what the simulator's listener hears in their packets."""
     rows = []
     for number, group in enumerate(job["calls"]):
         settings = json.dumps(group["plan"])
@@ -171,10 +171,10 @@ def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
 
 
 def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Columns]:
-    """What the groups of connections delivered. A group may have several processes.
+    """The goodput of the groups of connections. A group may have several processes.
 
-    Processes take their samples at about the same time. Rows are sample by sample, and the groups
-    of a sample in the plan's order, as in the simulator.
+    Processes take their samples at about the same time. Rows are ordered by sample, and within a
+    sample by the plan's order of groups, as in the simulator.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in ("bulk", "asking", "transfers"):
@@ -195,7 +195,7 @@ def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Colu
             tuple(part["last"] for part in parts),
         ]
         if group not in bulk and not sum(sample[1] for sample in samples[-1]):
-            # As in the simulator, clients have no rows if nothing came over TCP.
+            # As in the simulator, clients have no rows if nothing arrived over TCP.
             continue
         for place, direction in enumerate(_DIRECTIONS[: 1 + (group in two_way)], start=1):
             rows += [
@@ -238,7 +238,7 @@ def _queues(rows: Columns) -> Columns:
         "sojourn_mean_ms": none,
         "sojourn_max_ms": none,
         "arrived_packets": _sum(rows["sent_packets"], rows["drops"], rows["backlog_packets"]),
-        # The kernel counts no bytes of dropped packets, so these are taken to have the mean length.
+        # The kernel does not count the bytes of dropped packets, so assume the mean length.
         "arrived_bytes": [
             sent + backlog + round(drops * each)
             for sent, backlog, drops, each in zip(
@@ -248,7 +248,7 @@ def _queues(rows: Columns) -> Columns:
         "sent_packets": rows["sent_packets"],
         "dropped_overflow": rows["dropped_overflow"],
         "dropped_early": rows["dropped_early"],
-        # The kernel's RED counts both in one counter.
+        # The kernel's RED has one counter for both.
         "dropped_forced": zero,
         "marked_early": rows["marked"],
         "marked_forced": zero,
@@ -257,7 +257,7 @@ def _queues(rows: Columns) -> Columns:
 
 
 def _rates(plan: Plan) -> dict[str, list[tuple[float, int]]]:
-    """For each link that changes, its rates: from when in seconds, and bits per second."""
+    """For each link that changes, its rates: start in seconds, and bits per second."""
     found: dict[str, list[tuple[float, int]]] = {}
     for change in sorted(plan["changes"], key=lambda change: change["at"]):
         if change["rate"] is not None:
@@ -272,7 +272,7 @@ def _links(
     if not rows:
         return {}
     framed, busy = [], []
-    # For each link: bytes up to the last sample, and the time that they took.
+    # For each link: bytes up to the last sample, and the time they took.
     before: dict[str, tuple[int, float]] = {}
     for t_s, name, packets, bytes_ in zip(
         rows["t_s"], rows["link"], rows["wire_packets"], rows["wire_bytes"], strict=True
@@ -280,7 +280,7 @@ def _links(
         framing = links[name]["framing"]
         total = bytes_ + packets * (framing["overhead"] - framing["queue_overhead"])
         framed.append(total)
-        # A period in which the rate changes counts with the later rate.
+        # A period in which the rate changes counts at the later rate.
         rate = links[name]["rate"]
         for at_s, later in rates.get(name, ()):
             rate = later if at_s <= t_s else rate

@@ -1,9 +1,9 @@
-"""From TCP's settings to sysctls, socket options and metrics of routes.
+"""From TCP's settings to sysctls, socket options and route metrics.
 
 Source: ip-sysctl.rst, tcp(7), ip-route(8) of Linux 6.1. A connection gets its ECN, initial window
-and least time-out from the route to its peer. Each combination has addresses of its own at both
-ends (`design`), so that connections between the same two hosts may differ in them. A sysctl holds
-for a whole host.
+and minimum time-out from the route to its peer. Each combination has its own addresses at both ends
+(`design`), so connections between the same two hosts may differ in them. A sysctl applies to a
+whole host.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["TcpUse", "use"]
 Refuse = Callable[[str, str], None]
 
 _TIMER = (10**9, 4 * 10**9, 10**10)
-"""A jiffy at HZ 1000, 250 and 100, in picoseconds; a kernel has one of them."""
+"""A jiffy at HZ 1000, 250 and 100, in picoseconds; a kernel has one of these."""
 
 _UNSENT = 256 << 10
-"""`tcp_notsent_lowat`, in bytes: the application writes again when half of them are left."""
+"""`tcp_notsent_lowat`, in bytes: the application writes again when half of it is left."""
 
 _FIXED = {
     *("initial_ssthresh", "reduction", "undo", "limited_transmit", "acks", "ecn_response"),
     *("initial_rto", "max_rto", "skip_handshake", "timer_rounding", "receive_autotuning"),
 }
-"""Settings that Linux has and no switch changes."""
+"""Settings that Linux always has, without a switch."""
 
 _KNOWN = {
     *(
@@ -44,12 +44,12 @@ _KNOWN = {
 
 
 class TcpUse(NamedTuple):
-    """How Linux gets connections with certain settings."""
+    """How to make Linux connections with certain settings."""
 
     metrics: tuple[tuple[str, int], ...]
     """Metrics of the routes to both ends."""
     sysctls: Mapping[str, str]
-    """Sysctls of the hosts at both ends, by their paths below /proc/sys/net."""
+    """Sysctls of the hosts at both ends, by path below /proc/sys/net."""
     congestion: str
     mss: int | None
     nodelay: bool
@@ -58,11 +58,11 @@ class TcpUse(NamedTuple):
 
 
 def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse) -> TcpUse:
-    """How Linux gets TCP settings of the plan.
+    """How to give Linux the plan's TCP settings.
 
     Args:
         settings: The settings of a connection.
-        profile: The settings of the kernel's own profile: `linux-6`, or that of another time.
+        profile: The settings of the kernel's own profile: `linux-6`, or that of a period kernel.
         refuse: Called for each key that cannot be honoured.
     """
     for key in sorted(_FIXED):
@@ -72,35 +72,36 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         if settings[key] != profile.get(key):
             refuse(key, "not supported yet")
     if settings["timer_granularity"] not in _TIMER:
-        refuse("timer_granularity", "a kernel has 1, 4 or 10 ms")
+        refuse("timer_granularity", "a kernel's is 1, 4 or 10 ms")
     if settings["recovery"] != ("sack" if settings["sack"] else "new-reno"):
-        refuse("recovery", "Linux has sack, and new-reno without it")
+        refuse("recovery", "Linux has sack, or new-reno without it")
     if settings["congestion"] == "cubic" and not settings["hystart"]:
         refuse("hystart", "it is one switch for the whole kernel")
     if settings["restart_after_idle"] not in ("decay", "keep"):
-        refuse("restart_after_idle", "Linux has decay and keep")
+        refuse("restart_after_idle", "Linux has only decay and keep")
     metrics = []
     if settings["ecn"]:
         metrics.append(("features", 1))
     if settings["initial_window"] != profile["initial_window"]:
         metrics.append(("initcwnd", settings["initial_window"]))
     if settings["min_rto"] != profile["min_rto"]:
-        # In milliseconds, the unit of the attribute.
+        # The attribute is in milliseconds.
         metrics.append(("rto_min", round(settings["min_rto"] / 10**9)))
     window = settings["receive_buffer"]
-    # tcp_adv_win_scale 1: half of a buffer is overhead.
+    # With tcp_adv_win_scale 1, half of a buffer is overhead.
     buffers = f"4096 {min(131_072, 2 * window)} {2 * window}"
-    # A send buffer of any length, as in the simulator, from the start: Linux begins with 87 KB,
-    # which ends what a sender may have in flight while a hole is open. poll(2) calls a socket
-    # writable below two thirds of its buffer, and a segment of 1448 bytes takes 2304 there: what
-    # fills the window needs 2.4 times its length, more with shorter segments.
+    # As in the simulator, a send buffer may have any length from the start. Linux begins with
+    # 87 KB, which limits what a sender may have in flight while a hole is open. poll(2) reports a
+    # socket as writable below two thirds of its buffer, and a segment of 1448 bytes takes 2304
+    # there. So data that fill the window need 2.4 times their length, and more with shorter
+    # segments.
     unlimited = max(4 << 20, 4 * window)
     sysctls = {
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_adv_win_scale": "1",
         "ipv4/tcp_rmem": buffers,
         "ipv4/tcp_wmem": f"4096 {unlimited} {unlimited}",
-        # Limits the data that wait to be sent, because endless data would fill the memory.
+        # Limit the unsent data, because endless data would fill the memory.
         "ipv4/tcp_notsent_lowat": str(_UNSENT),
         "ipv4/tcp_recovery": "1" if settings["rack"] else "0",
         "ipv4/tcp_early_retrans": "3" if settings["tlp"] else "0",
@@ -110,10 +111,10 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
-        # For sockets that ask for it, at both ends; a suspected black hole does not disable it.
+        # For sockets that request it, at both ends. A suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",
-        # A connection knows nothing of earlier ones, as in the simulator.
+        # As in the simulator, a connection knows nothing of earlier ones.
         "ipv4/tcp_no_metrics_save": "1",
     }
     return TcpUse(

@@ -1,7 +1,7 @@
 """Boots a guest kernel for a moment, to find out whether it runs on this machine.
 
-A guest needs more than its program. For example, unchanged Linux 6.1 does not run on processors
-with AMX: its first process dies (guest.toml says why).
+A guest may fail even though its program exists. For example, unmodified Linux 6.1 does not run on
+processors with AMX: its first process dies (guest.toml says why).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 __all__ = ["why_not"]
 
 BOOT_S = 30.0
-"""Seconds after which a guest that has not ended counts as hanging; one or two are usual."""
+"""Seconds after which a guest that has not ended counts as hung; it usually takes one or two."""
 
 _DONE = "exitcode=0x00000000"
-"""What the kernel says when its first process has ended well: it cannot go on without one."""
+"""What the kernel prints when its first process succeeds: it panics, as it needs that process."""
 
 
 def why_not(kernel: Path, *, virtual: bool) -> str:
-    """Returns why a guest kernel does not run here; empty if it does.
+    """Why a guest kernel does not run here; empty if it does.
 
     Args:
         kernel: The guest's program.

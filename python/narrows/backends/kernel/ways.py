@@ -1,4 +1,4 @@
-"""Ways to a kernel on this machine: its own, or a guest in virtual or in real time."""
+"""Ways to a kernel on this machine: its own kernel, or a guest in virtual or real time."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Way:
     """A way to a kernel with queues."""
 
     name: str
-    """`host`, `virtual`, `real`, or the name of a kernel of another time."""
+    """`host`, `virtual`, `real`, or the name of a period kernel."""
     title: str
     kernel: Path | None
-    """The guest's program; None: the host's own kernel."""
+    """The guest's program; None for the host's own kernel."""
     virtual: bool
-    """Whether the guest has a clock of its own, which skips time in which nothing happens."""
+    """Whether the guest has its own clock, which skips time in which nothing happens."""
     lacks: str = ""
     """Why it is not available; empty if it is."""
     mend: str = ""
@@ -75,11 +75,11 @@ class Way:
     profile: str = "linux-6"
     """The TCP profile of the kernel."""
     arguments: Sequence[str] = ()
-    """Further arguments of the guest's command line."""
+    """Further arguments for the guest's command line."""
 
     @property
     def stall_s(self) -> float:
-        """For how many seconds the machine may fail to send; 0 if time stands still meanwhile."""
+        """Seconds for which the machine may stall; 0 if the guest's time stands still meanwhile."""
         return 0.0 if self.virtual else 0.002
 
 
@@ -94,10 +94,10 @@ _PROGRAMS = (Need("tc", "iproute2"),)
 
 
 def look() -> Sequence[Way]:
-    """All ways, the preferred one first, each with what it lacks. Boots each guest to see that.
+    """All ways, the preferred one first, each with what it lacks. Boots each guest to find out.
 
-    A guest in virtual time comes before one in real time, and the host's own kernel before both,
-    because nothing is as real. Kernels of other times come last: only their names choose them.
+    A guest in virtual time comes before one in real time. The host's own kernel comes before both,
+    because nothing is as real. Period kernels come last: only their names choose them.
     """
     ways = [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
     return [_booted(way) if way.virtual else way for way in ways]
@@ -107,7 +107,7 @@ def choose(name: str | None = None) -> Way:
     """The first way that is available, or the named one.
 
     Raises:
-        BackendError: No way is available, or not the named one.
+        BackendError: No way is available, or the named one is not.
     """
     for need in missing_tools():
         raise BackendError("", f"{need.command} is missing", f"apt-get install {need.package}")
@@ -125,21 +125,21 @@ def choose(name: str | None = None) -> Way:
             raise BackendError(found.title, found.lacks, found.mend)
     raise BackendError(
         "",
-        "no kernel has the queues that are needed, and no guest is ready",
+        "no kernel has the necessary queues, and no guest is ready",
         "run narrows kernel prepare, which builds one, or apt-get install user-mode-linux",
     )
 
 
 def missing_tools() -> list[Need]:
-    """Programs that every way needs and that are not installed."""
+    """Programs that every way needs but that are not installed."""
     return [need for need in _PROGRAMS if shutil.which(need.command, path=PATH) is None]
 
 
 def guest_folder(kernel: Kernel | None = None) -> Path:
-    """The folder of the guest kernel that `prepare` builds, named after what it is built from.
+    """The folder of the guest kernel that `prepare` builds, named after its source.
 
     Args:
-        kernel: A kernel of another time; None: the source as it is.
+        kernel: A period kernel; None for the unchanged source.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     made_of = CONFIG.read_bytes() + kernels.METER.read_bytes()
@@ -151,7 +151,7 @@ def guest_folder(kernel: Kernel | None = None) -> Path:
 
 
 def guest_version(kernel: Kernel | None = None) -> str | None:
-    """The version of the guest kernel; None if there is none, or only a part of one."""
+    """The version of the guest kernel; None if none is built, or only a part of one."""
     folder = guest_folder(kernel)
     try:
         found = json.loads((folder / "about.json").read_text())
@@ -196,7 +196,7 @@ def _other(name: str) -> Way:
 
 
 def _built(way: Way, version: str | None, command: str) -> Way:
-    """The way with the version in its title, or with what it lacks."""
+    """The way, with the version in its title, or with what it lacks."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return _lacking(way, "User-Mode Linux is for x86-64", "use a Linux machine with x86-64")
     if version is None:
@@ -214,7 +214,7 @@ def _real() -> Way:
 
 
 def _booted(way: Way) -> Way:
-    """The way, which lacks something if its guest does not boot."""
+    """The way, marked as lacking something if its guest does not boot."""
     if way.lacks or way.kernel is None:
         return way
     why = trial.why_not(way.kernel, virtual=way.virtual)
@@ -229,7 +229,7 @@ _NUMBERS = itertools.count()
 
 
 def _refused_queues() -> list[str]:
-    """Queue disciplines that the host's kernel refuses, tried in a namespace made for that."""
+    """Queue disciplines that the host's kernel refuses, tried in a temporary namespace."""
     name = f"{PREFIX}trial-{os.getpid()}-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
     environment = {**os.environ, "PATH": PATH, "LANG": "C.UTF-8"}
 

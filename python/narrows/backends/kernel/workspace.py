@@ -1,13 +1,13 @@
 """A folder for each run, and the guarantee that a run leaves nothing behind.
 
-Everything that a run makes carries its name: the folder, the guest's process group, namespaces. A
-keeper, which is a small shell process, ends and removes all of it as soon as this process is gone,
-however that happens: the keeper reads from a pipe that nobody writes to. If the keeper is killed
-too, the next run finds folders whose owner is gone, and does the same.
+Everything that a run makes carries its name: the folder, the guest's process group, the namespaces.
+A keeper, which is a small shell process, ends and removes all of it as soon as this process has
+ended, however that happens: the keeper reads from a pipe that nobody writes to. If the keeper is
+killed too, the next run finds folders without an owner, and does the same.
 
-There is no race. A command that is started notes its process group and then looks for the file
-`owner`; the cleaner removes `owner` and then looks for the group. So the command is either ended,
-or does not begin.
+There is no race. A new command first notes its process group and then looks for the file `owner`.
+The cleaner first removes `owner` and then looks for the group. So the cleaner either ends the
+command, or the command does not begin.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from narrows.backends.backend import BackendError
 __all__ = ["PREFIX", "Workspace", "remove_leftovers", "workspace"]
 
 PREFIX = "nrwk"
-"""The beginning of the names of namespaces on the host."""
+"""The prefix of the names of namespaces on the host."""
 
 _NETNS = Path("/run/netns")
 
 _VARIABLE = "NARROWS_WORKSPACE"
-"""Distinguishes a run's processes from later ones with the same number."""
+"""Distinguishes a run's processes from later ones with the same process number."""
 
 _STARTER = """\
 echo $$ >"$1/group.part" && mv "$1/group.part" "$1/group" && [ -e "$1/owner" ] && shift && exec "$@"
@@ -74,14 +74,14 @@ class Workspace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefix = f"{PREFIX}{folder.name}-"
-        """The beginning of the names of the run's namespaces."""
+        """The prefix of the names of the run's namespaces."""
 
     def owns_folder(self, other: Path) -> None:
-        """Notes another folder that has to be removed with this one."""
+        """Notes another folder to remove together with this one."""
         (self.folder / "also").write_text(str(other))
 
     def start(self, command: Sequence[str], *, output: IO[bytes], path: str) -> Popen:
-        """Starts a command in a process group of its own, which ends with the run.
+        """Starts a command in its own process group, which ends with the run.
 
         Args:
             command: The program and its arguments.
@@ -105,7 +105,7 @@ class Workspace:
 
 @contextlib.contextmanager
 def workspace() -> Iterator[Workspace]:
-    """A separate folder for a run; at the end, everything that the run made is removed.
+    """A separate folder for a run; at the end, removes everything that the run made.
 
     Raises:
         BackendError: The folder cannot be made.
@@ -139,7 +139,7 @@ def workspace() -> Iterator[Workspace]:
 
 
 def remove_leftovers() -> None:
-    """Removes what runs have left whose process and keeper are both gone."""
+    """Cleans up after runs whose process and keeper are both gone."""
     with contextlib.suppress(OSError):
         for folder in _base().iterdir():
             if _is_left(folder):
@@ -158,7 +158,7 @@ def _is_left(folder: Path) -> bool:
     try:
         number, started = (folder / "owner").read_text().split()
     except (OSError, ValueError):
-        # A folder without owner may just be being made; an older one is not.
+        # Another run may be making a folder that has no owner yet, but not an old one.
         with contextlib.suppress(OSError):
             return time.time() - folder.stat().st_mtime > 60.0
         return False
@@ -180,7 +180,7 @@ def _remove(left: Workspace) -> None:
 
 
 def _end(group: int, folder: Path) -> None:
-    """Ends a process group of a run, and waits until it is gone."""
+    """Ends a run's process group, and waits until it is gone."""
     deadline = time.monotonic() + _PATIENCE_S
     # The number may belong to another group by now.
     while _is_of(group, folder) and time.monotonic() < deadline:
@@ -190,13 +190,13 @@ def _end(group: int, folder: Path) -> None:
 
 
 def _is_of(group: int, folder: Path) -> bool:
-    """Whether a process of this group lives that was started for the folder."""
+    """Whether a live process of this group was started for the folder."""
     word = f"{_VARIABLE}={folder}".encode()
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state, _, of = (place / "stat").read_text().rpartition(")")[2].split()[:3]
             if int(of) == group and state != "Z":
-                # The guest's kernel has the folder among its arguments.
+                # The guest kernel has the folder among its arguments.
                 words = (place / "environ").read_bytes() + b"\0" + (place / "cmdline").read_bytes()
                 if word in words.split(b"\0") or f"uml_dir={folder}".encode() in words:
                     return True
@@ -204,7 +204,7 @@ def _is_of(group: int, folder: Path) -> bool:
 
 
 def _started(process: int) -> str:
-    """When a process was started, which distinguishes it from later ones with its number."""
+    """When a process started, which distinguishes it from later ones with the same number."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:

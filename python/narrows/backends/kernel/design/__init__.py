@@ -1,7 +1,7 @@
 """From a plan to a job: namespaces, devices, addresses, routes, queues, traffic, samples.
 
-A node is a namespace. A link is a pair of veth devices; where it has a delay, a jitter, losses, a
-ring or a low rate, its two devices end in one more namespace, the *wires*, which redirects packets
+A node is a namespace. A link is a pair of veth devices. If it has a delay, jitter, losses, a ring
+or a low rate, its two devices end in another namespace, the *wires*, which redirects packets
 between them:
 
     node a, device l0: shaper (rate, framing) over the queue
@@ -10,17 +10,17 @@ between them:
                               | veth
                             node b, device l0
 
-- A shaper above the queue keeps the rate and has no queue of its own (`shapers`): it asks the queue
-  when the transmitter is free, or when the ring has room. The transmitter and the ring are netem,
-  below, which sends at the link's rate.
+- A shaper above the queue keeps the rate and has no queue of its own (`shapers`). It asks the queue
+  for a packet when the transmitter is free, or when the ring has room. Below it, netem acts as
+  transmitter and ring and sends at the link's rate.
 - netem delays a packet by its transmission time, so that it arrives when its last bit has been
   sent, and by the link's delay. With jitter, netem lets packets overtake each other only if it has
-  no rate, so transmission time is left out then. It is also left out on links of 1 Gbit/s and more
-  without delay, which need no netem.
+  no rate, so the job then leaves transmission time out. Links of 1 Gbit/s and more without delay
+  leave it out too, because they need no netem.
 - A size table (`stab`) makes queues count what `framing.queue_overhead` says.
 
-Addresses: a link has a /30 of 10.0.0.0/8. A node has an address of 172.16.0.0/12 on its loopback
-device for each *flavour*, which is a set of metrics of the routes to it, such as ECN. The kernel
+Addresses: a link has a /30 from 10.0.0.0/8. A node has one address from 172.16.0.0/12 on its
+loopback device for each *flavour*, which is a set of route metrics, such as ECN. The kernel
 resolves neighbours in its usual way.
 """
 
@@ -61,11 +61,11 @@ class Design:
         Args:
             plan: The plan, as the simulator would get it.
             profile: The settings of the kernel's TCP profile.
-            prefix: The beginning of the namespaces' names.
-            stall_s: For how long the machine may fail to send; buckets are larger by that time.
+            prefix: The prefix of the namespaces' names.
+            stall_s: Seconds for which the machine may stall; token buckets are larger by this time.
             software: The real DNS servers, by the names of their groups.
         """
-        # Plain numbers: a scenario's quantities show with their units.
+        # Use plain numbers, because a scenario's quantities print with their units.
         plan = json.loads(json.dumps(plan))
         self._plan = plan
         self._network = Network(plan, profile, prefix=prefix, stall_s=stall_s)

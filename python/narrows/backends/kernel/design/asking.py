@@ -100,7 +100,7 @@ class AskingDesign:
         }
 
     def _port(self, addresses: set[str]) -> int:
-        """HTTP's port, or another one if an earlier group has it at the same server."""
+        """HTTP's port, or another one if an earlier group uses it at the same server."""
         port = _PORT
         while any((address, port) in self._listening for address in addresses):
             port = max(port + 1, _OTHER_PORTS)

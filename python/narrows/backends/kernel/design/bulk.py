@@ -1,6 +1,6 @@
 """The job's part on connections, grouped by the settings that their sockets share.
 
-They send without end (`bulk`) or in bursts (`on-off`, to which `once` and `ftp` are lowered too).
+They send without end (`bulk`) or in bursts (`on-off`; `once` and `ftp` are lowered to it as well).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_PORT = 10_000
 
 
 class BulkDesign:
-    """Groups of connections, and the rows that the table `flows` has of them."""
+    """Groups of connections, and their rows in the table `flows`."""
 
     def __init__(self, network: Network) -> None:
         self.jobs: list[dict[str, Any]] = []

@@ -49,7 +49,7 @@ class CallDesign:
                 "packets": None,
                 "talk": talk and {part: seconds(talk[part]) for part in ("spurt", "pause")},
                 "streams": streams,
-                # The simulator's listener decides what is heard of the call.
+                # The simulator's listener decides how much of the call is heard.
                 "plan": settings,
             }
         )

@@ -16,7 +16,7 @@ from narrows.scenario.dns_messages import BELOW_DNS
 __all__ = ["PORT", "DnsDesign", "options"]
 
 MOST_WORKERS = 5000
-# The queries a second that one process of the agent can begin, or answer.
+# Queries a second that one of the agent's processes can begin or answer.
 MOST_ARRIVALS = 5000
 PORT = 53
 
@@ -49,7 +49,7 @@ class DnsDesign:
         # By the number of the application in the plan.
         self._servers: dict[int, dict[str, Any]] = {}
         self._names: dict[int, Names] = {}
-        # How many servers a node has so far.
+        # The number of servers that a node has so far.
         self._at_node: dict[int, int] = {}
         self._network = network
         self._tls = TlsDesign(network)
@@ -57,7 +57,7 @@ class DnsDesign:
 
     @property
     def servers(self) -> list[dict[str, Any]]:
-        """The servers, each with everything that its clients ask for."""
+        """The servers, each with everything that its clients request."""
         return list(self._servers.values())
 
     def add(self, name: str, told: Plan) -> None:
@@ -83,7 +83,7 @@ class DnsDesign:
             return
         short = self._names[told["server"]].mark(exchanges.rows)
         if short is not None:
-            network.refuse(f"{key}messages", f"queries of {short} B are too short to be told apart")
+            network.refuse(f"{key}messages", f"queries of {short} B are too short to distinguish")
         server["exchanges"].extend(exchanges.rows)
         self.jobs.append(
             {
@@ -117,8 +117,8 @@ class DnsDesign:
         Args:
             told: The plan's group of secondaries.
             ways: The paths of each secondary, there and back.
-            use: How Linux gets the secondaries' TCP settings.
-            key: The beginning of the group's keys.
+            use: How Linux sets the secondaries' TCP up.
+            key: The prefix of the group's keys.
         """
         network, server = self._network, self._server(told["server"], ways[0][0]["to"])
         if server["software"] is not None:
@@ -145,8 +145,8 @@ class DnsDesign:
         Args:
             number: The number of the server's application in the plan.
             there: The path to it.
-            queries: The lengths of the flood's queries in the plan; None: it consists of SYNs.
-            key: The beginning of the flood's keys.
+            queries: The lengths of the flood's queries in the plan; None for a flood of SYNs.
+            key: The prefix of the flood's keys.
         """
         network, server = self._network, self._server(number, there["to"])
         flavour = network.flavour((), key, server["turn"])
@@ -166,7 +166,7 @@ class DnsDesign:
             network.refuse(f"{key}{what}", f"no DNS {what} has {length} B")
             return None
         if self._names[number].mark(found.rows) is not None:
-            network.refuse(f"{key}query", "it is too short to be told apart from others")
+            network.refuse(f"{key}query", "it is too short to distinguish from others")
             return None
         server["exchanges"].extend(found.rows)
         return address, found.rows[0]
@@ -182,7 +182,7 @@ class DnsDesign:
             refuse(f"{key}messages", str(error))
             return None
         if is_real and any(row["over_udp"] is not None for row in found.rows):
-            why = "a real server decides by itself what it leaves out over UDP"
+            why = "a real server itself decides what it leaves out over UDP"
             refuse(f"{key}messages", why, "give lengths")
             return None
         wrong = list(found.impossible())
@@ -253,7 +253,7 @@ class DnsDesign:
         metrics: tuple[tuple[str, int], ...],
         key: str,
     ) -> dict[str, str]:
-        """Addresses of both ends whose routes to each other have these metrics."""
+        """Addresses of both ends; the routes between them have these metrics."""
         network, (there, back) = self._network, ways
         flavour = network.flavour(metrics, key, server["turn"])
         network.route(there, flavour, f"{key}route")
@@ -272,7 +272,7 @@ class DnsDesign:
             return self._servers[number]
         network = self._network
         application = network.plan["applications"][number]
-        # A server has the name of its own group, although another group may ask it first.
+        # A server is named after its own group, even if another group asks it first.
         name = application["name"]
         key = f"dns.{name}.answers."
         ((_, told),) = application["kind"].items()
@@ -289,7 +289,7 @@ class DnsDesign:
             "software": None if chosen is None else self._program(key, chosen),
             "namespace": network.spaces[node],
             "addresses": [],
-            # Each of several servers at a node has an address of its own.
+            # If a node has several servers, each has its own address.
             "turn": turn,
             "port": PORT,
             "exchanges": [],
@@ -306,7 +306,7 @@ class DnsDesign:
         """A real server: its program and settings."""
         for refused in chosen.refused:
             start = key.removesuffix("answers.")
-            self._network.refuse(f"{start}{refused}", f"{chosen.name} decides that by itself")
+            self._network.refuse(f"{start}{refused}", f"{chosen.name} decides that itself")
         return {
             "name": chosen.name,
             "settings": settings(chosen, self._network.refuser(key)),

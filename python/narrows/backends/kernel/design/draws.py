@@ -1,4 +1,4 @@
-"""Fixed, listed or drawn amounts and times of the plan, in the agent's units."""
+"""The plan's fixed, listed or drawn amounts and times, in the agent's units."""
 
 from __future__ import annotations
 

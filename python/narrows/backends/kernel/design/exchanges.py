@@ -1,7 +1,7 @@
 """From the lengths of DNS messages in a plan to a table of exchanges: query, reply, weight.
 
 The simulator draws lengths while it runs, but a server with a zone has to know them beforehand. So
-`DRAWN` lengths are drawn here from a distribution, and the run picks one of them at random each
+this module draws `DRAWN` lengths from a distribution, and the run picks one of them at random each
 time.
 """
 
@@ -21,7 +21,7 @@ Plan = Mapping[str, Any]
 Told = dict[str, Any]
 
 DRAWN = 1000
-"""How many lengths stand for a distribution."""
+"""How many lengths represent a distribution."""
 
 MOST = 10_000
 """The most exchanges that a group may have."""
@@ -32,7 +32,7 @@ _RECORD = 11
 _QUESTION_ALONE = 16
 """Bytes of header and question, without the name."""
 _MARKS = "0123456789abcdefghijklmopqrstuvwxyz"
-"""The characters of marks. Names are filled up with `n`, which is not among them."""
+"""The characters of marks. Names are padded with `n`, which is not among them."""
 
 
 class Exchanges:
@@ -43,9 +43,9 @@ class Exchanges:
 
         Args:
             sizes: The sizes of the client in the plan.
-            payload: The longest reply that the client takes over UDP, in bytes.
+            payload: The longest reply that the client accepts over UDP, in bytes.
             seed: The seed of drawn lengths.
-            is_real: Whether a real server answers, whose replies hold the record asked for.
+            is_real: Whether a real server answers; its replies hold the requested record.
 
         Raises:
             ValueError: There are too many exchanges.
@@ -60,7 +60,7 @@ class Exchanges:
         self.rows = [self._row(each) for each in found]
 
     def impossible(self) -> Iterable[tuple[str, int]]:
-        """Lengths that no DNS message can have, each after the word `query` or `reply`."""
+        """Lengths that no DNS message can have, each with the word `query` or `reply`."""
         for row in self.rows:
             if name_bytes(row["query"], self._payload) is None:
                 yield "query", row["query"]
@@ -101,7 +101,7 @@ class Exchanges:
         return [self._possible(each) for each in found] if drawn else found
 
     def _possible(self, each: Told) -> Told:
-        """The exchange, with its lengths raised to ones that messages can have."""
+        """The exchange, with its lengths raised to possible ones."""
         query, reply = each["query"], each["reply"]
         while name_bytes(query, self._payload) is None:
             query += 1
@@ -111,7 +111,7 @@ class Exchanges:
 
 
 class Names:
-    """The names of a server's zone: each exchange has a name that no other has."""
+    """The names in a server's zone: each exchange has a unique name."""
 
     def __init__(self) -> None:
         self._marks: dict[tuple[Any, ...], str] = {}
@@ -121,7 +121,7 @@ class Names:
         """Gives exchanges their marks, in place.
 
         Returns:
-            The length of a query that is too short for its mark; None if there is none.
+            The length of a query that is too short for its mark; None if all fit.
         """
         for row in rows:
             length = name_bytes(row["query"], row["payload"], row["longest_name"])
@@ -149,10 +149,9 @@ def _mark(turn: int) -> str:
 
 
 def _longest_name(query: int, replies: Sequence[int], payload: int) -> int:
-    """The longest name with which a query and its replies can have these lengths; 0: none.
+    """The longest name with which a query and its replies can have these lengths; 0 if none can.
 
-    A reply is the query with the reply bit set, or the question alone, either with or without a
-    record.
+    A reply is the query with the reply bit set, or only the question. Either may carry a record.
     """
     least = min(replies) - _QUESTION_ALONE
     for most in (_LONGEST_NAME, least - _RECORD, least):

@@ -10,7 +10,7 @@ from narrows.backends.kernel.design.network import PS, Network, Plan
 __all__ = ["FloodDesign"]
 
 MOST_PER_SECOND = 20_000
-"""Packets a second that the agent's single process for a flood can send."""
+"""Packets a second that the agent's one process for a flood can send."""
 
 _KEYS = {
     *("server", "there", "back", "of", "interval", "spacing", "addresses", "start", "stop"),
@@ -19,7 +19,7 @@ _KEYS = {
 
 
 class FloodDesign:
-    """Floods, each with a network of addresses of its own."""
+    """Floods, each with its own network of addresses."""
 
     def __init__(self, network: Network, dns: DnsDesign) -> None:
         self.jobs: list[dict[str, Any]] = []

@@ -21,7 +21,7 @@ MOST_NODES = 400
 MOST_CONNECTIONS = 5000
 WIRES = "wires"
 
-# The keys of a plan that are known here. Any other key that a scenario sets is refused by its name.
+# The keys of a plan that this module knows. It refuses any other key that a scenario sets, by name.
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
@@ -37,7 +37,7 @@ _SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
 _WHY = {"opportunities_ms": "no discipline of Linux sends at listed milliseconds"}
 
 _ETHERNET = 14
-# RFC 2544, appendix C.2.2: addresses for benchmarks, which nobody has.
+# RFC 2544, appendix C.2.2: addresses for benchmarks, which belong to nobody.
 _FORGED = ("198.18.0.0/16", "198.19.0.0/16")
 _NETEM_LIMIT = 200_000
 _FAST = 1_000_000_000
@@ -57,15 +57,15 @@ class Network:
         Args:
             plan: The plan, as the simulator would get it.
             profile: The settings of the kernel's TCP profile.
-            prefix: The beginning of the namespaces' names.
-            stall_s: For how long the machine may fail to send; buckets are larger by that time.
+            prefix: The prefix of the namespaces' names.
+            stall_s: Seconds for which the machine may stall; token buckets are larger by this time.
         """
         self.refusals: list[Refusal] = []
         self.plan = plan
         self.nodes: Sequence[str] = plan["nodes"]
         self.spaces = [f"{prefix}{number}" for number in range(len(self.nodes))]
         self.goodput_s = None if plan["goodput_interval"] is None else plan["goodput_interval"] / PS
-        """The time between samples of what groups of TCP connections deliver; None: no samples."""
+        """Seconds between samples of the goodput of TCP groups; None for no samples."""
         self._stall_s = stall_s
         self._wires = f"{prefix}{WIRES}"
         self._pairs: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ class Network:
         self._needed: dict[str, dict[str, str]] = {}
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
-        # For each direction: namespace, device there, device behind it, size table, framing beyond.
+        # For each direction: namespace, its device, the device behind, size table, extra framing.
         self._places: dict[int, tuple[str, str, str | None, str, int]] = {}
         self._changing = {change["link"] for change in plan["changes"]}
         self._bound()
@@ -130,7 +130,7 @@ class Network:
         }
 
     def refuse(self, key: str, why: str, hint: str = "") -> None:
-        """Notes what cannot be honoured, by its key in the scenario."""
+        """Notes a key of the scenario that cannot be honoured."""
         refusal = Refusal(key, why, hint)
         if refusal not in self.refusals:
             self.refusals.append(refusal)
@@ -140,7 +140,7 @@ class Network:
         return lambda key, why: self.refuse(f"{start}{key}", why)
 
     def unknown(self, start: str, table: Plan, known: set[str]) -> None:
-        """Refuses keys that are set in a table of the plan and are not known here."""
+        """Refuses keys of a table in the plan that are not in `known`."""
         for key in sorted(table.keys() - known):
             if table[key]:
                 why = _WHY.get(key, "not supported yet")
@@ -149,11 +149,11 @@ class Network:
     # For the designs of traffic.
 
     def use(self, number: int, start: str) -> TcpUse:
-        """How Linux gets the plan's TCP settings with this number.
+        """How Linux sets TCP up as the plan's settings with this number say.
 
         Args:
-            number: Which settings.
-            start: The beginning of the keys of their group, such as `dns.a.`.
+            number: The number of the settings.
+            start: The prefix of their group's keys, such as `dns.a.`.
         """
         if number not in self._uses:
             refuse = self.refuser(f"{start}tcp.")
@@ -166,7 +166,7 @@ class Network:
         self.set_sysctls(node, use.sysctls, f"{start}tcp")
 
     def set_sysctls(self, node: int, sysctls: Mapping[str, str], key: str) -> None:
-        """Sets a host's sysctls, below /proc/sys/net; `key` is the key that asks for them."""
+        """Sets a host's sysctls, below /proc/sys/net; `key` is the key that requests them."""
         held = self._settings.setdefault(self.spaces[node], {})
         for path, value in sysctls.items():
             if held.setdefault(path, value) != value:
@@ -174,11 +174,11 @@ class Network:
                 self.refuse(key, f"{name} is one setting for all of {self.nodes[node]}")
 
     def need(self, node: int, path: str, key: str) -> None:
-        """Notes a sysctl that the run cannot do without; `key` is the key that asks for it."""
+        """Notes a sysctl that the run cannot do without; `key` is the key that requests it."""
         self._needed.setdefault(self.spaces[node], {})[path] = key
 
     def forge(self, back: Plan, key: str) -> str | None:
-        """A network of forged addresses, with routes along a path; None if there are no more."""
+        """A network of forged addresses, with routes along a path; None if none is left."""
         if len(self._forged) == len(_FORGED):
             self.refuse(f"{key}addresses", f"more than {len(_FORGED)} floods")
             return None
@@ -192,7 +192,7 @@ class Network:
                 "source": None,
                 "metrics": {},
             }
-        # At the end of the path, a route without a device discards the packets.
+        # At the end of the path, a route without a device discards packets.
         self._routes[self.spaces[back["to"]], network] = {
             **{"to": network, "device": None, "via": None, "source": None, "metrics": {}},
         }
@@ -203,8 +203,8 @@ class Network:
 
         Args:
             metrics: The metrics of the routes to its addresses.
-            start: The beginning of the keys that ask for it.
-            turn: Distinguishes flavours with the same metrics.
+            start: The prefix of the keys that request it.
+            turn: Distinguishes flavours with equal metrics.
         """
         if (metrics, turn) not in self._flavours:
             if len(self._flavours) == _FLAVOURS:
@@ -214,7 +214,7 @@ class Network:
         return self._flavours.index((metrics, turn))
 
     def address(self, node: int, flavour: int) -> str:
-        """The node's address for a flavour, which the node gets if it does not have it yet."""
+        """The node's address for a flavour; adds it if the node does not have it yet."""
         base = int(ipaddress.IPv4Address("172.16.0.0")) + (flavour << 16)
         address = str(ipaddress.IPv4Address(base + node + 1))
         if (node, flavour) not in self._given:
@@ -223,7 +223,7 @@ class Network:
         return address
 
     def route(self, path: Plan, flavour: int, key: str) -> None:
-        """Adds routes to the end of a path in every node on it."""
+        """Adds a route to the end of a path at every node on it."""
         target = self.address(path["to"], flavour)
         metrics = dict(self._flavours[flavour][0])
         for number in path["links"]:
@@ -246,10 +246,10 @@ class Network:
                 self._routes[name, target] = route
 
     def stream(self, told: Plan, way: Plan, key: str) -> dict[str, Any]:
-        """The ends and times of datagrams along a path of the plan, for which it adds routes.
+        """The ends and times of datagrams along a path of the plan; adds routes for them.
 
         Args:
-            told: The plan's stream: when it begins and stops.
+            told: The plan's stream: when it starts and stops.
             way: The path.
             key: The key in the scenario that chooses the path.
         """
@@ -281,7 +281,7 @@ class Network:
         a, b = self.spaces[forward["from"]], self.spaces[forward["to"]]
         mtu = forward["mtu"]
         if backward["mtu"] != mtu:
-            self.refuse(f"links.{backward['name']}.mtu", "a link has one for both directions")
+            self.refuse(f"links.{backward['name']}.mtu", "a link has one MTU for both directions")
         device = f"l{label}"
         wired = self._has_stage(forward) or self._has_stage(backward)
         wired = wired or not self._changing.isdisjoint((number, number + 1))
@@ -325,7 +325,7 @@ class Network:
             self.refuse(f"{key}ring.packets", "the kernel's ring counts bytes")
         beyond = framing["overhead"] - framing["queue_overhead"]
         if beyond < 0:
-            self.refuse(f"{key}framing.queue_overhead", "it is above framing.overhead")
+            self.refuse(f"{key}framing.queue_overhead", "it exceeds framing.overhead")
         table = framing["queue_overhead"] - _ETHERNET
         stab = f"stab overhead {table} " if table else ""
         self._places[number] = (name, device, stage, stab, beyond)
@@ -347,7 +347,7 @@ class Network:
         return shapers.commands(device, stab, way, _ring_bytes(way), stall)
 
     def _later(self, changes: Sequence[Plan]) -> list[dict[str, Any]]:
-        """The commands of tc during the run; of two changes at the same time, the later counts."""
+        """The tc commands during the run. Of two changes at the same time, the later one counts."""
         ways = dict(enumerate(self.plan["links"]))
         found = []
         for change in sorted(changes, key=lambda change: change["at"]):
@@ -355,7 +355,7 @@ class Network:
             given = {key: change[key] for key in ("rate", "delay") if change[key] is not None}
             ways[number] = way = {**ways[number], **given}
             if _ring_bytes(way):
-                self.refuse("changes", f"{way['name']} has a ring, with which it is not supported")
+                self.refuse("changes", f"they are not supported with the ring of {way['name']}")
             name, device, stage, stab, beyond = self._places[number]
             shaper = [
                 command.replace(" add ", " change ", 1)
@@ -375,11 +375,11 @@ class Network:
         return found
 
     def _stage(self, number: int, way: Plan, device: str, stab: str, beyond: int) -> None:
-        """Adds the stage that a packet passes between the ends of a link."""
+        """Adds the stage that packets pass between the ends of a link."""
         key = f"links.{way['name']}."
         if way["jitter"] is not None:
             if _ring_bytes(way):
-                self.refuse(f"{key}jitter", "with a ring below the queue it is not supported")
+                self.refuse(f"{key}jitter", "not supported with a ring below the queue")
             if not way["jitter"]["reorder"]:
                 self.refuse(f"{key}jitter.reorder", "netem's jitter lets packets overtake")
         words = _netem(way, beyond)
@@ -389,8 +389,8 @@ class Network:
             self._stages[number] = (self._wires, device, _STAGE)
             return
         if _ring_bytes(way):
-            self.refuse(f"{key}dns_exempt", "with a ring below the queue it is not supported")
-        # DNS goes into the first band, which delays nothing; everything else goes through netem.
+            self.refuse(f"{key}dns_exempt", "not supported with a ring below the queue")
+        # DNS goes through the first band, which delays nothing; all else goes through netem.
         commands.append(
             f"qdisc add dev {device} root handle 1: {stab}prio bands 2 priomap {' '.join('1' * 16)}"
         )
@@ -470,7 +470,7 @@ def _sink(name: str) -> dict[str, Any]:
 
 
 def _netem(way: Plan, beyond: int) -> str:
-    """The words for netem, which adds transmission time, delay, jitter and losses."""
+    """The arguments for netem, which adds transmission time, delay, jitter and losses."""
     jitter, delay = way["jitter"], way["delay"]
     words = f"netem limit {_NETEM_LIMIT}"
     if jitter is not None:
@@ -494,5 +494,5 @@ def _ring_bytes(way: Plan) -> int:
 
 
 def _time(picoseconds: int) -> str:
-    # tc reads decimals, but has no unit below a microsecond.
+    # tc accepts decimals, but has no unit below a microsecond.
     return f"{round(picoseconds / 1000) / 1000:.12g}us"

@@ -1,7 +1,7 @@
 """The job's part on DNS over TLS: OpenSSL at both ends, as Python uses it.
 
-OpenSSL decides how long a ClientHello or a ticket is; the simulator's ends without a profile have
-the same lengths (`scenario/dns_tls.py`). What OpenSSL cannot be made to do is refused by name.
+OpenSSL decides how long a ClientHello or a ticket is. The simulator's ends without a profile use
+the same lengths (`scenario/dns_tls.py`). This module refuses, by name, what OpenSSL cannot do.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["TLS_PORT", "TlsDesign"]
 TLS_PORT = 853
 
 _MOST_CERTIFICATES = 100_000
-"""The longest list of certificates that OpenSSL's client takes (SSL_CTX_set_max_cert_list(3))."""
+"""The longest certificate list that OpenSSL's client accepts (SSL_CTX_set_max_cert_list(3))."""
 
 _LEAST_CERTIFICATE = 500
-_NO_EARLY_DATA = "the agent's TLS, that of Python, has none"
+_NO_EARLY_DATA = "the agent uses Python's TLS, which has none"
 _AROUND_CERTIFICATE = 4 + 1 + 3 + 3 + 2
 """Bytes that a Certificate message adds to its one certificate (RFC 8446, 4.4.2)."""
 
@@ -35,7 +35,7 @@ class TlsDesign:
 
         Args:
             told: The plan's part on it.
-            key: The beginning of the group's keys.
+            key: The prefix of the group's keys.
             fast_open: Whether the clients' SYNs carry data.
         """
         if told is None:
@@ -52,13 +52,13 @@ class TlsDesign:
         ):
             if handshake[name] != expected:
                 why = f"the agent's TLS is OpenSSL's, with a ClientHello of {known.hello_bytes} B"
-                hint = "leave it and the group's profile out"
+                hint = "leave out both it and the group's profile"
                 refuse(f"{key}connections.tls.hello", why, hint)
                 break
         if handshake["early_data"]:
             refuse(f"{key}connections.tls.early_data", _NO_EARLY_DATA)
         if fast_open:
-            refuse(f"{key}connections.fast_open", "only queries without TLS leave with a SYN")
+            refuse(f"{key}connections.fast_open", "only queries without TLS travel in a SYN")
         return {"padding": told["padding"], "resume": handshake["resume"]}
 
     def server(
@@ -68,8 +68,8 @@ class TlsDesign:
 
         Args:
             told: The plan's part on it.
-            key: The beginning of the keys of its answers.
-            extra_service: Time that a query over TCP takes in addition to its service time.
+            key: The prefix of the keys of its answers.
+            extra_service: Time that a query over TCP takes on top of its service time.
             is_real: Whether it is a real server, which has its own TLS.
         """
         if told is None:
@@ -83,8 +83,8 @@ class TlsDesign:
             if handshake["early_data"]:
                 refuse(f"{key}tls.early_data", _NO_EARLY_DATA)
             if handshake["ticket"] != OPENSSL_SERVER.ticket_bytes:
-                why = f"the agent's are OpenSSL's, of {OPENSSL_SERVER.ticket_bytes} B"
-                refuse(f"{key}tls.ticket_size", why, "leave it and the profile out")
+                why = f"the agent's tickets are OpenSSL's, of {OPENSSL_SERVER.ticket_bytes} B"
+                refuse(f"{key}tls.ticket_size", why, "leave out both it and the profile")
         keys = {length: name for name, length in SIGNATURES.items()}
         extra = extra_service if told["extra_service"] is None else told["extra_service"]
         return {

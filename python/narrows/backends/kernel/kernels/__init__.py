@@ -1,8 +1,8 @@
-"""Kernels of other times, by name: what is changed in the source before a guest is built from it.
+"""Period kernels, by name: the changes to the source before a guest is built from it.
 
-`METER` and its edits (`guest.toml`, one folder up) are for every guest. Each kernel of another time
-is a TOML file in this folder: a title, the TCP profile of the resulting kernel, the version of the
-source that the edits fit, arguments of the kernel's command line, and the edits.
+`METER` and its edits (`guest.toml`, one folder up) apply to every guest. Each period kernel is a
+TOML file in this folder: a title, the TCP profile of the resulting kernel, the version of the
+source that the edits fit, arguments for the kernel's command line, and the edits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["METER", "Edit", "Kernel", "apply", "find", "meter", "names"]
 _FOLDER = Path(__file__).parent
 
 METER = _FOLDER.parent / "guest.toml"
-"""The edits of every guest."""
+"""The edits for every guest."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of another time."""
+    """A period kernel: one that behaves like the kernels of an earlier year."""
 
     name: str
     file: Path
@@ -36,25 +36,25 @@ class Kernel:
     source: str
     """The version of the source that the edits fit."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Arguments of the kernel's command line."""
+    """Arguments for the kernel's command line."""
     edits: Sequence[Edit] = ()
 
 
 @cache
 def meter() -> Sequence[Edit]:
-    """The edits of every guest's source: a meter of the processor time of each node."""
+    """The edits to every guest's source: they meter the processor time of each node."""
     return [Edit(**edit) for edit in tomllib.loads(METER.read_text())["edit"]]
 
 
 @cache
 def names() -> Sequence[str]:
-    """The names of all kernels of other times."""
+    """The names of all period kernels."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 @cache
 def find(name: str) -> Kernel:
-    """The kernel of a name.
+    """The kernel of this name.
 
     Raises:
         BackendError: There is no such kernel.

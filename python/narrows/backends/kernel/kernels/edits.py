@@ -1,6 +1,6 @@
-"""Edits of a kernel's source: new definitions and functions, and code at the end of a file.
+"""Edits to a kernel's source: new definitions and functions, and code at the end of a file.
 
-Edits find their place by name, so they fit every 6.1.x and quote nothing else of the kernel. A
+Edits find their place by name, so they fit every 6.1.x and quote nothing else from the kernel. A
 source that they do not fit is refused.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Edit", "apply"]
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a file: `define` and `value`, `function` and its new text, or `append`."""
+    """One change to a file: `define` and `value`, `function` and its new text, or `append`."""
 
     file: str
     define: str | None = None
@@ -44,7 +44,7 @@ class Edit:
             return text + self.append
         if self.function is None:
             return None
-        # In the kernel's style the braces of a function are alone on their lines.
+        # In the kernel's style, a function's braces stand alone on their lines.
         words = rf"^[a-z][^;{{}}\n]*\b{re.escape(self.function)}\([^;{{}}]*\)"
         found = re.findall(rf"(?ms)({words}\n{{\n)(.*?)(^}}$)", text)
         if len(found) != 1:

@@ -1,9 +1,9 @@
 """Clients that ask servers over TCP, and the servers: the base of `incast` and `page`.
 
-Both ends of each connection are in one process, so a request carries nothing but its bytes: from
-the port that it came from, the server knows the connection and the wanted length of the answer. As
-in the simulator (`responder.rs`), the server answers after its service time, in the order in which
-answers are ready, and each answer is sent whole before the next.
+Both ends of each connection are in one process, so a request needs no content. Its source port
+tells the server which connection it belongs to, and how long the answer has to be. As in the
+simulator (`responder.rs`), the server answers after its service time, in the order in which answers
+become ready, and sends each answer whole before the next.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place = Mapping[str, Any]
 
 
 class _End:
-    """One end of a connection, which writes a number of bytes and counts those that come."""
+    """One end of a connection, which writes a number of bytes and counts those that arrive."""
 
     def __init__(self, found: socket.socket, loop: Loop) -> None:
         self.socket = found
@@ -44,19 +44,19 @@ class _End:
         self.ended: Callable[[], None] = lambda: None
 
     def watch(self) -> None:
-        """Begins to read."""
+        """Starts reading."""
         events = READ | WRITE if self._unsent else READ
         self._loop.watch(self.socket, events, self._ready)
 
     def write(self, count: int) -> None:
-        """Writes `count` bytes, after those that still have to be written."""
+        """Writes `count` bytes after those that are still waiting."""
         waited = self._unsent > 0
         self._unsent += count
         if not waited and self._send():
             self.watch()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Closes the end, with a reset if `at_once`; no callback is called."""
+        """Closes the end, with a reset if `at_once`, and calls no callback."""
         if self.socket.fileno() < 0:
             return
         self._loop.forget(self.socket)
@@ -75,7 +75,7 @@ class _End:
             self._receive()
 
     def _send(self) -> bool:
-        """Sends what it can; returns False if the connection has failed."""
+        """Sends as much as it can; returns False if the connection has failed."""
         try:
             while self._unsent:
                 self._unsent -= self.socket.send(_BLOCK[: self._unsent])
@@ -119,9 +119,9 @@ class Call:
 
         Args:
             servers: The servers of the group.
-            server: The number of the one to connect to.
+            server: The number of the server to connect to.
             opened: Called when the connection is open.
-            answered: Called with an answer's tag and bytes when all of it is there.
+            answered: Called with an answer's tag and bytes once it is complete.
             closed: Called when the connection fails.
         """
         self.is_open = False
@@ -153,7 +153,7 @@ class Call:
         self._end.write(self._servers.job["request"])
 
     def close(self, *, at_once: bool = False) -> None:
-        """Closes the connection, with a reset if `at_once`; no callback is called."""
+        """Closes the connection, with a reset if `at_once`, and calls no callback."""
         self.is_open = False
         self._end.close(at_once=at_once)
 
@@ -228,7 +228,7 @@ class Servers:
                 end.watch()
 
     def on_request(self, call: Call) -> None:
-        """Called when a whole request has come; its answer follows."""
+        """Called when a whole request has arrived; its answer follows."""
         length, tag = call.asked.popleft()
         service = self._service.next(self._turn)
         self._turn += 1
@@ -252,7 +252,7 @@ class _Reading:
         self._count = 0
 
     def came(self, count: int) -> None:
-        """Notes that `count` bytes have come."""
+        """Notes that `count` bytes have arrived."""
         self._count += count
         while self._count >= self._servers.job["request"] and self._call.asked:
             self._count -= self._servers.job["request"]

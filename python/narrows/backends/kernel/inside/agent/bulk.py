@@ -20,7 +20,7 @@ _BLOCK = b"\0" * 16384
 
 
 class Flow:
-    """A connection, and what is known about it."""
+    """A connection, and the known facts about it."""
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.told = told
@@ -34,10 +34,10 @@ class Flow:
 
 
 class Bulk:
-    """A group of connections: both ends of each, in whichever namespaces they are.
+    """A group of connections: both ends of each, in any namespaces.
 
-    The end that opens a connection binds a port from which the other end knows which connection it
-    is. An end on another machine has None as its namespace.
+    The end that opens a connection binds a port that tells the other end which connection it is. An
+    end on another machine has None as its namespace.
     """
 
     def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
@@ -71,7 +71,7 @@ class Bulk:
             self._loop.watch(found, READ, partial(self._accept, found))
 
     def start(self) -> None:
-        """Lets each connection open at its time."""
+        """Schedules each connection to open at its time."""
         for flow in self.flows:
             if flow.told["opener"] is not None:
                 self._loop.at(flow.told["start_s"], partial(self._open, flow))
@@ -106,7 +106,7 @@ class Bulk:
 
     def _opened(self, flow: Flow, found: socket.socket) -> None:
         if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            # Nobody answered for as long as TCP repeats its SYN, which is two minutes.
+            # Nobody answered while TCP repeated its SYN, which takes two minutes.
             self._loop.forget(found)
             found.close()
             return

@@ -1,8 +1,8 @@
-"""TCP connections that send bursts: the next begins an idle time after this one is acknowledged.
+"""TCP connections that send bursts, with an idle time between the last ACK and the next burst.
 
-The kernel reports when the last byte of a burst has been acknowledged (`SOF_TIMESTAMPING_TX_ACK`,
-Documentation/networking/timestamping.rst) with a message on the socket's error queue that has the
-byte's number. The end of a burst is the time at which the process reads this message.
+When the last byte of a burst is acknowledged (`SOF_TIMESTAMPING_TX_ACK`,
+Documentation/networking/timestamping.rst), the kernel puts a message with that byte's number on the
+socket's error queue. A burst ends when the process reads this message.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Sender:
         self.begun = 0
         self.is_sending = False
         self.is_last = False
-        # Bytes of this burst that the kernel has not taken yet; bytes of all bursts so far.
+        # Bytes of this burst that the kernel has not accepted yet; bytes of all bursts so far.
         self.left = 0
         self.total = 0
         self.resent_before = 0
@@ -61,7 +61,7 @@ class Bursts(Bulk):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """What became of each connection, with its bursts."""
+        """The outcome of each connection, with its bursts."""
         found = []
         for row, flow in zip(super().rows(), self.flows, strict=True):
             sender = self._senders[id(flow)]
@@ -81,7 +81,7 @@ class Bursts(Bulk):
             super()._use(flow, found, sends=sends)
             return
         flow.sender = found
-        # Bytes are numbered from here.
+        # Numbers of bytes count from here.
         flags = _SOFTWARE | _OPT_ID | _OPT_TSONLY
         found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, flags)
         self._write(self._senders[id(flow)], found)
@@ -125,7 +125,7 @@ class Bursts(Bulk):
         if sender.is_last:
             with contextlib.suppress(OSError):
                 found.shutdown(socket.SHUT_WR)
-        # Watches for errors only, which include the kernel's messages about acknowledgements.
+        # Watch only for errors, which include the kernel's messages about acknowledgements.
         self._loop.watch(found, 0, partial(self._ready, sender, found))
 
     def _ready(self, sender: _Sender, found: socket.socket, _events: int) -> None:
@@ -169,7 +169,7 @@ class Bursts(Bulk):
 
 
 def _acknowledged(found: socket.socket) -> list[int]:
-    """The acknowledged bytes, modulo 2^32, in each message of the kernel on the error queue."""
+    """The acknowledged bytes, modulo 2^32, from each kernel message on the error queue."""
     counts: list[int] = []
     while True:
         try:

@@ -1,8 +1,8 @@
 """Telephone calls: speech in datagrams, both ways.
 
-Speakers do what the simulator's do (crates/sim, application/voip): a packet is sent when its last
-sample has been spoken, and nothing is sent in the pauses. The rows say which packets arrived, in
-which order and after which time; what a listener hears is computed from them elsewhere.
+Speakers behave like the simulator's (crates/sim, application/voip): they send a packet when its
+last sample has been spoken, and nothing in the pauses. The rows say which packets arrived, in which
+order and after how long. Other code computes from them what a listener hears.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def _ceil(span_s: float, packet_s: float) -> int:
 
 
 class Calls(Group):
-    """The calls of a group; its streams are the directions of each call, there and back in turn."""
+    """The calls of a group. Each call has two streams, there and back."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
-        """Waits for the first words.
+        """Waits for the first spurts.
 
         Args:
             job: The group's job.
             loop: The loop of the process.
-            seed: The seed of the lengths of spurts and pauses.
+            seed: The seed for the lengths of spurts and pauses.
         """
         self._speech: list[_Speech] = []
         self._sent: list[list[float]] = [[] for _ in job["streams"]]

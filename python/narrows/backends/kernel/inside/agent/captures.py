@@ -1,12 +1,11 @@
 """Packets of links as capture files (pcapng, draft-ietf-opsawg-pcapng), from packet sockets.
 
-A packet is captured when it leaves the queue, with the kernel's time stamp of that moment, which is
-the beginning of its transmission. (The simulator's captures have the end of the transmission.) A
-capture at a place also has the packets that arrive there, when they arrive. Each packet has its
-direction.
+A capture takes a packet when it leaves the queue, with the kernel's time stamp. That is the start
+of its transmission; the simulator's captures have the end. A capture at a place also takes the
+packets that arrive there, with their arrival times. Each packet has its direction.
 
-Captures must not slow the network, which has the same processor: for a packet of 1500 bytes
-python-pcapng 2.1 takes 19 us, and this 4 us.
+Captures must not slow the network down, which runs on the same processor. For a packet of 1500
+bytes, python-pcapng 2.1 takes 19 us, and this module 4 us.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
 _ROOM_BYTES = 4 << 20
 _LONGEST = 65_535
-# linux/filter.h: the packet's type (SKF_AD_PKTTYPE); outgoing packets pass whole, no others pass.
+# linux/filter.h: the packet's type (SKF_AD_PKTTYPE). Whole outgoing packets pass, others do not.
 _OUTGOING = struct.pack(
     "=HBBIHBBIHBBIHBBI",
     *(0x30, 0, 0, 0xFFFFF004),
@@ -41,7 +40,7 @@ _OUTGOING = struct.pack(
     *(0x06, 0, 0, 0),
 )
 _ETHERNET = 1
-# linux/if_packet.h, and the draft's bits of the direction.
+# linux/if_packet.h, and the draft's bits for the direction.
 _PACKET_OUTGOING = 4
 _INBOUND, _OUTBOUND = 0b01, 0b10
 
@@ -67,7 +66,7 @@ class Captures:
         for each, file in zip(told, self._files, strict=True):
             file.write(_head(each["link"], each["snaplen"] or 0))
             with system.inside(each["namespace"]):
-                # With protocol 0, nothing comes before the socket is bound.
+                # With protocol 0, the socket receives nothing before it is bound.
                 found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
                 found.setblocking(False)
                 if not each["both_ways"]:
@@ -79,7 +78,7 @@ class Captures:
             loop.watch(found, READ, partial(self._receive, len(self._sockets) - 1))
 
     def end(self) -> dict[str, Any]:
-        """Writes what is left, and reports how many packets the sockets had no room for."""
+        """Writes the rest, and reports how many packets the sockets had no room for."""
         missed = 0
         for number, found in enumerate(self._sockets):
             self._receive(number, READ)
@@ -108,7 +107,7 @@ def _only_outgoing(found: socket.socket) -> None:
 
 
 def _head(link: str, snaplen: int) -> bytes:
-    """A section, and an interface whose times are nanoseconds."""
+    """A section, and an interface with times in nanoseconds."""
     section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
     name = link.encode()
     options = struct.pack("<HH", 2, len(name)) + _padded(name)

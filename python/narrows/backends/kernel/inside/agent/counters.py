@@ -14,7 +14,7 @@ class Counters:
 
     def __init__(self, namespace: str) -> None:
         with system.inside(namespace):
-            # Files that are opened here stay those of the namespace.
+            # Files opened here still belong to the namespace later.
             self._files = [
                 os.open(f"/proc/thread-self/net/{name}", os.O_RDONLY)
                 for name in ("netstat", "snmp")
@@ -26,13 +26,13 @@ class Counters:
         return found["RetransSegs"], found["TCPTimeouts"]
 
     def read(self, *names: str) -> dict[str, int]:
-        """Counters by their names; 0 if the kernel has no counter of a name."""
+        """Counters by name; 0 if the kernel has no such counter."""
         told = self._all()
         return {name: told.get(name, 0) for name in names}
 
     def changed(self) -> dict[str, int]:
-        """All counters of TCP that are not zero, by their names."""
-        # Settings that are listed with the counters; -1 means no limit.
+        """All TCP counters that are not zero, by name."""
+        # The files list these settings with the counters; -1 means no limit.
         settings = {"RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn"}
         return {
             name: count for name, count in self._all().items() if count and name not in settings

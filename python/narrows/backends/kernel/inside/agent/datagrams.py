@@ -1,8 +1,8 @@
-"""Streams of datagrams at a rate, and probes that are answered, over UDP.
+"""Streams of datagrams at a rate, and probes with answers, over UDP.
 
-Both ends of a stream are in one process, which therefore knows what was sent and what arrived. A
-datagram that was sent earlier than `LOST_S` before the end of the run and has not arrived counts as
-lost; nobody knows where.
+Both ends of a stream are in one process, so it knows what was sent and what arrived. A datagram
+that was sent more than `LOST_S` before the end of the run and has not arrived counts as lost.
+Nobody knows where it was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LEAST_BYTES", "LOST_S", "Group", "Probers", "Sender", "Streams", "Ti
 
 LOST_S = 5.0
 LEAST_BYTES = 28 + 16
-"""The shortest IP packet: its headers and the mark in each: stream, number, time of sending."""
+"""The shortest IP packet: its headers, and a mark with stream, number and time of sending."""
 
 _HEADERS = 28
 _MARK = struct.Struct(">IId")
@@ -39,7 +39,7 @@ class Times(Protocol):
 
 
 class _Rate:
-    """When a stream at a rate sends. Its clock stands still while it is off, as in `udp.rs`."""
+    """When a stream with a rate sends. Its clock stands still while it is off, as in `udp.rs`."""
 
     def __init__(self, job: Mapping[str, Any], start_s: float, seed: str) -> None:
         self._gap_s: float = job["gap_s"]
@@ -65,7 +65,7 @@ class _Rate:
         if self._poisson or self._times is not None:
             self._due = self._after(due)
         else:
-            # From the start, so that no rounding adds up.
+            # Count from the start, so that rounding errors do not add up.
             self._due = self._start_s + self._count * self._gap_s
         return due, self._length
 
@@ -100,10 +100,10 @@ class _Listed:
 
 
 class Sender:
-    """Sends datagrams of one stream at their times."""
+    """Sends the datagrams of one stream at their times."""
 
     def __init__(self, group: Group, number: int, told: Mapping[str, Any]) -> None:
-        """Waits for the first time.
+        """Waits until the first datagram is due.
 
         Args:
             group: The group of the stream.
@@ -136,7 +136,7 @@ class Sender:
         payload = _MARK.pack(self.number, self.count, now)
         self.count += 1
         with contextlib.suppress(OSError):
-            # A full queue of the host loses the datagram, like a full queue on the way.
+            # The host's full queue loses the datagram, like a full queue on the way.
             self.socket.send(payload.ljust(length - _HEADERS, b"\0"))
         if job["packets"] is None or self.count < job["packets"]:
             self._wait()
@@ -193,7 +193,7 @@ class Group(ABC):
 
 
 class Streams(Group):
-    """Streams that nobody answers: a row for each period in which a stream sent something."""
+    """Streams without answers: a row for each period in which a stream sent something."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self._rows: dict[tuple[int, int], dict[str, Any]] = {}
@@ -250,7 +250,7 @@ class Streams(Group):
         return found
 
     def _row(self, number: int, sent_s: float) -> dict[str, Any]:
-        # Rows are periods since the stream began; the first packet may be due a moment before.
+        # Periods count from the start of the stream; the first packet may be due just before.
         since = max(0.0, sent_s - self.job["streams"][number]["start_s"])
         return self._rows.setdefault(
             (number, int(since // self.job["period_s"])),
@@ -267,7 +267,7 @@ class Streams(Group):
 
 
 class Probers(Group):
-    """Probes, which are answered at once by datagrams of the same length: a row for each."""
+    """Probes, and immediate answers of the same length: a row for each probe."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self._rows: list[list[dict[str, Any]]] = [[] for _ in job["streams"]]

@@ -1,15 +1,15 @@
-"""Resolver workers: each asks, waits, retries, and then asks the next.
+"""Resolver workers: each asks, waits, retries, and then asks its next query.
 
-Or queries arrive by themselves, and each takes an idle worker. Workers do what the simulator's do
-(crates/sim, application/dns/client.rs), with sockets. Over UDP, they follow a schedule of
-time-outs; over TCP or TLS, they try again as often as each kind of failure allows. They turn from
-UDP to TCP after a truncated reply or silence. They go on until an answer comes or the query is
-given up.
+Alternatively, queries arrive on their own, and each takes an idle worker. Workers behave like the
+simulator's (crates/sim, application/dns/client.rs), but with sockets. Over UDP, they follow a
+schedule of time-outs; over TCP or TLS, they try again as often as each kind of failure allows. They
+switch from UDP to TCP after a truncated reply or silence. They go on until an answer arrives or
+they give the query up.
 
 They do not use the sockets of the crate `client`, as `narrows probe` does. That crate asks one
-question at a time and blocks until it is answered, while here thousands of workers share a loop,
-and several of them a connection. Nor could it be loaded here, because the agent has only the
-standard library.
+question at a time and blocks until the answer arrives. Here, thousands of workers share a loop, and
+several of them may share a connection. The agent could not load the crate either, because it has
+only the standard library.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class _Worker:
         self.query: Query | None = None
         self.message = b""
         self.gives_up_s: float | None = None
-        # The attempt that is waited for; None: the worker pauses, or is done.
+        # The attempt that the worker waits for; None while it pauses, or once it is done.
         self.attempt: Attempt | None = None
         self.over_udp = 0
         self.over_tcp = 0
         # Attempts over TCP since the last one over UDP.
         self.together = 0
-        # Goes up whenever the time of an attempt begins anew, so that older timers do nothing.
+        # Goes up whenever the time of an attempt starts again, so that older timers do nothing.
         self.turn = 0
         self.datagrams: Datagrams | None = None
 
@@ -66,13 +66,13 @@ class Workers:
         self._random = random.Random(seed)
         self._messages = _Messages(job)
         self._workers = [_Worker(number) for number in range(job["workers"])]
-        # None: they ask until the run ends.
+        # With None, they ask until the run ends.
         self._total: int | None = job["queries"] and job["warm_up"] + job["queries"]
         self._left = len(self._workers)
         self._arrivals: Arrivals | None = None
         if job["arrivals"] is not None:
             self._arrivals = Arrivals(job, loop, random.Random(f"{seed} arrivals"), self._arrive)
-        # Idle workers, for queries that arrive; the last one is taken next.
+        # Idle workers for arriving queries; the last one in the list is next.
         self._free = self._workers[::-1]
         self._queries: list[Query] = []
         self._connections: Connections | None = None
@@ -103,13 +103,13 @@ class Workers:
         return queries, attempts
 
     def on_written(self, attempt: Attempt) -> None:
-        """Called when an attempt's query has left; the time for its answer begins."""
+        """Called when an attempt's query has left; the wait for its answer begins."""
         worker = self._workers[attempt.query.worker]
         if worker.attempt is attempt:
             self._expect(worker, self._job["tcp"]["answer_timeout_s"])
 
     def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
-        """Called when an attempt's answer came over a connection."""
+        """Called when an attempt's answer has arrived over a connection."""
         worker = self._workers[attempt.query.worker]
         if worker.attempt is not attempt:
             attempt.is_late(now, first_byte_s)
@@ -125,7 +125,7 @@ class Workers:
             self._fail(worker, attempt, how)
 
     def _arrive(self, index: int) -> None:
-        """Begins a query; without an idle worker it is not asked."""
+        """Begins a query; if no worker is idle, nobody asks it."""
         if self._free:
             worker = self._free.pop()
             worker.begun = index
@@ -160,7 +160,7 @@ class Workers:
 
     def _ask_over_udp(self, worker: _Worker) -> None:
         timeouts: Sequence[float] = self._job["udp"]["timeouts_s"]
-        # After a connection, a query that comes back to UDP has the last time-out again.
+        # A query that returns from a connection to UDP has the last time-out again.
         timeout = timeouts[min(worker.over_udp, len(timeouts) - 1)]
         worker.over_udp += 1
         worker.together = 0
@@ -196,7 +196,7 @@ class Workers:
             self._expect(worker, told[key])
 
     def _expect(self, worker: _Worker, timeout_s: float | None) -> None:
-        """Waits for `timeout_s`, but no longer than until the query is given up."""
+        """Waits for `timeout_s`, but at most until the worker gives the query up."""
         worker.turn += 1
         turn = worker.turn
         due = None if timeout_s is None else self._loop.now() + timeout_s

@@ -1,8 +1,8 @@
-"""When DNS queries arrive by themselves: evenly, or as a Poisson process.
+"""When DNS queries arrive on their own: evenly, or as a Poisson process.
 
-Arrivals do what the simulator's do (crates/sim, application/dns/client/arrivals.rs). Times are
-counted from the start, so that a loop that is late for one arrival is not late for all that follow:
-it begins all queries that are due together.
+Arrivals behave like the simulator's (crates/sim, application/dns/client/arrivals.rs). Times count
+from the start, so a loop that is late for one arrival is not late for all that follow: it begins
+all queries that are due at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Arrivals:
         Args:
             job: The group's job.
             loop: The loop of the process.
-            numbers: Random numbers for the arrivals alone.
+            numbers: Random numbers that only the arrivals use.
             arrive: Begins the query of this number, from 0.
         """
         self._loop = loop
@@ -35,7 +35,7 @@ class Arrivals:
         self._arrive = arrive
         self._interval_s: float = job["arrivals"]["interval_s"]
         self._is_even = job["arrivals"]["spacing"] == "even"
-        # None: they go on until the run ends.
+        # With None, they go on until the run ends.
         self._total: int | None = job["queries"] and job["warm_up"] + job["queries"]
         self._next_s: float = job["start_s"] + numbers.random() * job["spread_s"]
         self._begun = 0

@@ -1,9 +1,9 @@
-"""The TCP connections of a group of resolver workers: opened for a query, or kept and used again.
+"""The TCP connections of a group of resolver workers: new for a query, or kept and reused.
 
-They do what the simulator's clients do (crates/sim, application/dns/connections.rs), with sockets.
-The kernel tells the numbers of packets (`TCP_INFO`). Their bytes are computed from what TCP
-carried, which is TLS's records if there is TLS, and from its headers without the options of
-selective acknowledgements.
+They behave like the simulator's clients (crates/sim, application/dns/connections.rs), but with
+sockets. The kernel gives the numbers of packets (`TCP_INFO`). This module computes their bytes from
+TCP's payload, which is TLS's records if there is TLS, and from TCP's headers without the options
+for selective acknowledgements.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _TCP_FASTOPEN_CONNECT = 30
 
 
 class Asker(Protocol):
-    """Who asks over the connections, and is told what becomes of the attempts."""
+    """Asks over the connections, and hears the outcome of each attempt."""
 
     def on_written(self, attempt: Attempt) -> None:
-        """Called when the attempt's query has left; the time for its answer begins."""
+        """Called when the attempt's query has left; the wait for its answer begins."""
 
     def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
-        """Called when the attempt's answer has come."""
+        """Called when the attempt's answer has arrived."""
 
     def on_failed(self, attempt: Attempt, how: str) -> None:
-        """Called when its connection is over: `refused`, `closed`, `reset` or `timed-out`."""
+        """Called when its connection has ended: `refused`, `closed`, `reset` or `timed-out`."""
 
 
 class _Connection:
@@ -57,30 +57,30 @@ class _Connection:
         self.owner = owner
         self.opened_s = opened_s
         self.only = only
-        """The attempt for which all of its packets count; None: it serves several queries."""
+        """The attempt that all its packets count for; None if it serves several queries."""
         self.established = False
-        """Whether queries can leave: TCP's handshake is over, and TLS's if there is TLS."""
+        """Whether queries can leave: the handshakes of TCP, and of TLS if used, are over."""
         self.tls: End | None = None
         # Whether TCP's handshake is over.
         self.connected = False
         # The number of the query that left with the SYN (RFC 7413).
         self.early: int | None = None
-        # Whether the kernel waits for the first data, which go with the SYN.
+        # Whether the kernel waits for the first data, which travel with the SYN.
         self.takes_data = False
-        # Whether the server's FIN has come.
+        # Whether the server's FIN has arrived.
         self.ended = False
         self.closing = False
         self.queries = 0
-        # What had crossed when packets were last counted, if there may be several queries.
+        # What had crossed at the last count of packets, if there may be several queries.
         self.counted: _Crossed = _NOTHING
-        # Attempts without a reply by number, with their messages and what had crossed before.
+        # Attempts without a reply, by number, each with its message and what had crossed before.
         self.waiting: dict[int, tuple[Attempt, bytes, _Crossed]] = {}
-        # Attempts whose time is over, by number.
+        # Attempts whose time is up, by number.
         self.left: dict[int, Attempt] = {}
         self.read = bytearray()
         self.first_byte_s = 0.0
         self.unsent = bytearray()
-        # Goes up whenever the idle time begins anew, so that older timers do nothing.
+        # Goes up whenever the idle time starts again, so that older timers do nothing.
         self.turn = 0
 
 
@@ -104,7 +104,7 @@ class Connections:
         self._context = None if self._tls is None else client_context()
         self._session: ssl.SSLSession | None = None
         self._open: dict[int | None, list[_Connection]] = {}
-        # The connection of each attempt without a reply, and its number there.
+        # For each attempt without a reply, its connection and its number there.
         self._waiting: dict[Attempt, tuple[_Connection, int]] = {}
 
     def ask(self, worker: int, attempt: Attempt, message: bytes) -> bool:
@@ -112,8 +112,8 @@ class Connections:
 
         Args:
             worker: The worker that asks.
-            attempt: The attempt, whose facts are filled in.
-            message: The query, whose number is replaced.
+            attempt: The attempt; this fills in its facts.
+            message: The query; this replaces its number.
 
         Returns:
             Whether the connection is already established.
@@ -142,11 +142,11 @@ class Connections:
 
     @property
     def _round_trips(self) -> int:
-        """The round trips that a new connection needs before its first query."""
+        """The number of round trips before a new connection's first query."""
         return 1 if self._tls is None else 2
 
     def leave(self, attempt: Attempt) -> None:
-        """Gives up an attempt; its connection is closed unless others wait there."""
+        """Gives an attempt up, and closes its connection unless other attempts wait there."""
         found = self._waiting.pop(attempt, None)
         if found is None:
             return
@@ -184,7 +184,7 @@ class Connections:
         with system.inside(self._job["client"]):
             found = tcp_socket(told)
         wants_stamps(found)
-        # The port is chosen at connect(2), so that one may serve several servers (ip(7)).
+        # connect(2) chooses the port, so that one port can serve several servers (ip(7)).
         found.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
         found.bind((told["client_address"], 0))
         only = attempt if self._kept is None else None
@@ -203,10 +203,10 @@ class Connections:
         except OSError as error:
             if error.errno in (errno.EADDRNOTAVAIL, errno.EADDRINUSE):
                 raise RuntimeError(
-                    f"{self._job['group']}: no port is left; let connections be used again, "
-                    "or ask less often"
+                    f"{self._job['group']}: no port is left; hint: reuse connections, or ask less "
+                    "often"
                 ) from None
-            # There is no route. The attempt times out; the socket would be ready for ever.
+            # There is no route. The attempt times out; the socket would stay ready for ever.
             return connection
         self._loop.watch(found, WRITE, lambda events: self._ready(connection, events))
         return connection
@@ -222,7 +222,7 @@ class Connections:
             self._receive(connection)
 
     def _connect(self, connection: _Connection) -> bool:
-        """Notes the end of TCP's handshake, if it is over; TLS's begins, or queries leave."""
+        """Notes the end of TCP's handshake, if it is over, and starts TLS or sends queries."""
         error = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self._fail(connection, "refused" if error == errno.ECONNREFUSED else "timed-out")
@@ -248,7 +248,7 @@ class Connections:
         if early is not None:
             facts = tcp_info(connection.socket)
             if not facts.get("options", 0) & _SYN_DATA and early in connection.waiting:
-                # The server did not take the query with the SYN.
+                # The server did not accept the query in the SYN.
                 attempt, _, _ = connection.waiting[early]
                 attempt.handshakes, attempt.handshake_ms = 1, handshake_ms
         if connection.unsent:
@@ -279,7 +279,7 @@ class Connections:
         try:
             sent = connection.socket.send(connection.unsent)
         except OSError:
-            # There is no room, or the connection is over; reading will tell how it ended.
+            # There is no room, or the connection is over; reading will show how it ended.
             return
         del connection.unsent[:sent]
 
@@ -311,7 +311,7 @@ class Connections:
         try:
             data, writes = tls.take(data)
         except ssl.SSLError:
-            # The other end does not speak TLS, or refuses: the connection is useless.
+            # The other end does not speak TLS, or refuses, so the connection is useless.
             self._fail(connection, "closed")
             return b""
         self._write_all(connection, writes)
@@ -347,7 +347,7 @@ class Connections:
         self._asker.on_reply(attempt, now, first_byte_s)
 
     def _release(self, connection: _Connection) -> None:
-        """Decides what happens to a connection after a reply has come or is no longer wanted."""
+        """Decides what happens to a connection once a reply has arrived or nobody wants it."""
         if connection.waiting or connection.closing:
             return
         kept = self._kept
@@ -364,7 +364,7 @@ class Connections:
             self._loop.at(self._loop.now() + kept["idle_s"], idle)
 
     def _close(self, connection: _Connection) -> None:
-        """Closes our direction of a connection, and waits for the server's FIN."""
+        """Closes the client's direction of a connection, and waits for the server's FIN."""
         connection.closing = True
         with contextlib.suppress(OSError):
             connection.socket.shutdown(socket.SHUT_WR)
@@ -372,7 +372,7 @@ class Connections:
     def _fail(self, connection: _Connection, how: str) -> None:
         waiting = [attempt for attempt, _, _ in connection.waiting.values()]
         if waiting:
-            # The oldest query's attempt: nothing is left to count for the others.
+            # The oldest query's attempt takes all packets; nothing is left to count for the others.
             self._count(connection, waiting[0])
         connection.waiting.clear()
         self._forget(connection)
@@ -382,7 +382,7 @@ class Connections:
             self._asker.on_failed(attempt, how)
 
     def _forget(self, connection: _Connection) -> None:
-        """Forgets a connection that is over."""
+        """Forgets a connection that has ended."""
         connection.closing = True
         if connection.ended:
             with contextlib.suppress(OSError):
@@ -401,10 +401,10 @@ class Connections:
                     self._count(connection, connection.only)
 
     def _count(self, connection: _Connection, attempt: Attempt) -> None:
-        """Counts packets for an attempt that ends: all of a connection for one query.
+        """Counts packets for an attempt that ends: all packets of a connection for one query.
 
-        Of a kept connection, it counts what has crossed since the oldest query that waits was asked
-        and counts for no other attempt. So does the simulator.
+        On a kept connection, it counts what has crossed since the oldest waiting query was asked,
+        except what counts for another attempt. The simulator does the same.
         """
         now = self._crossed(connection)
         since: Iterable[int] = _NOTHING
@@ -424,12 +424,12 @@ class Connections:
         if not connection.connected:
             # A SYN has all options, and the reset that refuses it has none.
             return sent, sent * (_IP_AND_TCP + 20), received, received * _IP_AND_TCP
-        # It may be there before it is read.
+        # It may have arrived before the process reads it.
         connection.ended |= facts["fin_received"]
         options = facts["options"]
         stamped = bool(options & _TIMESTAMPS)
         segment = _IP_AND_TCP + (12 if stamped else 0)
-        # More options of a SYN: MSS; SACK, which costs nothing beside time stamps; window scale.
+        # A SYN's other options: MSS; SACK, which costs nothing beside time stamps; window scale.
         syn = 4 + (4 if options & _SACK and not stamped else 0) + (4 if options & _SCALING else 0)
         return (
             sent,

@@ -1,8 +1,7 @@
 """DNS messages of exact lengths (RFC 1035, section 4; RFC 6891; RFC 7830 for padding).
 
-A query asks for a name that only its exchange has, so that a server knows from the name which reply
-is wanted. If queries of two exchanges have the same length, their names begin with different
-*marks*.
+A query asks for a name that is unique to its exchange, so the name tells the server which reply to
+send. If queries of two exchanges have the same length, their names begin with different *marks*.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _MOST_OVER_UDP = 65_507
 
 
 def name_bytes(length: int, payload: int, most: int = _LONGEST_NAME) -> int | None:
-    """The length of the name in a query of `length` bytes; None: there is no such query.
+    """The length of the name in a query of `length` bytes; None if there is no such query.
 
     Args:
         length: The length of the query, in bytes.
-        payload: The longest reply that the client takes over UDP, in bytes. Above 512 B the query
-            says so with EDNS, if there is room.
+        payload: The longest reply that the client accepts over UDP, in bytes. Above 512 B, the
+            query says so with EDNS, if there is room.
         most: The longest name that the reply has room for, in bytes.
     """
     plain = length - _HEADER - _QUESTION
@@ -56,7 +55,7 @@ def name_bytes(length: int, payload: int, most: int = _LONGEST_NAME) -> int | No
         return room
     if _is_name(plain) and plain <= most and (payload <= _WITHOUT_EDNS or room < 3):
         return plain
-    # The rest is padding, which is an option of EDNS.
+    # The rest is padding, an option of EDNS.
     for found in range(min(_USUAL_NAME, most, room - _OPTION), 0, -1):
         if _is_name(found):
             return found
@@ -99,7 +98,7 @@ def padded(message: bytes, block: int) -> bytes:
     if not opt:
         begun = begun[:10] + b"\0\1" + begun[12:]
         opt = struct.pack(">BHHI", 0, 41, _WITHOUT_EDNS, 0)
-    # There is at most one padding option, and it is the last option.
+    # There is at most one padding option, and it comes last.
     before = len(begun) + _OPT + len(data)
     padding = padded_length(before, block) - before
     rest = data[_OPTION:] + bytes(padding if data else padding - _OPTION)
@@ -132,10 +131,10 @@ def asked_name(message: bytes) -> bytes:
 
 
 def reply(asked: bytes, length: int) -> bytes:
-    """A reply of `length` bytes to a query: the query and one record that makes up the difference.
+    """A reply of `length` bytes to a query: the query, and one record that fills up the difference.
 
-    If that is too little for a record (11 bytes), the reply is the query with the reply bit set,
-    without its EDNS record if need be.
+    If the difference is too small for a record (11 bytes), the reply is the query with the reply
+    bit set, without its EDNS record if necessary.
     """
     flags, _, _, _, additional = struct.unpack_from(">5H", asked, 2)
     body = asked[_HEADER:]
@@ -143,7 +142,7 @@ def reply(asked: bytes, length: int) -> bytes:
         body, additional = body[: len(asked_name(asked)) + _QUESTION], 0
     rest = length - _HEADER - len(body) - _NULL_RECORD
     record = b"" if rest < 0 else struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
-    # After the query's own EDNS record, so that the query can stay as it is.
+    # The record follows the query's own EDNS record, so that the query can stay as it is.
     return asked[:2] + header(0, flags | 0x8400, additional + bool(record))[2:] + body + record
 
 
@@ -173,12 +172,12 @@ def asks_for_a_zone(asked: bytes) -> bool:
 
 
 def zone_messages(asked: bytes, zone: int, full: int) -> list[bytes]:
-    """The messages of a zone; each has one record in place of all its records.
+    """The messages of a zone. In each, one record stands for all its records.
 
     Args:
-        asked: The query, whose question the first message repeats.
+        asked: The query; the first message repeats its question.
         zone: Bytes of all messages, without that question.
-        full: Bytes of each message but the last, without that question.
+        full: Bytes of each message except the last, without that question.
     """
     found = []
     for start in range(0, zone, full):
@@ -197,7 +196,7 @@ def _is_name(length: int) -> bool:
 
 
 def _name(length: int, mark: str = "") -> bytes:
-    """A name of `length` bytes with its final zero: 1, or 3 to 255."""
+    """A name of `length` bytes including its final zero: 1, or 3 to 255."""
     rest = length - 1
     labels = b""
     while rest > 0:

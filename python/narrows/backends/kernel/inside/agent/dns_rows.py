@@ -1,4 +1,4 @@
-"""The records of DNS: queries and attempts, as the tables have them."""
+"""Queries and attempts of DNS, with the columns of the tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Attempt", "Query"]
 
 
 class Query:
-    """A query of a worker, or one that arrived."""
+    """A worker's query, or one that arrived on its own."""
 
     __slots__ = ("answer", "attempts", "end_s", "index", "late", "measured", "start_s", "worker")
 
@@ -73,12 +73,12 @@ class Attempt:
         self.reused = False
         self.handshakes = 0
         self.handshake_ms: float | None = None
-        # The numbers of IP packets and their bytes.
+        # Numbers of IP packets, and their bytes.
         self.sent = (0, 0)
         self.received = (0, 0)
 
     def is_late(self, now: float, first_byte_s: float) -> None:
-        """Notes that its answer came after it was over."""
+        """Notes that its answer arrived after the attempt had ended."""
         self.fate = "late"
         self.first_byte_s, self.received_s = first_byte_s, now
         self.query.late += 1

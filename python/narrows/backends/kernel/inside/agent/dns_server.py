@@ -1,7 +1,7 @@
-"""A DNS server that answers each query after its service time, as the simulator's does.
+"""A DNS server that answers each query after its service time, like the simulator's.
 
-The name of a query determines its reply (`dns_messages`); any other name gets NXDOMAIN. Over UDP, a
-reply is truncated if the whole reply is longer than what the client takes or the server sends.
+The name in a query determines the reply (`dns_messages`); any other name gets NXDOMAIN. Over UDP,
+the server truncates a reply that is longer than the client accepts or the server sends.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Answers:
 
         Args:
             asked: The query.
-            padding: Replies to padded queries are padded to a multiple of this many bytes; None:
-                they are not padded.
+            padding: Pads replies to padded queries to a multiple of this many bytes; None for no
+                padding.
         """
         zone = self._zones.get(asked_name(asked))
         if zone is not None and asks_for_a_zone(asked):
@@ -83,7 +83,7 @@ class Answers:
 
 
 class Server:
-    """Answers each query after a service time; queries do not wait for each other."""
+    """Answers each query after a service time; no query waits for another."""
 
     def __init__(self, job: Told, loop: Loop, seed: str, folder: Path) -> None:
         """Listens.
@@ -135,7 +135,7 @@ class Server:
         try:
             found.sendto(answer, peer)
         except OSError:
-            # A full queue of the host loses the reply, like a full queue on the way.
+            # The host's full queue loses the reply, like a full queue on the way.
             return
 
 

@@ -1,8 +1,8 @@
 """A DNS server's connections, with the limits on their number and their time-outs.
 
-It does what the simulator's server does (crates/sim, application/dns/server.rs): RFC 7766, sections
-6 and 7. Connections that have to wait because of the limit are in the kernel's queue (listen(2)).
-TLS has a port of its own, but its connections count with the others.
+It behaves like the simulator's server (crates/sim, application/dns/server.rs): RFC 7766, sections 6
+and 7. Connections that have to wait because of the limit stay in the kernel's queue (listen(2)).
+TLS has its own port, but its connections count with the others.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class _Connection:
         self.socket = found
         self.tls = tls
         self.client = client
-        # Its place in the server's table.
+        # Its index in the server's table.
         self.place = place
-        # The shorter time-out that it has because the server was busy when it came.
+        # Its shorter time-out, if the server was busy when it arrived.
         self.busy_s = busy_s
         self.idle_since = now
         self.read = bytearray()
         self.unsent = bytearray()
         self.asked = 0
-        # Queries without a reply, in their order.
+        # Queries without a reply, in order.
         self.waiting: list[_Waiting] = []
-        # Whether a part of a query has come, and the rest has not.
+        # Whether only a part of a query has arrived.
         self.reading = False
-        # Whether nothing more is read, so that the waiting queries are the last.
+        # Whether the server has stopped reading, so that the waiting queries are the last.
         self.closing = False
-        # Goes up whenever the time until it is closed begins anew, so that older timers do nothing.
+        # Goes up whenever the time-out starts again, so that older timers do nothing.
         self.turn = 0
 
 
@@ -81,8 +81,8 @@ class Service:
         Args:
             job: The server's job.
             loop: The loop of the process.
-            answer: Gives the messages of a reply, from the query and the multiple to which replies
-                to padded queries are padded.
+            answer: Returns the messages of a reply, given the query and the multiple to which to
+                pad replies to padded queries.
             service_s: Draws a service time.
             folder: A folder for files.
 
@@ -94,7 +94,7 @@ class Service:
         self._answer = answer
         self._service_s = service_s
         self._connections: list[_Connection] = []
-        # Places in the table of connections that are free again, and those with shorter time-outs.
+        # Indices in the table of connections that are free again, and those with shorter time-outs.
         self._free: list[int] = []
         self._short: dict[int, float] = {}
         self._listening: list[tuple[socket.socket, bool]] = []
@@ -115,7 +115,7 @@ class Service:
             found = tcp_socket(self._told)
         found.bind(address)
         if self._told["fast_open"] and not over_tls:
-            # How many connections may wait with data before they are established.
+            # The number of connections that may wait with data before they are established.
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, self._told["backlog"])
         found.listen(self._told["backlog"])
         self._listening.append((found, over_tls))
@@ -136,7 +136,7 @@ class Service:
                 except OSError:
                     break
                 self._take(found, client, over_tls=over_tls)
-        # A listening socket whose connections have to wait would wake the loop again and again.
+        # A listening socket with waiting connections would wake the loop again and again.
         accepts = not (self._is_full() and self._told["when_full"] == "wait")
         if accepts != self._accepts:
             self._accepts = accepts
@@ -158,7 +158,7 @@ class Service:
         if full:
             idle = [connection for connection in self._connections if not connection.waiting]
             if not idle:
-                # All connections are busy, so the new one is closed.
+                # All connections are busy, so close the new one.
                 found.close()
                 return
             self._reset(min(idle, key=lambda connection: connection.idle_since))
@@ -166,7 +166,7 @@ class Service:
         in_use = len(self._connections) + told["busy_counts_new"]
         share = 0.0 if limit is None else in_use / limit
         shorter = [timeout for level, timeout in told["busy_levels"] if share > level]
-        # The place that became free last is used first.
+        # Use the index that became free last first.
         place = self._free.pop() if self._free else len(self._connections)
         if told["busy_stays"] and place in self._short:
             shorter.append(self._short[place])
@@ -202,7 +202,7 @@ class Service:
         self._loop.at(self._loop.now() + span_s, over)
 
     def _finish(self, connection: _Connection) -> None:
-        """Hangs up when all complete queries are answered (RFC 7766, section 6.2.3)."""
+        """Hangs up once all complete queries are answered (RFC 7766, section 6.2.3)."""
         connection.closing = True
         connection.turn += 1
         if connection.waiting or connection.unsent:
@@ -264,7 +264,7 @@ class Service:
     def _decrypt(self, connection: _Connection, tls: End, data: bytes) -> bytes:
         begins = not tls.is_open
         if begins and not connection.closing:
-            # Each part of a handshake begins the time-out again.
+            # Each part of a handshake restarts the time-out.
             first_s = self._told["first_query_s"]
             self._close_after(connection, self._time_out(connection, first_s))
         try:
@@ -335,7 +335,7 @@ class Service:
         self._is_idle(connection)
 
     def _is_idle(self, connection: _Connection) -> None:
-        """Begins the idle time of a connection whose last reply has left."""
+        """Starts the idle time of a connection whose last reply has left."""
         if connection.closing:
             self._hang_up(connection)
         elif not connection.reading:
@@ -366,7 +366,7 @@ class Service:
         except BlockingIOError:
             return
         except OSError:
-            # The connection is over, and nobody waits for the rest.
+            # The connection has ended, and nobody waits for the rest.
             connection.unsent.clear()
             return
         del connection.unsent[:sent]

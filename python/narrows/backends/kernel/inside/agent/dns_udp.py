@@ -1,7 +1,8 @@
-"""Queries over UDP: a worker's sockets, and the replies that come to them.
+"""Queries over UDP: a worker's sockets, and the replies that arrive at them.
 
-A worker has one port for all of its attempts, or one for each. The ports of a query stay open until
-the worker's next query begins; a later reply is lost, as at a stub resolver that has finished.
+A worker has one port for all its attempts, or a new one for each. The ports of a query stay open
+until the worker's next query begins. A later reply is lost, as with a stub resolver that has
+finished.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Datagrams:
         self._loop = loop
         self._on_reply = on_reply
         self._sockets: list[socket.socket] = []
-        # Attempts for which a reply may still come, by number.
+        # Attempts that may still get a reply, by number.
         self._asked: dict[int, Attempt] = {}
 
     def send(self, attempt: Attempt, number: int, message: bytes) -> None:
-        """Sends an attempt's query, which has this number."""
+        """Sends an attempt's query with this number."""
         if self._job["udp"]["new_port"] or not self._sockets:
             self._open()
         found = self._sockets[-1]
@@ -62,15 +63,15 @@ class Datagrams:
             found.send(message)
         except OSError:
             # The host's own queue is full, or it cannot resolve its neighbour. The attempt times
-            # out, as that of a stub resolver does.
+            # out, as it would in a stub resolver.
             return
 
     def is_taken(self, number: int) -> bool:
-        """Whether a reply with this number would be taken for that of another attempt."""
+        """Whether a reply with this number would match another attempt."""
         return number in self._asked
 
     def begin(self) -> None:
-        """Prepares for the next query: closes ports that belong to the last query alone."""
+        """Prepares for the next query: closes ports that only the last query used."""
         if not self._job["udp"]["new_port"]:
             return
         for found in self._sockets:
@@ -106,7 +107,7 @@ class Datagrams:
 
 
 def fragments(message: int, mtu: int) -> tuple[int, int]:
-    """The number of IP packets of a datagram with `message` bytes, and their total length."""
+    """The number of IP packets for a datagram of `message` bytes, and their total length."""
     if message + _BELOW_DNS <= mtu:
         return 1, message + _BELOW_DNS
     # The payload of a fragment is a multiple of 8 bytes (RFC 791, 3.2).

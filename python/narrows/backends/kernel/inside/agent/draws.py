@@ -16,14 +16,14 @@ class Draw:
         """Reads the plan's form.
 
         Args:
-            told: `constant`, `list`, `exponential` or `pareto`, in the wanted unit.
-            seed: The seed of drawn values.
+            told: `constant`, `list`, `exponential` or `pareto`, in the required unit.
+            seed: The seed for drawn values.
         """
         ((self._kind, self._told),) = told.items()
         self._random = random.Random(seed)
 
     def next(self, turn: int) -> float:
-        """The amount number `turn`, from 0."""
+        """Amount number `turn`, from 0."""
         if self._kind == "constant":
             return float(self._told)
         if self._kind == "list":
@@ -35,5 +35,5 @@ class Draw:
         return mean * (shape - 1) / shape * self._random.paretovariate(shape)
 
     def whole(self, turn: int) -> int:
-        """The amount number `turn` in whole bytes, at least one."""
+        """Amount number `turn` in whole bytes, at least one."""
         return max(1, round(self.next(turn)))

@@ -1,13 +1,13 @@
-"""A flood of SYNs or DNS queries from forged addresses, and what its server did about it.
+"""A flood of SYNs or DNS queries from forged addresses, and how its server responded.
 
-Packets leave through a raw socket (raw(7)), with ports and sequence numbers of their own. The
-forged addresses belong to nobody: a route without a device discards what is sent to them, as in the
-simulator (`flood.rs`).
+Packets leave through a raw socket (raw(7)), each with its own port and sequence number. The forged
+addresses belong to nobody: a route without a device discards packets to them, as in the simulator
+(`flood.rs`).
 
-The counters of the server's host say what the server did: netstat's `ListenDrops`,
-`SyncookiesSent`, `TCPSynRetrans`, `PassiveOpens`, and its table of sockets. So other servers at the
-host count too, and a SYN that an ordinary client repeats counts as one that was given up. Packets
-that arrive are counted by sockets whose filters (classic BPF) let nothing else through.
+The counters of the server's host show what the server did: netstat's `ListenDrops`,
+`SyncookiesSent`, `TCPSynRetrans`, `PassiveOpens`, and its table of sockets. So other servers on the
+host count too, and a SYN that an ordinary client repeats counts as given up. Sockets with filters
+(classic BPF) that pass nothing else count the packets that arrive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Flood"]
 
 _HEADERS = 28
 _SYN = 0x02
-# MSS 1460; SACK; time stamps; no operation; a window scale of 7: in Linux's order.
+# In Linux's order: MSS 1460; SACK; time stamps; no operation; a window scale of 7.
 _OPTIONS = struct.pack("!BBHBBBBIIBBBB", 2, 4, 1460, 4, 2, 8, 10, 1, 0, 1, 3, 3, 7)
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _SO_ATTACH_FILTER = 26
@@ -85,14 +85,14 @@ class Flood:
             number = self._random.getrandbits(32)
             packet = _syn(source, self._target, port, self._job["port"], number)
         with contextlib.suppress(OSError):
-            # A full queue of the host loses the packet, like a full queue on the way.
+            # The host's full queue loses the packet, like a full queue on the way.
             self._socket.sendto(packet, (self._job["server_address"], 0))
         self._sent += 1
         gap = self._job["interval_s"]
         if self._job["poisson"]:
             self._due += self._random.expovariate(1.0 / gap)
         else:
-            # From the start, so that no rounding adds up.
+            # Count from the start, so that rounding errors do not add up.
             self._due = self._job["start_s"] + self._sent * gap
         stop = self._job["stop_s"]
         if stop is None or self._due < stop:
@@ -102,7 +102,7 @@ class Flood:
         self._replies.read()
         period = self._job["period_s"]
         at_s = self._job["start_s"] + (len(self._rows) + 1) * period
-        # Packets that were sent a period ago and have not arrived never will.
+        # Packets that were sent a period ago and have not arrived will never arrive.
         lost = self._before["lost"]
         if self._message:
             lost = max(lost, self._before["sent"] - self._server.arrived())
@@ -136,7 +136,7 @@ class _Server:
         self._is_of_syns = job["query"] is None
         self._counters = Counters(name)
         with system.inside(name):
-            # Files that are opened here stay those of the namespace.
+            # Files opened here still belong to the namespace later.
             self._table = os.open("/proc/thread-self/net/tcp", os.O_RDONLY)
         self._before = self._now()
 
@@ -175,7 +175,7 @@ class _Server:
 
 
 class _Counted:
-    """Packets that come to a host and pass a filter."""
+    """Packets that arrive at a host and pass a filter."""
 
     def __init__(self, namespace: str, program: Sequence[tuple[int, int, int, int]]) -> None:
         self.count = 0
@@ -190,13 +190,13 @@ class _Counted:
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
 
     def passed(self) -> int:
-        """How many packets have passed the filter, also those that found no room to be read."""
+        """Packets that passed the filter, including those that the socket had no room for."""
         told = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         self._passed += struct.unpack("II", told)[0]
         return self._passed
 
     def read(self) -> None:
-        """Reads the packets that are there, and counts them and their bytes."""
+        """Reads the waiting packets, and counts them and their bytes."""
         while True:
             try:
                 data = self.socket.recv(64)
@@ -211,7 +211,7 @@ _SOURCE, _DESTINATION = 26, 30
 
 
 def _udp(network: ipaddress.IPv4Network, place: int) -> list[tuple[int, int, int, int]]:
-    """A filter for incoming UDP with an address in a network: whole datagrams, first fragments."""
+    """A filter for incoming UDP from a network: whole datagrams and first fragments."""
     return _chain(
         (_BYTE, 23, None, socket.IPPROTO_UDP),
         (_HALF, 20, 0x1FFF, 0),
@@ -229,14 +229,14 @@ def _syns(port: int) -> list[tuple[int, int, int, int]]:
 
 
 def _chain(*tests: tuple[int, int, int | None, int]) -> list[tuple[int, int, int, int]]:
-    """A program that takes packets that pass all tests, each of load, place, mask and value."""
+    """A program that accepts packets that pass all tests: load, place, mask and value."""
     steps: list[tuple[int, int, int]] = []
     for load, place, mask, value in tests:
         steps.append((load, place, -1))
         if mask is not None:
             steps.append((_AND, mask, -1))
         steps.append((_EQUAL, value, 0))
-    # Outgoing packets are not taken.
+    # It accepts no outgoing packets.
     program = [(_BYTE, 0, 0, _PACKET_TYPE), (_EQUAL, len(steps) + 1, 0, _OUTGOING)]
     for number, (code, value, test) in enumerate(steps):
         misses = 0 if test < 0 else len(steps) - number

@@ -1,6 +1,6 @@
-"""What a group of connections delivers over time: samples at a fixed rate, and one at the end.
+"""A group's goodput over time: samples at a fixed rate, and one at the end.
 
-A sample that is late because the machine stalled has the time at which it was really taken.
+If a sample is late because the machine stalled, it has the time at which it was really taken.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ class Goodput:
     """Counts what the receivers of a group read, and samples the counters."""
 
     def __init__(self, interval_s: float | None, loop: Loop) -> None:
-        """Takes the first sample one interval after the run's start; None: takes none."""
+        """Takes the first sample one interval after the run's start; with None, takes none."""
         self.bytes = [0, 0]
-        """What has been read: forward, and by connections that go the other way."""
+        """Bytes read: forward, and by connections in the other direction."""
         self._interval_s = interval_s
         self._loop = loop
         self._samples: list[tuple[float, int, int]] = []
         self._wait()
 
     def rows(self) -> dict[str, Any]:
-        """The samples: times and counters. The one at the end is apart."""
+        """The samples: times and counters. The one at the end is separate."""
         return {"samples": self._samples, "last": self._now()}
 
     def _wait(self) -> None:

@@ -1,7 +1,7 @@
 """Incast over the kernel's sockets: a client asks all servers at once, and waits for the last.
 
-It does what the simulator's does (`incast.rs`). Time-outs are those that the kernels of all
-servers' hosts count during a round (`TCPTimeouts`).
+It behaves like the simulator's (`incast.rs`). A round's time-outs are those that the hosts of all
+servers count during it (`TCPTimeouts`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Incast:
         self._block = Draw(job["block"], f"{seed} block")
         self._pause = Draw(job["pause"], f"{seed} pause")
         self._calls: list[Call | None] = [None] * len(job["servers"])
-        # How many answers have not come, or connections are not open yet.
+        # The number of answers that have not arrived, or of connections that are not open yet.
         self._awaited = 0
         self._wanted: list[int | None] = [None] * len(job["servers"])
         self._counters = [
@@ -115,7 +115,7 @@ class Incast:
             self._settle()
 
     def _settle(self) -> None:
-        """Called when a block has come or failed, or a connection opens; the last ends a round."""
+        """Called when a block arrives or fails, or a connection opens; the last ends a round."""
         self._awaited -= 1
         if self._awaited:
             return

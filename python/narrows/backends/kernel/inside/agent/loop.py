@@ -1,4 +1,4 @@
-"""A minimal event loop for sockets and timers, which every process of the agent has."""
+"""A minimal event loop for sockets and timers; each process of the agent has one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _BROKEN = select.EPOLLERR | select.EPOLLHUP
 
 
 class Loop:
-    """Calls back when sockets are ready and when times have come.
+    """Calls back when sockets are ready and when timers are due.
 
-    Times are seconds since the run's start, which is `CLOCK_MONOTONIC` minus `origin`. A timer of
-    the kernel wakes the loop, because epoll's time-outs are whole milliseconds.
+    Times are seconds since the run's start: `CLOCK_MONOTONIC` minus `origin`. A kernel timer wakes
+    the loop, because epoll's time-outs are whole milliseconds.
     """
 
     def __init__(self, origin: float) -> None:
@@ -47,7 +47,7 @@ class Loop:
         heapq.heappush(self._times, (when, self._number, call))
 
     def watch(self, found: socket.socket, events: int, call: Callable[[int], None]) -> None:
-        """Calls with the events for which a socket is ready; replaces an earlier `watch`."""
+        """Calls with the events that a socket is ready for; replaces an earlier `watch`."""
         number = found.fileno()
         if number in self._ready:
             self._poll.modify(number, events)
@@ -56,12 +56,12 @@ class Loop:
         self._ready[number] = call
 
     def on_readable(self, number: int, call: Callable[[], None]) -> None:
-        """Calls when a file descriptor has something to read or its other end is closed."""
+        """Calls when a file descriptor has data to read or its other end is closed."""
         self._poll.register(number, READ)
         self._ready[number] = lambda _events: call()
 
     def forget(self, found: socket.socket) -> None:
-        """No longer watches a socket."""
+        """Stops watching a socket."""
         number = found.fileno()
         if self._ready.pop(number, None) is not None:
             self._poll.unregister(number)

@@ -2,11 +2,11 @@
 
     agent WORKSPACE [guest HOST_FOLDER]
 
-The workspace holds `job.json`. The agent writes into it: `progress` (seconds of the run, now and
+The workspace holds `job.json`. Into it, the agent writes `progress` (seconds of the run, now and
 then), one file of columns for each process, and at the end `done.json`, or `failed.txt` with one
-line. A file `stop` that appears there ends the run early.
+line. If a file `stop` appears there, the run ends early.
 
-The agent forks a process for each group and one for the samples. A process can hold sockets of
+The agent forks one process for each group and one for the samples. A process can hold sockets from
 several namespaces, so the number of processes does not grow with the network.
 """
 
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _as_first_process(folder: Path, host_folder: str) -> None:
-    """Does an init's necessary work: mounts file systems, among them the host's workspace."""
+    """Does the necessary work of init: mounts file systems, including the host's workspace."""
     system.mount("proc", "/proc", "proc")
     system.mount("sys", "/sys", "sysfs")
     system.mount("tmpfs", "/run", "tmpfs")
@@ -112,11 +112,11 @@ class _Run:
     """The processes of a run."""
 
     def __init__(self, folder: Path, job: Mapping[str, Any], check: Callable[[], None]) -> None:
-        """`check` raises NetworkError if a server is gone."""
+        """`check` raises NetworkError if a server has ended."""
         self._check = check
         self._folder = folder
         self._job = job
-        # Every process is ready at this time. Several machines agree on a time.
+        # Every process is ready by this time. Several machines agree on a time.
         now = time.monotonic()
         self._origin = job.get("origin_s", now + job.get("lead_s", 0.0))
         self._realtime = time.time() + self._origin - now
@@ -210,10 +210,10 @@ class _Run:
     def _why(self, name: str) -> str:
         with contextlib.suppress(OSError):
             return (self._folder / f"{name}.failed").read_text()
-        return f"the process {name} was ended"
+        return f"something ended the process {name}"
 
     def _reap(self) -> None:
-        """Waits until all have written their rows; ends those that do not."""
+        """Waits until all processes have written their rows; ends those that do not."""
         deadline = time.monotonic() + 60.0
         while self._children and time.monotonic() < deadline:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -227,7 +227,7 @@ class _Run:
                 os.waitpid(pid, 0)
 
     def _fork(self, name: str, work: Callable[[Loop], Callable[[], Any]]) -> int:
-        """Forks a process for `work`, whose result gives the rows to write when the loop stops."""
+        """Forks a process for `work`. What `work` returns gives the rows when the loop stops."""
         child = os.fork()
         if child:
             self._children[child] = name
@@ -288,7 +288,7 @@ class _Run:
         return work
 
     def _beside(self, name: str, goodput: Goodput, rows: Callable[[], Any]) -> Callable[[], Any]:
-        """Gives the rows of a group's process, and writes what it delivered to a file beside."""
+        """Returns the rows of a group's process, and writes its goodput to a separate file."""
 
         def written() -> Any:
             _write(self._folder / f"goodput-{name}.json", goodput.rows())
@@ -362,7 +362,7 @@ def _tell(pipe: int) -> None:
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Converts rows, which all have the same keys, to columns."""
+    """Converts rows with the same keys to columns."""
     return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
 
 
@@ -371,7 +371,7 @@ def _columns_of(tables: Callable[[], Mapping[str, list[dict[str, Any]]]]) -> Any
 
 
 def _write(path: Path, value: Any) -> None:
-    """Writes a JSON file whole or not at all."""
+    """Writes a JSON file, whole or not at all."""
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(value))
     beside.rename(path)

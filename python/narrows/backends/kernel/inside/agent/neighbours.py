@@ -1,6 +1,6 @@
 """Counts neighbour entries that fail because nobody answered the ARP requests.
 
-The kernel has one counter for all namespaces (`res_failed` of /proc/net/stat/arp_cache), and only
+The kernel has one counter for all namespaces (`res_failed` in /proc/net/stat/arp_cache), and only
 the first namespace has the file (`neigh_table_init`, net/core/neighbour.c of Linux 6.1). So the
 agent listens in each namespace for notifications about its entries (RTMGRP_NEIGH, rtnetlink(7)).
 """
@@ -24,7 +24,7 @@ class Neighbours:
     """Listens for notifications in each namespace."""
 
     def __init__(self, namespaces: Iterable[str], loop: Loop) -> None:
-        """Begins to listen.
+        """Starts listening.
 
         Args:
             namespaces: Where to listen.
@@ -43,7 +43,7 @@ class Neighbours:
             try:
                 news = list(found.news_of_neighbours())
             except OSError:
-                # Nothing is left, or there was more than the socket had room for, and some is lost.
+                # Nothing is left, or the socket ran out of room and lost some notifications.
                 return
             count = sum(state == _NUD_FAILED for _, _, state in news)
             if count:

@@ -18,11 +18,11 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME
 
 
 class NetworkError(Exception):
-    """The kernel refuses a part of the network; the text says which."""
+    """The kernel refuses a part of the network; the message says which."""
 
 
 def build(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Builds the network, and returns the settings that really took effect.
+    """Builds the network, and returns the settings that took effect.
 
     Raises:
         NetworkError: The kernel refuses.
@@ -73,7 +73,7 @@ def remove(names: Sequence[str]) -> None:
 
 
 def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The kernel's present queue disciplines, and the counters of its TCP."""
+    """The kernel's current queue disciplines, and its TCP counters."""
     counters = {name: Counters(name).changed() for name in job["namespaces"]}
     return {
         "qdiscs": {

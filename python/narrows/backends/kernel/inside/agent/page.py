@@ -1,4 +1,4 @@
-"""Browsers that load a page over the kernel's sockets, as the simulator's do (`page.rs`)."""
+"""Browsers that load a page over the kernel's sockets, like the simulator's (`page.rs`)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Browsers:
             loop.at(job["start_s"] + offset, browser.begin)
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """A row for each load, and one for each of its objects."""
+        """A row for each load, and a row for each of its objects."""
         return {"pages": self.pages, "objects": self.objects}
 
 
 class _Pool:
-    """A browser's connections to a server, and the requests that wait for them."""
+    """A browser's connections to a server, and the requests that wait for a connection."""
 
     def __init__(self) -> None:
         self.waiting: deque[int] = deque()
@@ -65,7 +65,7 @@ class _Browser:
         self._pools: list[_Pool] = []
 
     def begin(self) -> None:
-        """Begins a load: requests the objects that depend on no other."""
+        """Begins a load: requests the objects that depend on no others."""
         load = self._begun
         self._begun += 1
         same = {"group": self._job["group"], "browser": self._number, "load": load}
@@ -100,7 +100,7 @@ class _Browser:
                 self._free(number)
 
     def _free(self, number: int) -> None:
-        """Called when everything that an object needs has come; requests it after its wait."""
+        """Called when everything that an object needs has arrived; requests it after its wait."""
         wait = self._job["objects"][number]["wait_s"]
         now = self._group.loop.now()
         self._rows[number]["ready_s"] = now + wait
@@ -110,7 +110,7 @@ class _Browser:
             self._want(number, self._begun)
 
     def _want(self, number: int, load: int) -> None:
-        """Sends a request on a connection that has room, or lets it wait for one."""
+        """Sends a request on a connection with room, or lets it wait for one."""
         if self._page is None or load != self._begun:
             # The object belongs to a load that has failed.
             return
@@ -147,7 +147,7 @@ class _Browser:
             call.ask(row["bytes"], number)
 
     def _take(self, pool: _Pool, call: Call, number: int, length: int) -> None:
-        """Called when an object has come."""
+        """Called when an object has arrived."""
         page = self._page
         if page is None or call not in pool.calls:
             return
@@ -169,7 +169,7 @@ class _Browser:
         self._fill(pool, call)
 
     def _failed(self, pool: _Pool, call: Call) -> None:
-        """Called when a connection has failed, and the load with it."""
+        """Called when a connection has failed; its load fails too."""
         if self._page is not None and call in pool.calls:
             self._page["failed"] = True
             self._end()
@@ -187,5 +187,5 @@ class _Browser:
 
 
 def _asked(call: Call) -> int:
-    """The number of a connection's requests without an answer."""
+    """The number of unanswered requests on a connection."""
     return int(call.tag or 0)

@@ -18,7 +18,7 @@ from .network import ENVIRONMENT, NetworkError
 __all__ = ["Programs"]
 
 START_S = 60.0
-"""Seconds that a server may take until it answers; a busy machine needs more than one."""
+"""Seconds within which a server has to answer; a busy machine needs more than one."""
 
 _FOLDER = "@FOLDER@"
 _LOOK_S = 0.05
@@ -29,7 +29,7 @@ class Programs:
     """The real servers of a job."""
 
     def __init__(self, job: Mapping[str, Any], folder: Path) -> None:
-        """Each has a folder of its own below `folder`, where its log stays."""
+        """Each server has its own folder below `folder`, which keeps its log."""
         self._folder = folder
         self._told: Sequence[Mapping[str, Any]] = [
             told for told in job["dns_servers"] if told["software"] is not None
@@ -119,7 +119,7 @@ class Programs:
 def _in_its_place() -> None:
     system.die_with_parent(signal.SIGKILL)
     if not os.access("/tmp", os.W_OK):
-        # A guest's root is read-only, and Knot keeps its configuration in /tmp.
+        # A guest's root is read-only, but Knot keeps its configuration in /tmp.
         system.add_scratch("/tmp")
 
 
@@ -130,6 +130,6 @@ def _answers(asking: socket.socket, address: tuple[str, int]) -> bool:
     except TimeoutError:
         return False
     except OSError:
-        # The port is refused, because nobody listens yet.
+        # The host refuses the connection, because nobody listens yet.
         time.sleep(_LOOK_S)
         return False

@@ -1,9 +1,10 @@
 """rtnetlink: links, addresses, routes, and the counters of queue disciplines.
 
 Source: linux/rtnetlink.h, if_link.h, pkt_sched.h, gen_stats.h of Linux 6.1, rtnetlink(7). Starting
-`ip` costs a fifth of a second in a guest; this costs nothing, nor does a dump of counters ten times
-a second. (On a host, pyroute2 0.9 takes 0.16 s to import and 1.2 ms for a dump of 20 queues; this
-takes 0.1 ms.) `tc` makes the queue disciplines, because it knows how their options are packed.
+`ip` costs a fifth of a second in a guest. This module costs almost nothing, even for a dump of
+counters ten times a second. (On a host, pyroute2 0.9 takes 0.16 s to import and 1.2 ms for a dump
+of 20 queues; this module takes 0.1 ms.) `tc` makes the queue disciplines, because it knows how to
+pack their options.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _METRICS = {"rto_min": 13, "initcwnd": 11, "features": 12, "initrwnd": 14}
 
 
 class Netlink:
-    """A socket for rtnetlink in the namespace where it was opened."""
+    """A socket for rtnetlink in the namespace that opened it."""
 
     def __init__(self, groups: int = 0) -> None:
         """Opens it.
 
         Args:
-            groups: A bit for each group of notifications that it receives (RTMGRP_*).
+            groups: A bit for each group of notifications to receive (RTMGRP_*).
         """
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -68,10 +69,10 @@ class Netlink:
         )
 
     def one_segment(self, device: str) -> None:
-        """Lets TCP hand a device no more than one segment at a time.
+        """Makes TCP hand a device only one segment at a time.
 
-        Without offloads TCP still makes packets of two segments or more, which are cut when they
-        leave the device's queue, and holds back a single segment in the hope of another
+        Even without offloads, TCP makes packets of two segments or more, which the kernel cuts when
+        they leave the device's queue. It also holds a single segment back in the hope of another
         (`tcp_tso_autosize`, `tcp_tso_should_defer`).
 
         Raises:
@@ -82,7 +83,7 @@ class Netlink:
         self._ask(_NEWLINK, 0, header + _attribute(_GSO_MAX_SEGS, struct.pack("I", 1)), device)
 
     def up(self, device: str) -> None:
-        """Sets a device up.
+        """Brings a device up.
 
         Raises:
             OSError: The kernel refuses.
@@ -137,9 +138,9 @@ class Netlink:
     def qdiscs(self) -> Iterator[dict[str, Any]]:
         """Every queue discipline with its counters.
 
-        Each has `index` (of the device), `handle`, `parent`, `kind`, and, if the kernel gives them,
-        `bytes`, `packets`, `qlen`, `backlog`, `drops`, `overlimits`, and `app` (raw bytes, whose
-        form depends on the kind).
+        Each has `index` (of the device), `handle`, `parent` and `kind`. If the kernel gives them,
+        it also has `bytes`, `packets`, `qlen`, `backlog`, `drops`, `overlimits` and `app` (raw
+        bytes, whose format depends on the kind).
         """
         for body in self._dump(_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0)):
             _, index, handle, parent, _ = struct.unpack_from("BxxxiIII", body)
@@ -157,10 +158,10 @@ class Netlink:
             yield from _neighbour(body)
 
     def news_of_neighbours(self) -> Iterator[tuple[int, str, int]]:
-        """The same for the entries in the notifications that the socket has received.
+        """The same for the entries in notifications that the socket has received.
 
         Raises:
-            OSError: There were more notifications than the socket had room for.
+            OSError: The socket had no room for all notifications.
         """
         for answered, body in self._receive():
             if answered == _NEWNEIGH:

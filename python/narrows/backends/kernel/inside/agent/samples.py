@@ -1,7 +1,7 @@
 """Samples of queues, links and the processor, from the kernel's counters, at a fixed rate.
 
-A sample that is late because the machine stalled has the time at which it was really taken. The
-samples that are missing in the gap are counted.
+If a sample is late because the machine stalled, it has the time at which it was really taken. The
+sampler counts the samples that are missing in the gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rtnetlink import Netlink
 __all__ = ["Sampler", "in_ring", "reasons"]
 
 LATE = 0.5
-"""A sample that is late by this share of its period counts as a gap."""
+"""A sample that is late by this share of its period leaves a gap."""
 
 
 class Sampler:
@@ -36,11 +36,11 @@ class Sampler:
         self._sockets: dict[str, Netlink] = {}
         self._index: dict[tuple[str, str], int] = {}
         self.processor: list[dict[str, Any]] = []
-        """Processor time for the packets of nodes, if the kernel has a meter."""
+        """Processor time for the packets of each node, if the kernel has a meter."""
         self._meters: dict[str, int] = {}
         for entry in self._of:
             with contextlib.suppress(FileNotFoundError), system.inside(entry["queue"][0]):
-                # Files that are opened here stay those of the namespace.
+                # Files opened here still belong to the namespace later.
                 meter = os.open("/proc/thread-self/net/processor", os.O_RDONLY)
                 self._meters.setdefault(entry["node"], meter)
             for namespace, device in (entry["queue"], entry["wire"]):
@@ -55,8 +55,8 @@ class Sampler:
         self._loop.at(self._due(), self._sample)
 
     def _due(self) -> float:
-        # Not on the grid of the hosts' jiffies, where timers of acknowledgements fire. Samples on
-        # that grid would see queues that are a few per cent too short.
+        # Samples stay off the grid of the hosts' jiffies, on which acknowledgement timers fire. On
+        # that grid, queues would look a few per cent too short.
         return (self._number + 1) * self._period + 0.0033
 
     def _sample(self) -> None:
@@ -100,10 +100,10 @@ class Sampler:
 
 
 def in_ring(entry: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, int | None]:
-    """Packets and bytes in the ring. Without a ring, the kernel does not tell what it transmits."""
+    """Packets and bytes in the ring. Without a ring, the kernel does not say what it transmits."""
     if not entry["ring"]:
         return {"ring_packets": None, "ring_bytes": None}
-    # `propagation_bytes` of what the wire holds are already on their way.
+    # Of the bytes that the wire holds, `propagation_bytes` are already on their way.
     ring = max(0, wire["backlog"] - entry["propagation_bytes"])
     packets = wire["qlen"] * ring // wire["backlog"] if ring else 0
     return {"ring_packets": packets, "ring_bytes": ring}
@@ -123,7 +123,7 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
     if queue["kind"] == "pie" and len(app) >= 40:
         # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in,
-        # dropped, overlimit, maxq, ecn_mark (u32). `dropped` counts what found no room as well
+        # dropped, overlimit, maxq, ecn_mark (u32). `dropped` also counts packets that found no room
         # (pie_qdisc_enqueue, Linux 6.1).
         dropped, full, _most, marked = struct.unpack_from("4I", app, 24)
         return {"dropped_early": dropped - full, "dropped_overflow": full, "marked": marked}

@@ -1,4 +1,4 @@
-"""When the kernel took a packet from the device: `SO_TIMESTAMPNS` (socket(7)), over UDP and TCP."""
+"""When the kernel took a packet from the device: `SO_TIMESTAMPNS` (socket(7)), on UDP and TCP."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import struct
 __all__ = ["ROOM", "stamp", "wants_stamps"]
 
 ROOM = 64
-"""Bytes that the control message needs."""
+"""Bytes for the control message."""
 
 _SO_TIMESTAMPNS = 35
 
 
 def wants_stamps(found: socket.socket) -> None:
-    """Makes a socket's messages come with a time stamp."""
+    """Requests a time stamp with each message that a socket receives."""
     found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
 
 def stamp(ancillary: list[tuple[int, int, bytes]], origin: float) -> float | None:
-    """The time of the last packet in what was received, on the run's clock; None without a stamp.
+    """The time of the last packet received, on the run's clock; None without a stamp.
 
     Args:
         ancillary: The ancillary data from `recvmsg`.

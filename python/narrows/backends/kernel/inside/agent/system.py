@@ -1,4 +1,4 @@
-"""System calls for which Python has no function: mounts, namespaces, offloads, shutdown."""
+"""System calls that Python lacks: mounts, namespaces, offloads, shutdown."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def mount(source: str, target: str, kind: str, data: str = "") -> None:
 
 
 def add_scratch(target: str) -> None:
-    """Gives this process and its children an empty folder of their own in place of `target`.
+    """Gives this process and its children their own empty folder in place of `target`.
 
     Raises:
         OSError: It fails.
@@ -91,7 +91,7 @@ def load_module(path: str) -> None:
 
 
 def add_namespace(name: str) -> None:
-    """Makes a network namespace with a name that `ip netns` knows.
+    """Makes a network namespace whose name `ip netns` knows.
 
     Raises:
         OSError: It cannot be made.
@@ -122,7 +122,7 @@ def remove_namespace(name: str) -> None:
 def inside(name: str) -> Iterator[None]:
     """Moves this process into a namespace while the block runs; sockets opened there stay there.
 
-    An empty name stands for the present namespace.
+    An empty name stands for the current namespace.
     """
     if not name:
         yield
@@ -159,7 +159,7 @@ def write_setting(path: str, value: str) -> str | None:
     """Writes a setting below /proc/sys/net, from inside a namespace.
 
     Returns:
-        The value that it then has; None if the kernel has no such setting.
+        The resulting value; None if the kernel has no such setting.
     """
     place = Path("/proc/sys/net") / path
     if not place.exists():
@@ -178,7 +178,7 @@ def allow_files() -> None:
 
 
 def die_with_parent(number: int) -> None:
-    """Lets this process get a signal when its parent ends, however that happens."""
+    """Makes the kernel send this process a signal when its parent ends, however that happens."""
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
@@ -190,7 +190,7 @@ def timer() -> int:
 
 
 def set_timer(number: int, when: float) -> None:
-    """Makes a timer readable at a time of `CLOCK_MONOTONIC`, or at once if that has passed."""
+    """Makes a timer readable at a `CLOCK_MONOTONIC` time, or at once if that has passed."""
     nanoseconds = max(1, round(when * 1e9))
     setting = struct.pack("4q", 0, 0, *divmod(nanoseconds, 10**9))
     _checked(_libc.timerfd_settime(number, 1, setting, None), "timer")

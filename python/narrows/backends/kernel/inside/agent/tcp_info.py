@@ -18,7 +18,7 @@ _FIN_RECEIVED = (6, 8, 9, 11)
 
 
 def tcp_info(found: socket.socket) -> dict[str, Any]:
-    """The facts of one end of a connection; empty if the socket has none any more."""
+    """The facts about one end of a connection; empty if the socket no longer has any."""
     try:
         data = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:

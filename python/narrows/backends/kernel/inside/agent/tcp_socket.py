@@ -18,7 +18,7 @@ def tcp_socket(told: Mapping[str, Any]) -> socket.socket:
         told: `congestion`, `mss` and `nodelay`.
 
     Raises:
-        OSError: The kernel does not take them.
+        OSError: The kernel refuses them.
     """
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

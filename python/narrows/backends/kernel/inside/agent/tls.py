@@ -1,11 +1,11 @@
-"""TLS 1.3 (RFC 8446) as OpenSSL speaks it, on a stream that somebody else carries.
+"""TLS 1.3 (RFC 8446) as OpenSSL speaks it, on a stream that the caller carries.
 
-An end takes the bytes that have come and returns those that have to leave, as separate writes: with
-Nagle's algorithm, the number of round trips depends on how a flight is split into writes. The
+An end takes the bytes that have arrived and returns those that have to leave, as separate writes.
+With Nagle's algorithm, the number of round trips depends on how a flight is split into writes. The
 caller keeps the socket, with its time stamps and counters.
 
 Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy), so their names and dates mean
-nothing here. Early data is not possible, because Python's `ssl` has no support for it.
+nothing here. Early data is impossible, because Python's `ssl` does not support it.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class End:
             context: The context of the client or the server.
             is_server: Whether this is the server's end.
             session: A session for the client to resume.
-            write: The most bytes of its flight in one write; None: the flight is a single write.
-            tickets_apart: Whether each ticket is a write of its own.
+            write: The most bytes of its flight in one write; None for one write per flight.
+            tickets_apart: Whether each ticket is a separate write.
         """
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._in, self._out, server_side=is_server, session=session)
@@ -80,10 +80,10 @@ class End:
         return self._pending()
 
     def take(self, data: bytes) -> tuple[bytes, list[bytes]]:
-        """Takes bytes that have come.
+        """Takes bytes that have arrived.
 
         Returns:
-            The data that they carry, and the writes with which the handshake answers.
+            The data in them, and the writes that answer the handshake.
 
         Raises:
             ssl.SSLError: The bytes are not TLS, or the other end refuses.
@@ -115,9 +115,9 @@ class End:
         return self._out.read()
 
     def close(self) -> bytes:
-        """The record that says that nothing more will come (`close_notify`, RFC 8446, 6.1)."""
+        """The record that ends the data (`close_notify`, RFC 8446, 6.1)."""
         with contextlib.suppress(ssl.SSLError):
-            # OpenSSL wants that of the other end too, but nobody waits for it.
+            # OpenSSL wants one from the other end too, but nobody waits for it.
             self._object.unwrap()
         return self._out.read()
 

@@ -1,8 +1,8 @@
 """Zone transfers over the kernel's sockets: secondaries that fetch a zone.
 
-They do what the simulator's do (`transfer.rs`). Retransmissions by the server are those that its
-host counts during a transfer (`RetransSegs`, `TCPTimeouts`), so other retransmissions of the host
-at that time count too.
+They behave like the simulator's (`transfer.rs`). The server's retransmissions are those that its
+host counts during a transfer (`RetransSegs`, `TCPTimeouts`), so the host's other retransmissions at
+that time count too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Transfers:
     def __init__(
         self, job: Mapping[str, Any], loop: Loop, seed: str, done: Callable[[], None]
     ) -> None:
-        """Lets each secondary begin at its times; calls `done` when all transfers are over."""
+        """Starts each secondary at its times; calls `done` when all transfers are over."""
         self.job = job
         self.loop = loop
         self.rows: list[dict[str, Any]] = []
@@ -47,7 +47,7 @@ class Transfers:
             _Secondary(self, told, random.Random(f"{seed} {number}"))
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """A row for each transfer that began."""
+        """A row for each transfer that has begun."""
         return {"transfers": self.rows}
 
     def on_end(self) -> None:
@@ -117,7 +117,7 @@ class _Secondary:
             self._end("refused" if error == errno.ECONNREFUSED else "timed-out")
             return
         self._row["established_s"] = self._group.loop.now()
-        # A query fits into the buffer of a new connection.
+        # A query fits in the buffer of a new connection.
         found.send(struct.pack(">H", len(self._group.query)) + self._group.query)
         self._group.loop.watch(found, READ, partial(self._receive, found))
 
