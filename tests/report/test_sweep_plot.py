@@ -249,6 +249,51 @@ def test_the_axes_hold_all_dots(axis: Axis, y_scale: str) -> None:
                 assert axes.bbox.x0 < x < axes.bbox.x1
 
 
+@pytest.mark.parametrize("axis", [LIMITS, KINDS, Axis("variant", tuple("abcdefgh"))])
+def test_a_row_of_equal_seeds_stays_within_the_axes(axis: Axis) -> None:
+    sweep = made((axis,), seeds=tuple(range(20)))
+    runs = tuple(replace(run, summary=summary(1.0, 5.0)) for run in sweep.runs)
+    # The last seed differs, because equal runs would be no seeds.
+    runs = (*runs[:-1], replace(runs[-1], summary=summary(1.0, 6.0)))
+    drawn = figure(plot_sweep(replace(sweep, runs=runs), "flows.goodput_mbit_per_s", axis.key))
+    drawn.draw_without_rendering()
+    axes = drawn.axes[0]
+    # The radius of a dot, whose size is given in points.
+    radius = 3.0 * drawn.dpi / 72.0
+    ends = [
+        x + radius
+        for line in axes.lines
+        if line.get_label() == "_seeds"
+        for x, _ in line.get_transform().transform(line.get_xydata())
+    ]
+    assert len(ends) == 20 * len(axis.values)
+    assert max(ends) < axes.bbox.x1
+
+
+def test_a_logarithmic_axis_cuts_intervals_that_reach_zero() -> None:
+    sweep = made((LIMITS,))
+    values = (0.2, 0.1, 3.0)
+    runs = tuple(
+        replace(run, summary=summary(1.0, values[at % 3])) for at, run in enumerate(sweep.runs)
+    )
+    plot = plot_sweep(replace(sweep, runs=runs), "flows.goodput_mbit_per_s", "limit", y_scale="log")
+    assert {point.low for point in plot.points} == {0.0}
+    axes = figure(plot).axes[0]
+    assert axes.get_yscale() == "log"
+    bottom, top = axes.get_ylim()
+    assert 0.0 < bottom < 0.1
+    (bars,) = axes.containers
+    ends = [y for part in bars.lines[2][0].get_segments() for _, y in part]  # type: ignore[attr-defined]
+    assert min(ends) == pytest.approx(bottom) and max(ends) < top
+    (text,) = [text.get_text() for text in axes.texts if "means of" in text.get_text()]
+    assert "an interval that ends at the lower edge goes on to 0" in " ".join(text.split())
+    runs = (*runs[:-1], replace(runs[-1], summary=summary(1.0, 0.0)))
+    with pytest.raises(NarrowsError, match="scale log: a value is 0, and"):
+        plot_sweep(replace(sweep, runs=runs), "flows.goodput_mbit_per_s", "limit", y_scale="log")
+    with pytest.raises(NarrowsError, match="scale log: queue has names"):
+        plot_sweep(made((KINDS,)), "loss_percent", "queue", x_scale="log")
+
+
 def test_a_legend_that_fits_is_one_row() -> None:
     four = Axis("variant", ("pfifo", "codel", "fq-codel", "pie"))
     drawn = figure(plot_sweep(made((LIMITS, four)), "loss_percent", "limit", ["variant"]))
@@ -394,9 +439,45 @@ def test_where_fixes_a_key() -> None:
     assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
     texts = [" ".join(text.get_text().split()) for text in figure(plot).axes[0].texts]
     assert (
-        "means of 3 seeds with 95 % intervals; dots: single seeds, equal ones side by side; "
-        "links.wan.rate=1 Mbit/s"
+        "means of 3 seeds with 95 % intervals; dots: single seeds, beside each "
+        "other where they would overlap; links.wan.rate=1 Mbit/s"
     ) in texts
+
+
+def test_where_takes_names_and_several_values() -> None:
+    kinds = Axis("queue", (*QUEUES, {"kind": "red", "limit": 20}, {"kind": "pie"}))
+    sweep = made((kinds, LIMITS))
+
+    def shown(where: Any, by: list[str] | None = None) -> list[tuple[Any, Any]]:
+        plot = plot_sweep(sweep, "loss_percent", "limit", by or [], where={"queue": where})
+        found = {
+            (p.settings["queue"]["kind"], p.settings["queue"].get("limit")) for p in plot.points
+        }
+        return sorted(found, key=str)
+
+    assert shown("pie") == [("pie", None)]
+    assert shown({"kind": "pie"}) == [("pie", None)]
+    # A name with a comma in it.
+    assert shown("red, limit 20") == [("red", 20)]
+    both = [("pfifo", 9), ("pie", None)]
+    for where in ("pfifo,pie", ["pie", "pfifo"], [{"kind": "pfifo", "limit": 9}, "pie"]):
+        assert shown(where, ["queue"]) == both
+    # On the axis, too; numbers by themselves.
+    plot = plot_sweep(
+        sweep, "loss_percent", "queue", ["limit"], {"queue": "pie", "limit": "10,100"}
+    )
+    assert {p.settings["queue.limit"] for p in plot.points} == {10, 100}
+    ticks = [label.get_text() for label in figure(plot).axes[0].get_xticklabels()]
+    assert len(ticks) == 1
+    with pytest.raises(NarrowsError, match="a mean would mix its values; hint: `by` queue, or"):
+        shown("pie,pfifo")
+    hint = "queue=codel was not run; hint: one of pfifo, 'red, limit 9', 'red, limit 20', pie$"
+    with pytest.raises(NarrowsError, match=hint):
+        shown("codel")
+    with pytest.raises(NarrowsError, match=hint):
+        shown("pie,codel", ["queue"])
+    with pytest.raises(NarrowsError, match=hint):
+        compare_sweeps([sweep], {"queue": "codel"})
 
 
 def test_values_are_named_by_their_size_however_they_are_written() -> None:
@@ -432,6 +513,9 @@ def test_units_are_those_of_the_figure() -> None:
     backlog = figure_named(sweep, "backlog_mean_bytes")
     assert (backlog.unit, backlog.scale) == ("kB", 1e-3)
     assert points(sweep, backlog)[0].mean == 5.0
+    # The list names the unit of the table, and that of plots.
+    (line,) = [line for line in str(figures_table(sweep)).splitlines() if "backlog_mean" in line]
+    assert line.endswith("  B (kB in plots)")
     assert set(figures_of(sweep)) == {
         "queues.wan.forward.run.loss_percent",
         "queues.wan.forward.run.backlog_mean_bytes",

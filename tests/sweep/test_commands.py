@@ -67,8 +67,8 @@ def test_sweeps_are_compared_combination_by_combination(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     comparisons = json.loads(done.stdout)["comparisons"]
     assert [c["setting"] for c in comparisons] == [
-        "traffic.connections=1",
-        "traffic.connections=4",
+        "connections 1",
+        "connections 4",
     ]
     labels = [group["label"] for group in comparisons[0]["groups"]]
     assert labels == ["small, delay 1 ms", "small, delay 50 ms"]
@@ -82,7 +82,7 @@ def test_sweeps_are_compared_combination_by_combination(folder: Path) -> None:
     assert 50 < rtt["ci_low"] < rtt["ci_high"] < 150
     assert rtt["sentence"].endswith("significant with 4 paired seeds.")
     page = (folder / "comparison" / "report.html").read_text(encoding="utf-8")
-    assert "<h2>traffic.connections=4</h2>" in page
+    assert "<h2>connections 4</h2>" in page
 
 
 def test_figures_are_listed_as_of_a_sweep(folder: Path) -> None:

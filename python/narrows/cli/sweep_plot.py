@@ -64,8 +64,9 @@ def command(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=VALUE",
-            help="Use only runs with this value; may be repeated.",
+            metavar="KEY=V1,V2,..",
+            help="Use only runs with this value or these values of the key; a table goes by its "
+            "name in printed tables. May be repeated, for other keys or for more values.",
             show_default=False,
         ),
     ] = None,
@@ -100,7 +101,11 @@ def command(
         return
     if against is None:
         raise UserError("missing option '--against'; hint: see narrows sweep plot --help")
-    fixed = key_values("--where", where)
+    only: dict[str, list[object]] = {}
+    for text in where or ():
+        for key, value in key_values("--where", [text]).items():
+            only.setdefault(key, []).append(value)
+    fixed = {key: values[0] if len(values) == 1 else values for key, values in only.items()}
     with listing_metrics():
         plot = plot_sweep(sweep, metric, against, by or (), fixed, x_scale=x_scale, y_scale=y_scale)
     written = [str(path) for path in plot.write(out or folder / PLOTS, kinds)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,15 @@ from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
 from narrows.results.setting_names import (
     are_kinds,
+    as_option,
     axis_named,
-    is_same_quantity,
     key_words,
     settings_cells,
     value_names,
+    values_named,
 )
 from narrows.results.sweep_means import NO_INTERVAL, Figure, Point, figure_named, points
-from narrows.results.sweep_run import SweepRun, canonical, setting_text
+from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_text import jump_notes, left_out_notes, range_text
 from narrows.results.text import TextTable
 from narrows.scenario.quantities import base_value
@@ -120,7 +121,8 @@ def plot_sweep(
         metric: A figure's column in the table, or the end of its name.
         against: The horizontal axis: a varied key, or the end of its name.
         by: Keys that distinguish the lines.
-        where: Only these values of other varied keys.
+        where: Only these values of varied keys: a value, a list of them, or their names with commas
+            between them. A key with several of its values must be drawn.
         x_scale: `auto`, `linear` or `log`.
         y_scale: The same for the vertical axis.
 
@@ -138,37 +140,38 @@ def plot_sweep(
         raise NarrowsError(
             f"{sweep.where}: a key is given twice; hint: give other keys to {argument('by')}"
         )
-    fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
-    for key, value in fixed.items():
-        fixed_axis = axis_named(sweep, key)
-        known = fixed_axis.places
-        same = [each for each in fixed_axis.values if is_same_quantity(each, value)]
-        if canonical(value) not in known and same:
-            fixed[key] = same[0]
-        elif canonical(value) not in known:
-            raise NarrowsError(
-                f"{sweep.where}: {setting_text(key, value)} was not run; hint: one of "
-                + ", ".join(list(known)[:8])
-            )
-    _refuse_mixing(sweep, [axis.key, *(line.key for line in lines), *fixed])
+    only = {}
+    for key, value in (where or {}).items():
+        fixed = axis_named(sweep, key)
+        only[fixed.key] = replace(fixed, values=tuple(values_named(sweep, fixed, value)))
+    axis, *lines = (only.get(used.key, used) for used in (axis, *lines))
+    drawn_keys = [axis.key, *(line.key for line in lines)]
+    _refuse_mixing([only.get(each.key, each) for each in sweep.axes], drawn_keys, sweep.where)
     chosen = [
         point
         for point in points(sweep, figure)
-        if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
+        if all(canonical(point.settings[key]) in one.places for key, one in only.items())
     ]
     if not chosen:
         raise NarrowsError(f"{sweep.where}: none of these complete runs has {figure.key}")
     ticks, place = _ticks(axis)
-    log_asked = (x_scale == "log" and (ticks.names is not None or min(ticks.places) <= 0)) or (
-        y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
-    )
-    if log_asked:
-        raise NarrowsError("scale log: some values are not above zero; hint: use linear")
+    if x_scale == "log" and ticks.names is not None:
+        raise NarrowsError(f"scale log: {axis.key} has names, not numbers; hint: use linear")
+    least = min(min(point.mean, *point.values) for point in chosen)
+    for scale, value in ((x_scale, min(ticks.places)), (y_scale, least)):
+        if scale == "log" and value <= 0:
+            raise NarrowsError(
+                f"scale log: a value is {value_text(value)}, and a logarithmic axis has room above "
+                "zero only; hint: use linear"
+            )
+    cut = y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
     drawn = figures.against(
         _series(chosen, axis, lines, place),
         ticks,
         title=figure.name,
-        subtitle=_subtitle(chosen, fixed),
+        subtitle=_subtitle(
+            chosen, [one for key, one in only.items() if key not in drawn_keys], cut
+        ),
         y_range=figure.range,
         legend=", ".join(short_keys([line.key for line in lines]).values()),
         y_label=figure.name.rpartition(": ")[2] + (f" ({figure.unit})" if figure.unit else ""),
@@ -199,19 +202,18 @@ def _drawn_runs(sweep: Sweep, chosen: Sequence[Point]) -> list[list[SweepRun]]:
     return list(found.values())
 
 
-def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
-    """Refuses a key that has several values and is not used.
+def _refuse_mixing(axes: Sequence[Axis], drawn: Sequence[str], place: str) -> None:
+    """Refuses a key that has several values and is not drawn.
 
     Raises:
         NarrowsError: There is one.
     """
-    for axis in sweep.axes:
-        if axis.key not in used and len(axis.values) > 1:
-            value = axis.values[0]
+    for axis in axes:
+        if axis.key not in drawn and len(axis.values) > 1:
             raise NarrowsError(
-                f"{sweep.where}: {axis.key} was varied too, and a mean would mix its values; "
+                f"{place}: {axis.key} was varied too, and a mean would mix its values; "
                 f"hint: {argument('by')} {axis.key}, or "
-                f"{argument('where')} '{setting_text(axis.key, value)}'"
+                f"{argument('where')} {as_option(axis, axis.values[0])}"
             )
 
 
@@ -235,7 +237,8 @@ def _series(
     return [Series(label, means) for label, means in found.items()]
 
 
-def _subtitle(chosen: Sequence[Point], fixed: Mapping[str, Any]) -> str:
+def _subtitle(chosen: Sequence[Point], fixed: Sequence[Axis], cut: bool) -> str:
+    """What is drawn; `fixed` are keys with one value each; `cut`: whether intervals reach zero."""
     counts = sorted({point.runs for point in chosen})
     if counts == [1]:
         text = "single runs: more seeds would give intervals"
@@ -243,9 +246,14 @@ def _subtitle(chosen: Sequence[Point], fixed: Mapping[str, Any]) -> str:
         seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         text = (
             f"means of {seeds} seeds with 95 % intervals; "
-            "dots: single seeds, equal ones side by side"
+            "dots: single seeds, beside each other where they would overlap"
         )
-    return "; ".join([text, *(setting_text(key, value) for key, value in fixed.items())])
+    if cut:
+        text += "; an interval that ends at the lower edge goes on to 0"
+    values = [
+        f"{axis.key}={settings_cells([axis], {axis.key: axis.values[0]})[0]}" for axis in fixed
+    ]
+    return "; ".join([text, *values])
 
 
 _SCALES: dict[str, list[tuple[str, float]]] = {

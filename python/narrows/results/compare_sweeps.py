@@ -17,11 +17,10 @@ from narrows.results.group_names import Named, distinct_labels
 from narrows.results.setting_names import (
     axis_named,
     combination_names,
-    is_same_quantity,
-    value_names,
+    values_named,
 )
 from narrows.results.sweep import Sweep
-from narrows.results.sweep_run import Axis, SweepRun, canonical, setting_text
+from narrows.results.sweep_run import SweepRun, canonical
 
 __all__ = ["compare_sweeps"]
 
@@ -104,7 +103,7 @@ def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
     """For each combination of other keys, compares the values of these keys with the named one."""
     axes = [axis_named(sweep, key) for key in against]
     fixed = {
-        axis.key: _value_of(sweep, axis, value)
+        axis.key: values_named(sweep, axis, value, several=False)[0]
         for axis, value in zip(axes, against.values(), strict=True)
     }
     parts: dict[str, list[list[SweepRun]]] = {}
@@ -129,21 +128,6 @@ def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
         groups, remarks = _paired(combination_names(sweep.axes, [of[0] for of in part]), part)
         comparisons.append(compare_groups(groups, setting, remarks))
     return comparisons
-
-
-def _value_of(sweep: Sweep, axis: Axis, value: Any) -> Any:
-    """The run value that equals `value`, or whose name it is."""
-    names = value_names(axis)
-    for place, (text, known) in enumerate(zip(axis.places, axis.values, strict=True)):
-        if value in (known, names[text]) and list(names.values()).index(names[text]) == place:
-            return known
-    same = [known for known in axis.values if is_same_quantity(known, value)]
-    if same:
-        return same[0]
-    raise NarrowsError(
-        f"{sweep.where}: {setting_text(axis.key, value)} was not run; hint: one of "
-        + ", ".join(list(names.values())[:8])
-    )
 
 
 def _has(run: SweepRun, fixed: Mapping[str, Any]) -> bool:

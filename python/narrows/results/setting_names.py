@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.results.group_names import short_keys
 from narrows.results.sweep import Sweep
-from narrows.results.sweep_run import Axis, SweepRun, canonical, plain_value
+from narrows.results.sweep_run import Axis, SweepRun, canonical, plain_value, setting_text
 
 __all__ = [
     "are_kinds",
+    "as_option",
     "axis_named",
     "combination_names",
     "is_same_quantity",
     "key_words",
     "settings_cells",
     "value_names",
+    "values_named",
 ]
 
 
@@ -41,6 +44,74 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
     hint = nearest(key, list(dict.fromkeys([*sweep.keys, *ends]))) or "nothing was"
     where = str(sweep.folder) if sweep.folder else sweep.name
     raise NarrowsError(f"{where}: {key[:100]} was not varied; hint: {hint}")
+
+
+def values_named(sweep: Sweep, axis: Axis, value: Any, *, several: bool = True) -> list[Any]:
+    """The values of an axis that were meant: by themselves, by their names, or as a quantity.
+
+    A table goes by the name that tables of results give it. `several` allows a list of values, or
+    names with commas between them.
+
+    Raises:
+        NarrowsError: No run has such a value.
+    """
+    known = _value_named(axis, value)
+    if known is not None:
+        return [known[0]]
+    # Imported here, because only such texts need it.
+    from narrows.scenario.reading import value_of
+
+    parts = value if isinstance(value, list) else None
+    if isinstance(value, str) and "," in value:
+        parts = [value_of(part.strip()) for part in value.split(",")]
+    if several and parts:
+        are_texts = isinstance(value, list)
+        found = [of for part in parts for of in values_named(sweep, axis, part, several=are_texts)]
+        return [one for number, one in enumerate(found) if one not in found[:number]]
+    names = [shlex.quote(name) for name in _short_names(axis).values()]
+    more = ", ..." if len(names) > _MOST_NAMED else ""
+    raise NarrowsError(
+        f"{sweep.where}: {setting_text(axis.key, value)} was not run; hint: one of "
+        + ", ".join(names[:_MOST_NAMED])
+        + more
+    )
+
+
+def as_option(axis: Axis, value: Any) -> str:
+    """A key and one of its values, as a shell takes them.
+
+    Examples:
+        >>> axis = Axis("queue", ({"kind": "pie"}, {"kind": "red", "min": "9 kB"}))
+        >>> as_option(axis, {"kind": "pie"})
+        'queue=pie'
+        >>> as_option(Axis("links.wan.rate", ("1 Mbit/s",)), "1 Mbit/s")
+        "'links.wan.rate=1 Mbit/s'"
+    """
+    return shlex.quote(f"{axis.key}={_short_names(axis)[canonical(value)]}")
+
+
+_MOST_NAMED = 12
+"""The most values that a hint names."""
+
+
+def _value_named(axis: Axis, value: Any) -> tuple[Any] | None:
+    """The value that equals this one, or whose name it is; None if there is none."""
+    for names in (_short_names(axis), value_names(axis)):
+        for text, known in zip(axis.places, axis.values, strict=True):
+            # 1 and true are the same to Python.
+            if canonical(value) in (text, canonical(names[text])):
+                return (known,)
+    same = [known for known in axis.values if is_same_quantity(known, value)]
+    return (same[0],) if same else None
+
+
+def _short_names(axis: Axis) -> dict[str, str]:
+    """What names each value on the command line: tables by their names, others as they are."""
+    names = value_names(axis)
+    return {
+        text: names[text] if isinstance(value, Mapping) else plain_value(value)
+        for text, value in zip(axis.places, axis.values, strict=True)
+    }
 
 
 def is_same_quantity(one: object, other: object) -> bool:

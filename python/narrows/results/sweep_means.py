@@ -133,7 +133,7 @@ def figures_table(sweep: Sweep) -> TextTable:
         raise NarrowsError(
             f"{sweep.folder or sweep.name}: no run is complete, so there are no figures"
         )
-    return metrics_table(sweep.name, [(f.key, f.name, f.unit) for f in known.values()])
+    return metrics_table(sweep.name, [(f.key, f.name, _units(f)) for f in known.values()])
 
 
 def points(sweep: Sweep, figure: Figure) -> list[Point]:
@@ -194,8 +194,22 @@ _UNITS = {
 
 
 def _unnamed(key: str) -> Figure:
-    """A figure without words of its own: its path is its name, which ends in the unit."""
+    """A figure without words of its own: its path is its name, which ends in the unit.
+
+    Examples:
+        >>> _unnamed("flows.web.srtt_median_ms").unit, _unnamed("run.drops_per_s.early").unit
+        ('ms', '1/s')
+    """
     for ending, unit in _UNITS.items():
         if key.endswith(f"_{ending}"):
             return Figure(key, key.removesuffix(f"_{ending}"), unit, 1.0)
+        if f"_{ending}." in key:
+            return Figure(key, key, unit, 1.0)
     return Figure(key, key, "", 1.0)
+
+
+def _units(figure: Figure) -> str:
+    """The unit of the table's column, and that of plots if it is another."""
+    if figure.scale == 1.0:
+        return figure.unit
+    return f"{_unnamed(figure.key).unit} ({figure.unit} in plots)"

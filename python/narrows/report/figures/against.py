@@ -104,13 +104,13 @@ def against(
     ``y_range`` is the scale of a figure that has one, such as scores from 1 to 4.5; cut, it would
     exaggerate differences.
 
+    On a logarithmic vertical axis, an interval that reaches zero ends at the lower edge.
+
     An axis is logarithmic where all of it is above zero and its values span decades; the vertical
     one starts at zero unless the values are close together, and then says where it begins.
     """
     names = [one.label for one in series if one.label]
     figure, axes = style.new_figure(height=3.9 + 0.2 * math.ceil(len(names) / 3))
-    for number, one in enumerate(series):
-        _draw(axes, one, number, len(series), named=ticks.names is not None)
     ends = [
         end
         for one in series
@@ -118,6 +118,12 @@ def against(
         for end in (point.mean, point.low, point.high, *point.values)
         if end is not None
     ]
+    floor = -math.inf
+    if y_scale == "log":
+        ends = [end for end in ends if end > 0.0]
+        floor = _around(min(ends), max(ends), log=True)[0]
+    for number, one in enumerate(series):
+        _draw(axes, one, number, len(series), floor, named=ticks.names is not None)
     _horizontal(axes, ticks, x_scale)
     if y_range is not None and y_scale == "auto":
         axes.set_ylim(min(y_range[0], *ends), max(y_range[1], *ends))
@@ -151,11 +157,14 @@ def against(
     return figure
 
 
-def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
+def _draw(axes: Axes, one: Series, number: int, count: int, floor: float, *, named: bool) -> None:
     points = sorted(one.points, key=lambda point: point.at)
     color = CYCLE[number % len(CYCLE)]
     places = [point.at + _aside(number, count, named=named) for point in points]
-    below = [point.mean - (point.mean if point.low is None else point.low) for point in points]
+    below = [
+        point.mean - (point.mean if point.low is None else max(point.low, floor))
+        for point in points
+    ]
     above = [(point.mean if point.high is None else point.high) - point.mean for point in points]
     axes.errorbar(
         places,
@@ -217,9 +226,15 @@ def _seeds(figure: Figure, axes: Axes, series: Sequence[Series], *, named: bool)
             transform=beside,
             label="_seeds",
         )
-    if not named:
-        widest = 7.0 + _DOT * (1 + max(column for _, _, column in columns))
-        axes.margins(x=max(0.05, widest / _NARROWEST))
+    widest = 7.0 + _DOT * (1 + max(column for _, _, column in columns))
+    if named:
+        # The last place's dots need their room on the right.
+        low, high = axes.get_xlim()
+        last = max(place for place, *_ in dots)
+        axes.set_xlim(low, max(high, last + (last - low) * widest / (_NARROWEST - widest)))
+    else:
+        # A margin on each side, as a share of what lies between them.
+        axes.margins(x=max(0.05, widest / (_NARROWEST - 2.0 * widest)))
 
 
 def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:

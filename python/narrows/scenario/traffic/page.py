@@ -243,6 +243,11 @@ WATERFALL = Record(
             better="lower",
         ),
         Figure("fetched_mean_ms", "request to last byte, mean", "ms", better="lower"),
+        Figure(
+            "shown",
+            "objects of the first load",
+            doc="Requested objects of the first browser's first load, which a figure shows.",
+        ),
     ),
     summarise=_summarise_objects,
     pictures=(
