@@ -575,6 +575,10 @@ objects = [{ name = "html", size = "30 kB" }]
     (waterfall,) = [shown for shown in run_figures(made) if shown.name == "page-waterfall"]
     axis = waterfall.figure.axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["html"]
+    assert (
+        axis.get_title(loc="left") == "The first browser's first load of the page, object by object"
+    )
+    assert [text.get_text() for text in axis.texts] == ["web, browser 0, load 0"]
     page = write_run_report(made, tmp_path).read_text(encoding="utf-8")
     # 1 MB from the start of the connection to the end of the run.
     goodput = 8.0 / made.end_s

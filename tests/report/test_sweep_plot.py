@@ -61,6 +61,24 @@ def figure(plot: SweepPlot) -> Figure:
     return plot.shown.figure
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_tables_and_plots_warn_of_intervals_over_few_seeds(count: int) -> None:
+    sweep = made((LIMITS,), seeds=tuple(range(count)))
+    runs = tuple(
+        replace(run, summary=summary(1.0, 5.0 + 0.1 * at)) for at, run in enumerate(sweep.runs)
+    )
+    sweep = replace(sweep, runs=runs)
+    key = "flows.goodput_mbit_per_s"
+    for table in (sweep_text(sweep, [key]), plot_sweep(sweep, key, "limit").table()):
+        warned = [
+            note for note in table.notes if note.startswith(f"warning: intervals over {count} ")
+        ]
+        assert len(warned) == (1 < count < 5)
+    # One form for all means, whether their intervals are symmetric or not.
+    cells = [row[2] for row in sweep_text(sweep, [key]).sections[0][1]]
+    assert all((" to " in cell) == (count > 1) and "±" not in cell for cell in cells)
+
+
 def test_a_missing_mean_is_explained() -> None:
     sweep = made((LIMITS,))
     assert "no mean" not in str(sweep_text(sweep, ["loss_percent"]))

@@ -295,6 +295,25 @@ def test_two_seeds_make_nothing_significant(seeds: tuple[int, int]) -> None:
     assert not any("significant with" in text for text in found.sentences)
     assert not any(each.word(1) for each in found.rows)
     assert any("one degree of freedom" in note for note in found.notes)
+    # One of the two warnings is enough.
+    assert not any(note.startswith("warning: intervals over") for note in found.notes)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_intervals_over_few_seeds_have_one_warning(count: int) -> None:
+    seeds = range(1, count + 1)
+    found = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in seeds])
+    said = [note for note in found.notes if note.startswith("warning: intervals over")]
+    few = (
+        f"warning: intervals over {count} seeds are wide, and right only if seeds vary normally, "
+        "which so few cannot show; hint: five seeds or more"
+    )
+    assert said == ([few] if count < 5 else [])
+    # The same number of intervals is said however many there are, from two on.
+    keys = [each.key for each in found.rows if (d := each.differences[1]) and d.verdict == "lower"]
+    for shown in (1, 2):
+        notes = found.only(keys[:shown]).notes
+        assert any("one in twenty would exclude zero" in note for note in notes) == (shown > 1)
 
 
 def test_paired_is_students_own_example() -> None:

@@ -14,6 +14,7 @@ from narrows.report import figures
 from narrows.report.figures import Mean, Series, Ticks
 from narrows.report.page import Shown, html_of, write_figures
 from narrows.results import Axis, Sweep
+from narrows.results.few_seeds import few_seeds
 from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
 from narrows.results.setting_names import (
@@ -186,7 +187,8 @@ def plot_sweep(
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
     shown = Shown(name, drawn, alt, "")
-    notes = [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []
+    notes = few_seeds(point.runs for point in chosen if point.low is not None)
+    notes += [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []
     drawn_runs = _drawn_runs(sweep, chosen)
     notes += left_out_notes(sweep, drawn_runs, [figure.key])
     notes += jump_notes(sweep, drawn_runs, [figure.key])

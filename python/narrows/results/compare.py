@@ -46,6 +46,7 @@ from narrows.results.compare_rows import Difference, Group, Row, Sample
 from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
 from narrows.results.emphasis import MOST, are_both_ways, leading, telling
+from narrows.results.few_seeds import few_seeds
 from narrows.results.group_names import Named, differing, distinct_labels, unsaid
 from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
@@ -66,9 +67,6 @@ __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "com
 
 FEW = 6
 """Up to this many sentences are all shown at once."""
-
-MANY = 20
-"""Among this many intervals at 95 %, one is expected to mislead."""
 
 FEWEST_TO_PREDICT = 3
 """The least number of runs of a group from whose spread one more run can be judged."""
@@ -144,11 +142,17 @@ class Comparison:
                 "between backends, significant differences are called higher or lower, because "
                 "neither is better"
             )
+        notes += few_seeds(
+            min(len(self.groups[n].runs) for n in (0, number))
+            for row in self.rows
+            for number, d in enumerate(row.differences)
+            if d and d.verdict not in ("", "same") and not (d.of_queries or d.of_one or d.of_two)
+        )
         count = sum(d.verdict != "same" for d in known)
-        if count >= MANY:
+        if count > 1:
             notes.append(
-                f"of {count} intervals at 95 %, about {round(count / 20)} would exclude zero by "
-                "chance alone, so trust only figures that you chose beforehand"
+                f"of {count} intervals at 95 %, one in twenty would exclude zero by chance alone, "
+                "so trust only figures that you chose beforehand"
             )
         return notes
 

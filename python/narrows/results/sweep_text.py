@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from narrows.results.emphasis import GOODPUT, likeliest
+from narrows.results.few_seeds import few_seeds
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
@@ -70,7 +71,8 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     blank = ["-"] * (per_figure * len(chosen))
     cells: dict[str, list[str]] = {}
     is_short = False
-    partial: list[tuple[str, str, int]] = []
+    found: list[tuple[str, str, int]] = []
+    with_interval: list[int] = []
     for column, figure in enumerate(chosen):
         # In the units that the names say.
         for point in points(sweep, replace(figure, scale=1.0)):
@@ -78,7 +80,9 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             row = cells.setdefault(at, list(blank))
             row[per_figure * column] = point_text(point)
             is_short |= point.is_short_of_seeds
-            partial.append((at, figure.key, point.runs))
+            found.append((at, figure.key, point.runs))
+            if point.low is not None:
+                with_interval.append(point.runs)
             if ranges:
                 row[per_figure * column + 1] = range_text(point.values)
     rows: dict[str, tuple[str, ...]] = {}
@@ -93,12 +97,11 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
         for at, settings in list(rows.items())[:MOST_ROWS]
     ]
     notes = ["means and 95 % intervals over the seeds"] if len(sweep.seeds) > 1 else []
-    if len(sweep.seeds) == 2:
-        notes = [f"{notes[0]}: two, so that each interval has one degree of freedom"]
+    notes += few_seeds(with_interval)
     notes += [NO_INTERVAL] if is_short else []
-    if len(partial) < len(chosen) * len(rows):
+    if len(found) < len(chosen) * len(rows):
         notes.append(NO_MEAN)
-    notes += _partial_notes(sweep, complete, partial)
+    notes += _partial_notes(sweep, complete, found)
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
     seedless = sum(bool(runs) and is_seedless(runs) for runs in complete.values())
@@ -172,13 +175,10 @@ def jump_notes(
 
 
 def point_text(point: Point) -> str:
-    """A mean and half of its interval; both ends if it is asymmetric by more than a tenth."""
+    """A mean and its interval's ends, which may be at different distances from it."""
     if point.low is None or point.high is None:
         return value_text(point.mean) + (" (-)" if point.is_short_of_seeds else "")
-    below, above = point.mean - point.low, point.high - point.mean
-    if max(below, above) > 1.1 * min(below, above):
-        return f"{value_text(point.mean)} ({value_text(point.low)} to {value_text(point.high)})"
-    return f"{value_text(point.mean)} ± {value_text(max(below, above))}"
+    return f"{value_text(point.mean)} ({value_text(point.low)} to {value_text(point.high)})"
 
 
 def range_text(values: Sequence[float]) -> str:

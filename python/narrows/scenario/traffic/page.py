@@ -171,8 +171,9 @@ def _objects_say(figures: Mapping[str, Any]) -> str | None:
     if not figures["shown"]:
         return None
     return (
-        f"Bars: the {figures['shown']} objects of one load. On average an object waited "
-        f"{figures['waited_mean_ms']:.4g} ms for a connection and took "
+        f"Bars: the {figures['shown']} objects of the load. On average over all loads, "
+        f"an object waited {figures['waited_mean_ms']:.4g} ms for a connection (0 where one was "
+        "free) and took "
         f"{figures['fetched_mean_ms']:.4g} ms from there."
     )
 
@@ -186,6 +187,7 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     axes = pen.axes
     shift, lowest = 0, 0
     names: dict[int, str] = {}
+    whose: list[str] = []
     for label, objects in runs.items():
         rows = _first_load(objects)
         if rows.is_empty():
@@ -200,6 +202,8 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
         color = axes.lines[-1].get_color()
         axes.hlines(places, ready - begin, asked - begin, color=color, linewidth=0.6)
         axes.hlines(places, asked - begin, ends - begin, color=color, linewidth=2.4)
+        first = rows.row(0, named=True)
+        whose.append(f"{first['group']}, browser {first['browser']}, load {first['load']}")
         names.update(zip(places, rows.get_column("object"), strict=True))
         shift += rows.height + 2
         lowest = max(lowest, places[-1])
@@ -208,6 +212,10 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     axes.set_yticks(list(shown), list(shown.values()), fontsize=8)
     axes.set_ylim(lowest + 1.5, -1.5)
     axes.set_xlim(left=0.0)
+    if whose:
+        # Bars go from the upper left to the lower right, so this corner is free.
+        text = "; ".join(dict.fromkeys(whose))
+        axes.text(0.01, 0.02, text, transform=axes.transAxes, fontsize=8, va="bottom")
 
 
 WATERFALL = Record(
@@ -237,9 +245,10 @@ WATERFALL = Record(
         Figure("came", "arrived", doc="Objects whose last byte arrived."),
         Figure(
             "waited_mean_ms",
-            "wait for a connection, mean",
+            "wait for a connection, mean over all objects",
             "ms",
-            doc="From the time at which an object could be asked for to its request.",
+            doc="From the time at which an object could be asked for to its request; 0 for objects "
+            "that found a free connection.",
             better="lower",
         ),
         Figure("fetched_mean_ms", "request to last byte, mean", "ms", better="lower"),
@@ -253,7 +262,7 @@ WATERFALL = Record(
     pictures=(
         Picture(
             "page-waterfall",
-            title="One load of the page, object by object",
+            title="The first browser's first load of the page, object by object",
             x="time since the load began (s)",
             y="objects, in the\npage's order",
             caption=(
