@@ -25,7 +25,7 @@ help: ## Lists these tasks
 
 setup: $(VENV)/.extension ## Builds .venv with the extension (release mode) and the command narrows
 
-run: setup ## The main job: Table I of the first paper, in the simulator, with an HTML report
+run: setup ## A first result: Table I of the first paper, with an HTML report (narrows reproduce has all papers)
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
 check: setup lint ## Fast checks: linters and the tests that take seconds

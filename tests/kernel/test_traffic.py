@@ -287,3 +287,40 @@ def test_goodput_is_that_of_the_simulator(results: tuple[Run, Run]) -> None:
         assert len(times[1]) == 240
         assert len(times[0]) >= 240
         assert abs(apart).max() <= 12_500
+
+
+def test_the_first_connection_waits_a_round_trip_for_arp(guest: str) -> None:
+    """As docs/kernel-backend.md says: nothing resolves neighbours before the run."""
+    scenario = Scenario.parse("""
+name = "two-hops"
+duration = "4 s"
+links = [
+    { name = "near", between = ["a", "r"], rate = "100 Mbit/s", delay = "10 ms" },
+    { name = "far", between = ["r", "b"], rate = "10 Mbit/s", delay = "50 ms" },
+]
+
+[[traffic]]
+kind = "once"
+name = "first"
+sender = "a"
+receiver = "b"
+size = "1 kB"
+
+[[traffic]]
+kind = "once"
+name = "later"
+sender = "a"
+receiver = "b"
+size = "1 kB"
+start = "2 s"
+""")
+    kernel, simulated = run(scenario, backend=guest), run(scenario)
+
+    def handshakes(of: Run) -> list[float]:
+        flows = of.flows.sort("start_s")
+        return (flows.get_column("established_s") - flows.get_column("start_s")).to_list()
+
+    assert handshakes(kernel) == pytest.approx([0.24, 0.12], rel=0.01)
+    assert handshakes(simulated) == pytest.approx([0.12, 0.12], rel=0.01)
+    counters = kernel.host["kernel"]["applied"]["counters"]
+    assert (counters["a"]["ActiveOpens"], counters["b"]["PassiveOpens"]) == (2, 2)

@@ -149,8 +149,8 @@ def without_rows(outcome: Outcome) -> str:
         return ""
     return (
         f"The paper's {choices} other choices (sensitivity rows) were not run, so no claim gets "
-        "the verdict depends. Verdicts here may be firmer than those of the full run, without "
-        "--quick and --no-sensitivity."
+        "the verdict depends. The full run, without --quick and --no-sensitivity, may withdraw "
+        "verdicts that stand here."
     )
 
 
