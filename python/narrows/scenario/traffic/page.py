@@ -157,12 +157,14 @@ def _summarise_objects(objects: pl.DataFrame, _end_s: float) -> dict[str, Any]:
 
 
 def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
-    """The requested objects of the first load of the first browser."""
+    """The requested objects of the load that began first."""
     import polars as pl
 
     if objects.is_empty():
         return objects
-    first = objects.row(0, named=True)
+    # The first row of those that begin at the same time.
+    at = objects.get_column("ready_s").arg_min() or 0
+    first = objects.row(at, named=True)
     same = [pl.col(key) == first[key] for key in ("group", "browser", "load")]
     return objects.filter(*same).filter(pl.col("asked_s").is_not_null())
 
@@ -213,9 +215,9 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     axes.set_ylim(lowest + 1.5, -1.5)
     axes.set_xlim(left=0.0)
     if whose:
-        # Bars go from the upper left to the lower right, so this corner is free.
+        # Beside the title: bars may be anywhere below.
         text = "; ".join(dict.fromkeys(whose))
-        axes.text(0.01, 0.02, text, transform=axes.transAxes, fontsize=8, va="bottom")
+        axes.text(1.0, 1.01, text, transform=axes.transAxes, fontsize=8, ha="right", va="bottom")
 
 
 WATERFALL = Record(
@@ -255,18 +257,18 @@ WATERFALL = Record(
         Figure(
             "shown",
             "objects of the first load",
-            doc="Requested objects of the first browser's first load, which a figure shows.",
+            doc="Requested objects of the load that began first, which a figure shows.",
         ),
     ),
     summarise=_summarise_objects,
     pictures=(
         Picture(
             "page-waterfall",
-            title="The first browser's first load of the page, object by object",
+            title="First page load, object by object",
             x="time since the load began (s)",
             y="objects, in the\npage's order",
             caption=(
-                "The first load of the first browser. A thin line is an object that waits for a "
+                "The load that began first. A thin line is an object that waits for a "
                 "connection, a thick one goes from its request to its last byte."
             ),
             says=_objects_say,
