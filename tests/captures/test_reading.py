@@ -290,6 +290,10 @@ def test_other_files_are_refused_in_one_line(
         (["gone"], "gone: no such file or directory; hint: check the path"),
         (["{data}/nsd3213-soa.pcapng", "--port", "5353"], "--port 53 reads the busiest other port"),
         (["{data}/nsd3213-soa.pcapng", "--port", "0"], "--port 0: is not a port"),
+        (
+            ["{data}/nsd3213-soa.pcapng", "--port", "5301-5305"],
+            "and repeat --port",
+        ),
         (["{data}"], "is a directory"),
     ],
 )

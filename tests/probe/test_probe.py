@@ -161,6 +161,7 @@ def test_the_command_leaves_a_folder_and_says_a_verdict(
         ["127.0.0.1", "--transport", "smoke"],
         ["127.0.0.1", "--source", "::1"],
         ["127.0.0.1", "--family", "5"],
+        ["127.0.0.1", "--family", "7"],
         ["127.0.0.1", "--count", "0"],
         [],
     ],

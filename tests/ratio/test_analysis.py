@@ -272,7 +272,10 @@ def test_the_commands_run_end_to_end(
     [
         (["ratio", "gone"], "gone: does not exist"),
         (["ratio", "{before}", "--window", "long"], "--window long: is not a time in seconds"),
-        (["ratio", "{before}", "--family", "5"], "--family 5: is neither 4 nor 6"),
+        (
+            ["ratio", "{before}", "--family", "5"],
+            "neither 4 nor 6; hint: 4 is IPv4",
+        ),
         (["ratio", "{before}", "--out", "{before}"], "already holds a run"),
         (["compare", "{before}", "{before}"], "is given twice"),
         (["compare", "{before}"], "two at a time"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def command(
         ),
     ],
     port: Annotated[
-        list[int] | None,
+        list[str] | None,
         typer.Option(
             metavar="PORT",
             help="A port of DNS servers; may be repeated. [default: 53]",
@@ -55,10 +56,7 @@ def command(
     from narrows.cli.measured import saved
     from narrows.results.folder import check_target
 
-    ports = port or [53]
-    for number in ports:
-        if not 0 < number < 65536:
-            raise UserError(f"--port {number}: is not a port; hint: 1 to 65535")
+    ports = [_port(text) for text in port or ["53"]]
     folder = out or free_folder(Path("runs"), "capture")
     check_target(folder)
     with shown("reading", quiet=quiet) as update:
@@ -68,3 +66,15 @@ def command(
     for line in () if quiet else notes(measurement, folder):
         say(line)
     return code
+
+
+def _port(text: str) -> int:
+    """The number of a port, 1 to 65535.
+
+    Raises:
+        UserError: The text is no such number.
+    """
+    if not re.fullmatch("[0-9]{1,5}", text) or not 0 < int(text) < 65536:
+        hint = "give a number from 1 to 65535, and repeat --port for more ports"
+        raise UserError(f"--port {text}: is not a port; hint: {hint}")
+    return int(text)

@@ -158,6 +158,17 @@ def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, 
     return found
 
 
+def address_family(number: int | None) -> int | None:
+    """Returns the value of `--family`: 4, 6, or None if it is not given.
+
+    Raises:
+        UserError: It is another number.
+    """
+    if number not in (None, 4, 6):
+        raise UserError(f"--family {number}: is neither 4 nor 6; hint: 4 is IPv4, 6 is IPv6")
+    return number
+
+
 @contextmanager
 def listing_metrics() -> Iterator[None]:
     """Adds to an error about a figure's name how to list all figures.

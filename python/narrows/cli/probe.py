@@ -9,7 +9,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, address_family
 
 EXAMPLES = """\
 # Ten pairs of the root's SOA over UDP and TCP, 5 s apart.
@@ -25,12 +25,6 @@ interrupted. If a probe ended early, run.json in its folder has "status": "parti
 """
 
 ELSEWHERE = {"--port": "write the port after the server: SERVER:PORT, such as 192.0.2.53:5353"}
-
-
-def _family(number: int | None) -> int | None:
-    if number == 5:
-        raise typer.BadParameter("5 is neither 4 nor 6", param_hint="--family")
-    return number
 
 
 def command(
@@ -82,10 +76,8 @@ def command(
         int | None,
         typer.Option(
             metavar="4|6",
-            min=4,
-            max=6,
             help="Resolve server names to IPv4 (4) or IPv6 (6). [default: the system's first]",
-            callback=_family,
+            callback=address_family,
             show_default=False,
         ),
     ] = None,

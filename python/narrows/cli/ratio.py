@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.failure import UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Figures, Json, Quiet, figure_files
+from narrows.cli.options import Figures, Json, Quiet, address_family, figure_files
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -46,7 +46,12 @@ def command(
     ] = "150",
     family: Annotated[
         int | None,
-        typer.Option(metavar="4|6", help="Use only IPv4 or only IPv6.", show_default=False),
+        typer.Option(
+            metavar="4|6",
+            help="Use only IPv4 or only IPv6.",
+            callback=address_family,
+            show_default=False,
+        ),
     ] = None,
     noerror: Annotated[
         bool, typer.Option("--noerror", help="Use only replies with the code NOERROR.")
@@ -83,8 +88,6 @@ def command(
     from narrows.results.folder import refuse_others
 
     kinds = figure_files(figures, written=report, needs="leave out --no-report")
-    if family not in (None, 4, 6):
-        raise UserError(f"--family {family}: is neither 4 nor 6")
     families = (4, 6) if family is None else (family,)
     rules = Rules(window_s=_window(window), families=families, noerror_only=noerror)
     folder = out or free_folder(Path("runs"), "ratio")
