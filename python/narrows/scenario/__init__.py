@@ -1,4 +1,4 @@
-"""The scenario language: what the network, its queues and its traffic are.
+"""The scenario language, which describes a network, its queues and its traffic.
 
 Scenarios are TOML files or Python objects; docs/reference/scenario.md explains every key.
 """
@@ -69,7 +69,7 @@ __all__ = [
     "example",
     "examples",
     "json_schema",
-    # Each kind of traffic and of queue: a line in its list is enough.
+    # Every kind of traffic and of queue: a new one only needs a line in the list of its kinds.
     *(
         name
         for kinds in (_traffic, _queues)

@@ -1,8 +1,8 @@
-"""Quantities as values: whole base units that are shown as text, as a file would have them.
+"""Quantities as values: whole base units that print as text, in the form that files use.
 
 Durations count picoseconds, rates bits per second, sizes bytes. A quantity is an int, so plans and
-sums can use it directly. Its text is exact, in the largest unit that it reaches, or for a size in
-which it is whole. Its attributes give it in other units.
+sums can use it directly. Its text is exact. A duration or a rate uses the largest unit that it
+reaches, a size the largest in which it is whole. Its attributes give it in other units.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Quantity(int, metaclass=ABCMeta):
     __slots__ = ()
 
     def __new__(cls, value: int | str) -> Self:
-        """From base units, or from text.
+        """Makes a quantity from base units or from text.
 
         Raises:
             ValueError: The text is not such a quantity, or the number is negative or above

@@ -119,7 +119,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def links_of(pattern: str, names: dict[str, int]) -> list[int]:
-    """Indices of those of the named directed links that a pattern selects."""
+    """Indices of the named directed links that a pattern selects."""
     if "*" not in pattern:
         whole = [pattern, f"{pattern}.forward", f"{pattern}.backward"]
         return [names[name] for name in whole if name in names]
@@ -128,7 +128,7 @@ def links_of(pattern: str, names: dict[str, int]) -> list[int]:
 
 
 def _fits(name: str, pieces: list[str]) -> bool:
-    """Whether a name is the pieces with anything between them; linear time, unlike a regex."""
+    """Whether a name consists of the pieces with anything between; unlike a regex, linear time."""
     first, *middle, last = pieces
     if len(name) < len(first) + len(last) or not name.startswith(first):
         return False
@@ -435,7 +435,7 @@ def _paths_exist(scenario: Tables) -> Faults:
     for key, group in _groups(scenario):
         for leg in until_unknown(group.legs()):
             ends = frozenset((leg.source, leg.target))
-            # Other checks speak of nodes that do not exist, and of groups that do not leave theirs.
+            # Other checks report nodes that do not exist, and groups whose two ends are one node.
             if len(ends) < 2 or not names.issuperset((*ends, *(leg.given or ()))):
                 continue
             # If there is no path between two nodes, one error is enough.

@@ -166,7 +166,7 @@ def _groups(groups: list[Any], file: str, copies: Copies) -> None:
 
 
 def _copied_keys(kind: object) -> tuple[str, ...]:
-    """The keys of a group whose entries are copied; of a kind that is not known, of every kind."""
+    """The keys whose entries are copied in a kind of group; for an unknown kind, those of all."""
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is not None:
         return known.copied
@@ -221,9 +221,9 @@ def _values(table: dict[str, Any]) -> int:
 
 
 def _numbered(value: Any, number: int) -> Any:
-    """A name, or a pair of names, of one copy; other values are for validation to refuse.
+    """Puts a copy's number into a name or a pair of names; leaves other values to validation.
 
-    What is longer than a name is not copied, so that no file makes more text than it holds.
+    Text that is longer than a name stays as it is, so that copies cannot multiply long text.
     """
     if isinstance(value, str) and len(value) <= _LONGEST_NAME:
         return value.replace(_MARK, str(number))

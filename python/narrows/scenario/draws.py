@@ -18,7 +18,7 @@ Shape = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 
 
 def _form(value: Any) -> str:
-    """Which of the three forms a value has, so that errors speak only of that form."""
+    """Which of the three forms a value has, so that errors are about that form only."""
     if isinstance(value, dict | Table):
         return "drawn"
     return "listed" if isinstance(value, list | tuple) else "constant"

@@ -53,10 +53,10 @@ def examples() -> list[Example]:
 
 
 def example(name: str) -> Example:
-    """The example of a name, with `.toml` or without.
+    """Finds an example by its name, with or without `.toml`.
 
     Raises:
-        NarrowsError: There is none.
+        NarrowsError: No example has this name.
     """
     known = {each.name: each for each in examples()}
     found = known.get(name.removesuffix(".toml"))
@@ -92,7 +92,7 @@ def _title(path: Path) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All texts in a TOML document."""
+    """All strings in a TOML document."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -11,7 +11,7 @@ __all__ = ["extent"]
 
 
 def extent(scenario: Scenario, plan: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers of nodes, links and what the traffic has most of, and the longest time in seconds.
+    """Counts nodes, links and what the traffic consists of; adds the longest time in seconds.
 
     Args:
         scenario: The scenario.

@@ -112,7 +112,7 @@ def _of_values(
 
 
 def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioError:
-    """The error with the keys that were set as their user wrote them, by their paths.
+    """Spells the keys of an error as the user wrote them; `written` has these, by their paths.
 
     Examples:
         >>> error = ScenarioError("a.toml", "links[0].forward.queue.limt", "is not a known key")

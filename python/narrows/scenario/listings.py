@@ -84,7 +84,7 @@ def _anchored(table: Any, keys: Sequence[str], folder: Path) -> Any:
 
 
 def packets(name: str, key: str) -> Packets:
-    """The packets of a trace: a line for each with seconds and bytes, and times that do not fall.
+    """The packets of a trace. Each line has seconds and bytes, and times never decrease.
 
     Blank lines and what follows a `#` are ignored; a comma may separate the two numbers.
 
@@ -124,7 +124,7 @@ def _packets(name: str, text: str, key: str) -> Packets:
 
 
 def opportunities(name: str, key: str) -> tuple[int, ...]:
-    """The milliseconds of a link's trace in Mahimahi's format, which do not fall.
+    """The milliseconds of a link's trace in Mahimahi's format, which never decrease.
 
     Raises pydantic's custom error, for `key`, if the file is not such a trace.
     """

@@ -1,4 +1,4 @@
-"""From a scenario to the simulator's plan: plain values in base units, names to indices.
+"""Turns a scenario into the simulator's plan: plain base units, and indices instead of names.
 
 The plan is what `_core.plan_schema` describes, as serde reads it: instants and durations in
 picoseconds, rates in bits per second, sizes in bytes.

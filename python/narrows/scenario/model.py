@@ -29,8 +29,8 @@ _FILES = {name: kind.listed for name, kind in KINDS.items()}
 class Scenario(Tables):
     """A scenario: what the network, its queues and its traffic are, and what is recorded.
 
-    Made from a file (`load`), from text (`parse`), or from the classes of `narrows.scenario`,
-    which have the same keys; made that way, faults are pydantic's `ValidationError`.
+    Make one from a file (`load`), from text (`parse`), or from the classes of `narrows.scenario`,
+    which have the same keys. The classes report faults as pydantic's `ValidationError`.
 
     Examples:
         >>> scenario = Scenario.parse('''
@@ -74,7 +74,7 @@ class Scenario(Tables):
     def parse(
         cls, text: str, set: Mapping[str, Any] | None = None, *, file: str = "<text>"
     ) -> Self:
-        """Reads a scenario from TOML text; `file` is what errors call it.
+        """Reads a scenario from TOML text; errors use the name `file` for it.
 
         Raises:
             ScenarioError: The text is not TOML, or the scenario is invalid.
@@ -89,12 +89,12 @@ class Scenario(Tables):
         file: str = "<dict>",
         written: Mapping[str, str] | None = None,
     ) -> Self:
-        """Reads what `written` gave, or values as TOML has them.
+        """Reads values of TOML's types, such as `written` returns.
 
         Args:
             values: The values.
-            file: What errors call them.
-            written: Keys as their user wrote them, by their paths, for errors.
+            file: The name that errors use for them.
+            written: Keys as the user wrote them, by their paths, for errors.
 
         Raises:
             ScenarioError: The scenario is invalid.
@@ -105,7 +105,7 @@ class Scenario(Tables):
     def of(
         cls, source: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any] | None = None
     ) -> Scenario:
-        """A scenario from a file, from a scenario, or from its values as TOML has them.
+        """Makes a scenario from a file, from another scenario, or from values of TOML's types.
 
         Args:
             source: A path, a scenario, or values.
@@ -124,8 +124,8 @@ class Scenario(Tables):
         """The scenario with some keys changed, validated as a whole.
 
         Args:
-            set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. Text is read as TOML,
-                or taken as it is if it is not TOML; other values are taken as they are.
+            set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. Text that is valid
+                TOML is parsed; other text and all other values are used as they are.
             **keys: Keys without dots: `duration="60 s"`, `seed=3`.
 
         Raises:

@@ -35,7 +35,7 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> str:
     Args:
         values: The scenario.
         key: Dotted key, as in the module's description.
-        text: The value as TOML; text that is not TOML is taken as it is.
+        text: The value as TOML; text that is not TOML is used as it is.
         file: The scenario's file, for errors.
 
     Raises:
@@ -52,7 +52,7 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> str:
 
 
 def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
-    """The same with a value as TOML has them: a table, an array, a number, text.
+    """Does the same with a value of TOML's types: a table, an array, a number or text.
 
     Raises:
         ScenarioError: The key leads nowhere, or to more than one place.
@@ -66,7 +66,7 @@ def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
 def set_all(values: dict[str, Any], changes: Mapping[str, Any], file: str) -> dict[str, str]:
     """Sets several keys, in place; returns the keys as they are written, by their paths.
 
-    Text is read as TOML, or taken as it is if it is not TOML.
+    Text that is valid TOML is parsed; other text is used as it is.
 
     Raises:
         ScenarioError: Keys lead nowhere, or to more than one place.
@@ -89,7 +89,7 @@ def set_all(values: dict[str, Any], changes: Mapping[str, Any], file: str) -> di
 
 
 def plain(value: Any) -> Any:
-    """A value in TOML's types, from one that may hold quantities and tables of the language.
+    """Converts a value that may hold the language's quantities and tables to TOML's types.
 
     Examples:
         >>> from narrows.scenario.amounts import Duration
@@ -159,7 +159,7 @@ def _set(
 def _reaches_both_ways(
     node: dict[str, Any], part: str, rest: list[str | int], key: str, file: str
 ) -> None:
-    """Refuses a link's key that a direction has itself, because setting it would not change that.
+    """Refuses a link's key that a direction sets itself, because it would not change there.
 
     Raises:
         ScenarioError: A direction has the key.

@@ -1,4 +1,4 @@
-"""What groups use while they are lowered: the plan's lists, which hold each thing once."""
+"""The plan's lists, which groups fill while they are lowered; each entry is there only once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Planner"]
 
 
 class Planner:
-    """The plan's lists that applications refer to by index, and chance.
+    """The plan's lists, to which applications refer by index, and random numbers for groups.
 
     Attributes:
         paths: The plan's paths so far.
@@ -60,7 +60,7 @@ class Planner:
         return len(self.applications)
 
     def find(self, name: str, kind: str) -> int:
-        """The index of a group's application of a kind, whose existence was checked before."""
+        """The index of a group's application of a kind; checks have made sure that it exists."""
         for index, application in enumerate(self.applications):
             if application["name"] == name and kind in application["kind"]:
                 return index
@@ -80,7 +80,7 @@ class Planner:
             complete()
 
     def dns_server_at(self, node: str) -> int:
-        """The index of the first DNS server at a node, whose existence was checked before."""
+        """The index of the first DNS server at a node; checks have made sure that it exists."""
         for application in self.applications:
             client = application["kind"].get("dns-client")
             if client is not None and self.paths[client["there"]]["to"] == self._nodes[node]:

@@ -48,7 +48,7 @@ Q = TypeVar("Q", bound=Quantity)
 
 
 def refuse(message: str, hint: str = "", key: str = "") -> PydanticCustomError:
-    """The error that a validator raises: message and hint end in a `ScenarioError`.
+    """Makes the error that a validator raises; a `ScenarioError` shows its message and hint.
 
     `key` is a path below the place of the validator.
     """

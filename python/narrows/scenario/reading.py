@@ -53,7 +53,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def with_inline_tables(path: str | Path) -> dict[str, Any]:
-    """A TOML file's values, with tables in braces as `InlineTable`.
+    """Reads a TOML file's values, with tables in braces as `InlineTable`.
 
     Raises:
         ScenarioError: It cannot be read, or it is not TOML.
@@ -165,7 +165,7 @@ def parse(text: str, file: str) -> dict[str, Any]:
 
 
 def value_of(text: str) -> Any:
-    """The TOML value that a text is, or the text itself.
+    """Parses a text as a TOML value; returns the text itself if it is not one.
 
     Examples:
         >>> value_of("3"), value_of("[1, 2]"), value_of("10 Mbit/s"), value_of("true")
@@ -179,7 +179,7 @@ def value_of(text: str) -> Any:
 
 
 def with_quotes(text: str) -> str:
-    """A table or an array whose texts lack their quotation marks, with these; else nothing.
+    """Adds missing quotation marks in a table or an array; returns "" for any other text.
 
     Examples:
         >>> with_quotes("{kind=bfifo, limit=90 kB}"), with_quotes("[far, near]")

@@ -25,7 +25,7 @@ _MOST_LABELS = 200_000
 
 
 class RoutesError(Exception):
-    """More routes than can be computed in bounded time."""
+    """There are more routes than can be computed in bounded time."""
 
 
 class PathError(Exception):
@@ -102,10 +102,10 @@ class Network:
         return None if best is None or best.hops > MOST_HOPS else best.links
 
     def along(self, source: str, nodes: Sequence[str], target: str) -> tuple[int, ...]:
-        """Indices of the links from one node to another over given nodes, neighbours in order.
+        """Indices of the links from one node to another over given nodes.
 
-        If the nodes do not begin with the source or end with the target, the shortest path leads
-        there.
+        Each given node is a neighbour of the one before. If they do not begin with the source or
+        end with the target, the shortest path fills the gap.
 
         Raises:
             PathError: There is no such path.

@@ -1,8 +1,8 @@
-"""Rules between the keys of a table: each yields what is wrong, and a table raises all of it.
+"""Rules between the keys of a table: each yields its faults, and the table raises all of them.
 
-If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the values that are
-wrong. A rule that reads such a value ends with `Unknown`, because anything that it reported might
-only follow from another error.
+If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the wrong values. A rule
+that reads such a value ends with `Unknown`, because whatever it reported might only follow from
+another error.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rules_of(table: type) -> tuple[str, ...]:
 
 
 def until_unknown(found: Iterable[T]) -> Iterator[T]:
-    """What is found before the first value that is unknown."""
+    """Yields what is found before the first unknown value."""
     try:
         yield from found
     except Unknown:

@@ -19,8 +19,8 @@ _HASHING_IF_TOLD = ("drr", "tdrr", "qsdrr")
 def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
     """Groups that keep their ports only by default, and the link where that matters.
 
-    The queue of such a link hashes flows to buckets for the whole run, and other traffic passes it
-    too, so that a worker may share its bucket with a download.
+    The queue of such a link hashes flows to the same buckets for the whole run. Other traffic
+    passes it too, so a worker may share its bucket with a download.
     """
     groups = [group for group in scenario.dns if _keeps_ports(group)]
     if not groups:

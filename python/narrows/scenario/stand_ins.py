@@ -56,7 +56,7 @@ def look_again(model: type[Table], copies: Copies) -> Look:
 
 
 def _entries(annotation: Any, name: str, copies: Copies, look: Look) -> Iterator[Any]:
-    """The entries of an array of tables; stand-ins for those that are wrong."""
+    """Yields the entries of an array of tables, with stand-ins for the wrong ones."""
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     wrong = 0
     seen: set[str] = set()
@@ -141,7 +141,7 @@ def _look_inside(annotation: Any, value: Any, path: str, look: Look) -> Table | 
 def _meant(annotation: Any, value: Any) -> type[Table] | None:
     """The class of the table that a value is, if only one fits.
 
-    Queues are left to pydantic: how a key of theirs is read depends on their other keys.
+    Pydantic reads queues, because the meaning of a queue's key depends on its other keys.
     """
     if not isinstance(value, Mapping):
         return None
@@ -174,7 +174,7 @@ def _reader(table: type[Table], name: str) -> TypeAdapter[Any]:
 
 
 def tables_in(annotation: Any, *, entries: bool = True) -> Iterator[type[Table]]:
-    """The classes of the tables that a value may be, or, with `entries`, may hold."""
+    """Yields the table classes that a value may have or, with `entries`, its entries may have."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         yield annotation
     if entries or get_origin(annotation) is not tuple:
@@ -183,7 +183,7 @@ def tables_in(annotation: Any, *, entries: bool = True) -> Iterator[type[Table]]
 
 
 def _of_entries(annotation: Any) -> Iterator[Any]:
-    """What the entries of an array may be, if they may be tables."""
+    """Yields the types that an array's entries may have, if they may be tables."""
     if get_origin(annotation) is not tuple:
         for part in get_args(annotation):
             yield from _of_entries(part)

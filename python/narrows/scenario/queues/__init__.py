@@ -1,7 +1,7 @@
 """Queue disciplines at a link's head, with tc(8)'s names and defaults.
 
-Each discipline declares its name and its keys once, in crates/qdisc. A new one needs its file
-there and a line in the list of `disciplines.rs`; a line in kinds.py gives it a name in Python.
+Each discipline declares its name and its keys once, in crates/qdisc. A new one needs a file there
+and a line in the list of `disciplines.rs`. A line in kinds.py gives it a name in Python.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Facts(NamedTuple):
     target: int | None
     """The waiting time that it aims for, in picoseconds; None if it has no such target."""
     several_lines: bool
-    """Whether packets wait in several queues, so that they do not all wait alike."""
+    """Whether packets wait in several queues, so that waiting times differ between flows."""
     held: int
     """How many queues it holds from the start, including those of disciplines inside it."""
 
@@ -34,7 +34,8 @@ class Facts(NamedTuple):
 class Settings(Table):
     """A discipline's settings, or a table among them."""
 
-    # The extension gives the meanings: no source has them, and the search for it takes a while.
+    # The extension gives the meanings. Pydantic must not search the source for them: it has none,
+    # and the search takes a while.
     model_config = ConfigDict(use_attribute_docstrings=False)
 
     tags: ClassVar[dict[str, str]] = {}
@@ -63,7 +64,7 @@ class Discipline(Settings):
     label: ClassVar[str]
     """Its name in titles."""
     decides_at_enqueue: ClassVar[bool]
-    """Whether it takes every decision when a packet comes."""
+    """Whether it makes every decision when a packet arrives."""
 
     kind: str
 

@@ -1,7 +1,7 @@
 """The disciplines as classes of the language, from the extension's declarations.
 
-Their names, keys, types, ranges, defaults and meanings are declared in crates/qdisc, each with the
-discipline itself; `_core.queue_disciplines` hands them on.
+Each discipline in crates/qdisc declares its name and its keys with their types, ranges, defaults
+and meanings; `_core.queue_disciplines` passes them on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _word_or_span(word: str) -> Any:
 
 
 def _table(key: dict[str, Any]) -> Any:
-    """A table; where it is optional, `true` is one with its defaults and `false` none."""
+    """The type of a table; if it is optional, `true` means its defaults, and `false` no table."""
     table = _declared_table(key["of"])
     if not key["optional"]:
         return table
@@ -185,7 +185,7 @@ def _in_unit(self: Any, value: float | None) -> float | str | None:
 def _declare(
     name: str, base: type[Settings], table: dict[str, Any], first: dict[str, Any]
 ) -> type[Any]:
-    """A class with the keys of a table, after the keys that come first."""
+    """Makes a class with the keys of a table, after the keys that come first."""
     keys = table["keys"]
     fields = {
         key["name"]: (
@@ -242,6 +242,6 @@ AnyDiscipline: Any = Annotated[
 ]
 """Any queue discipline."""
 
-# Disciplines may be inside others.
+# Disciplines may contain others.
 for _class in (*TABLES.values(), *DISCIPLINES.values()):
     _class.model_rebuild(force=True, _types_namespace={"AnyDiscipline": AnyDiscipline})

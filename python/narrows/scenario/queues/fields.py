@@ -1,4 +1,4 @@
-"""Values that several disciplines take."""
+"""Types of values that several disciplines take."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def _read_threshold(value: Any, info: ValidationInfo) -> Any:
 
 
 def in_unit(number: Any) -> Any:
-    """A number of packets, or a size, as the field `unit` before it says."""
+    """A number of packets or a size, depending on the field `unit` before it."""
     schema = {"type": ["number", "string"], "title": "number of packets, or size"}
     return Annotated[number, BeforeValidator(_read_threshold), WithJsonSchema(schema)]

@@ -1,4 +1,4 @@
-"""Traffic: `[[traffic]]`, a file a kind.
+"""Traffic: the kinds of `[[traffic]]`, one file each.
 
 To add a kind, add a file with its class, which is a `Group`, and a line in kinds.py. The class has
 a `kind`, its keys, what must hold between them (methods marked with `rules.rule`), its form in the

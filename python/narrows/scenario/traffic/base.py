@@ -1,8 +1,8 @@
 """What all groups that use the network have in common: `[[traffic]]` and `[[dns]]`.
 
 A group names nodes, says how many things it consists of, and lowers itself to the plan's
-applications. Code that checks, counts, copies, documents or shows scenarios uses this interface,
-and knows no kinds.
+applications. Code that checks, counts, copies, documents or shows scenarios uses this interface
+and does not depend on any kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Countable:
     many: str
     most: int
     can_be: str = "held"
-    """What fails with more of them: they cannot be held, or not be recorded."""
+    """The word for errors: no more of them can be `held`, or `recorded`."""
 
 
 class Amount(NamedTuple):
@@ -46,7 +46,7 @@ class Amount(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """A way on which a group sends."""
+    """A path on which a group sends."""
 
     source: str
     target: str
@@ -68,7 +68,7 @@ class Group(Table):
     countables: ClassVar[tuple[Countable, ...]] = ()
     """What `amounts` counts. The first is what the group consists of."""
     heading: ClassVar[str] = ""
-    """What several kinds of group are, where the reference has a section for what they share."""
+    """The heading in the reference for what several kinds of group share; empty: none."""
     records: ClassVar[tuple[Record, ...]] = ()
     """Tables of its own, with what summaries and reports make of them."""
 
@@ -99,7 +99,7 @@ class Group(Table):
         return False
 
     def recorded(self, _duration: int) -> Iterator[Amount]:
-        """Rows that it may record in a run of this duration, if their number may be too large."""
+        """Rows that it may record in a run of this duration, if there may be too many."""
         return iter(())
 
     def dns_servers(self) -> Iterator[tuple[str, str]]:

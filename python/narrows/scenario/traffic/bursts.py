@@ -1,4 +1,4 @@
-"""Bursts of data over TCP: what kinds that send them share, and what is recorded about each."""
+"""Bursts of data over TCP: what the kinds that send them share, and the record of each burst."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
 
     if objects.is_empty():
         return objects
-    # The first row of those that begin at the same time.
+    # Of the rows that begin at the same time, this takes the first.
     at = objects.get_column("ready_s").arg_min() or 0
     first = objects.row(at, named=True)
     same = [pl.col(key) == first[key] for key in ("group", "browser", "load")]
@@ -185,7 +185,7 @@ MOST_NAMES = 24
 
 
 def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    """Bars of one load: what waits for a connection is thin, what was asked for is thick."""
+    """Draws bars of one load: thin while an object waits for a connection, thick from then on."""
     axes = pen.axes
     shift, lowest = 0, 0
     names: dict[int, str] = {}
@@ -209,7 +209,7 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
         names.update(zip(places, rows.get_column("object"), strict=True))
         shift += rows.height + 2
         lowest = max(lowest, places[-1])
-    # Numbers would say nothing, and of one object they would be fractions.
+    # Numbers would mean nothing here, and with one object the axis would show fractions.
     shown = names if len(names) <= MOST_NAMES else {}
     axes.set_yticks(list(shown), list(shown.values()), fontsize=8)
     axes.set_ylim(lowest + 1.5, -1.5)

@@ -3,10 +3,10 @@
 Source: HTTP Archive, Web Almanac 2024, chapter "Page Weight" (October 2024): medians of desktop
 home pages' bytes by type, and of home pages' requests by type. Its KB are taken as 1024 bytes.
 
-What the source does not say is chosen here: the objects of a type are of one size; one server has
-them all; styles, scripts, images and the second document wait for the first document, and fonts for
-the styles. Medians of types do not add up to the median page (2652 KB, 74 requests), which has
-media and other types as well.
+The source leaves some things open, and this file chooses them. All objects of a type have the same
+size. One server has them all. Styles, scripts, images and the second document wait for the first
+document, and fonts for the styles. The medians of the types do not add up to the median page
+(2652 KB, 74 requests), which has media and other types as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams of datagrams: what their kinds share, and what is recorded about each."""
+"""Streams of datagrams: what their kinds share, and the record of each stream."""
 
 from __future__ import annotations
 
