@@ -21,11 +21,11 @@ class Again:
     command: str
     """The command; empty if no single command repeats the run."""
     scenario: bool
-    """Whether the scenario is needed for it."""
+    """Whether repeating it needs the scenario."""
 
 
 def again(run: Run) -> Again:
-    """How to repeat a run."""
+    """Says how to repeat a run."""
     if run.backend == MONITOR:
         return Again(
             "Measure again",
@@ -48,7 +48,7 @@ def again(run: Run) -> Again:
 
 
 def _watching(settings: Mapping[str, Any], end_s: float) -> str:
-    """The command that watches the same queues for the same time."""
+    """The command that watches the same queues for the same length of time."""
     interface = settings.get("interface", "all")
     words = ["narrows monitor", *([] if interface == "all" else [str(interface)])]
     rate = float(settings.get("rate", 10.0))

@@ -45,9 +45,9 @@ def write_comparison(
     """Writes `report.html`, `comparison.json` and the files in `figures/` into ``out``.
 
     Args:
-        comparison: A comparison, or several, each of which has a setting.
-        out: Folder.
-        kinds: The kinds of files that the figures are written as.
+        comparison: A comparison, or several, each with its setting.
+        out: The folder.
+        kinds: The file types in which figures are written.
 
     Returns:
         The page's path.
@@ -133,7 +133,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
 def _dns_figures(
     comparison: Comparison, runs: dict[str, Run], others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
-    """Bars of the share that leads, and the response times; of several DNS groups, each apart."""
+    """Bars of the leading share, and response times; several DNS groups have one figure each."""
     share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
     name, words = _SHARES[share]
     asking: list[str | None] = [*_dns_groups(comparison)] or [None]
@@ -173,7 +173,7 @@ def _dns_figures(
 
 
 def _dns_groups(comparison: Comparison) -> list[str]:
-    """The DNS groups to show apart; empty if there is one, or more than a page should show."""
+    """The DNS groups with figures of their own; empty for one group, or for too many."""
     found = [
         str(name)
         for group in comparison.groups
@@ -263,7 +263,7 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
 
 
 def _head(comparison: Comparison, shown: Sequence[Shown]) -> int:
-    """The place of the figure at the top, which shows what matters most."""
+    """The index of the figure at the top, which shows what matters most."""
     table = next((row.key.partition(".")[0] for row in comparison.leading), "")
     wanted = [name for name, _ in _SHARES.values()]
     if table in records():
@@ -320,5 +320,5 @@ def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
 
 
 def _common(found: list[list[T]]) -> list[T]:
-    """What is in every list, in the order of the first."""
+    """The entries that every list has, in the order of the first."""
     return [each for each in found[0] if all(each in others for others in found)]

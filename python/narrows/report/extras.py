@@ -23,10 +23,10 @@ __all__ = ["extra_figures", "file_name", "headlines", "picture"]
 def extra_figures(
     runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE
 ) -> list[Shown]:
-    """The figures for which every one of the runs has something to draw.
+    """The figures for which every run has something to draw.
 
-    A single run has a curve for each group. Of several runs, each group has a figure of its own,
-    with a curve for each run, its other seeds included.
+    In the figure of a single run, each group has a curve. With several runs, each group has its own
+    figure with a curve for each run; other seeds of the run count for its curve.
     """
     shown = []
     for record in _common(runs):
@@ -45,7 +45,7 @@ def extra_figures(
 def _compared(
     drawn: Picture, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
-    """A picture of several runs; of several groups, one for each."""
+    """A picture of several runs; if there are several groups, one picture for each."""
     name = record.table.name
     cases = {label: [run, *others.get(label, ())] for label, run in runs.items()}
     if drawn.single:
@@ -76,7 +76,7 @@ def _compared(
 
 
 def file_name(group: str) -> str:
-    """A group's name as part of a figure's."""
+    """The form of a group's name within a figure's name."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", group)
 
 
@@ -123,7 +123,7 @@ def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:
-    """Numbers with their units, and the text below each; one of each group if there are several."""
+    """Numbers with units, and the text below each; several groups have one number each."""
     found = []
     for record in _common({"": run}):
         if record.headline is None:
@@ -140,7 +140,7 @@ def headlines(run: Run) -> list[tuple[str, str]]:
 
 
 def _common(runs: Mapping[str, Run]) -> list[Record]:
-    """The records of which all runs have rows."""
+    """The records for which all runs have rows."""
     return [
         record
         for name, record in records().items()

@@ -1,9 +1,9 @@
 """The curves of figures as data, for interactive plots on a page that zoom and show values.
 
-The data come from the figure that Matplotlib draws, so the picture and the plot show the same:
-lines, the marks beside them (`marks`), axes with their ends, scales and units. Bars and maps have
-no plot. The page's script (live.js) plots with uPlot, which is embedded once, so the page stays one
-file. Without scripts, the picture stays.
+The data come from the figure that Matplotlib draws, so the picture and the plot show the same
+lines, marks (`marks`), and axes with their ends, scales and units. Bars and maps have no plot. The
+page's script (live.js) plots with uPlot. The page embeds uPlot once and so stays a single file.
+Without scripts, the page shows the picture.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["curves", "script", "style_sheet"]
 DIGITS = 5
 """Significant digits of a value: more than a plot can show."""
 DIGITS_OF_X = 8
-"""The same for horizontal positions, where someone who zooms in needs more."""
+"""The same for horizontal positions, which need more digits for zooming in."""
 
 
 def curves(figure: Figure) -> Markup | None:
-    """A figure's curves as JSON that may stand in a page's script element; None without any.
+    """A figure's curves as JSON that is safe in a page's script element; None without curves.
 
     - `title`
     - `x`, `y`: of each axis the `label`, the `name` and the `unit` in it, the `ends`, whether it is
@@ -43,7 +43,7 @@ def curves(figure: Figure) -> Markup | None:
     - `series`: of each curve the `label`, `color`, `x`, `y`, `step` (-1: a value holds until its x,
       1: from it on, 0: a line between points), `width`, and whether it is dashed (`dash`). The
       seeds of a curve follow it, with an empty label.
-    - `marks`: levels (`axis` is y) and moments (x): where each is (`at`), its `name` and `color`
+    - `marks`: levels (`axis` is y) and moments (x), each with its place (`at`), `name` and `color`
     """
     if len(figure.axes) != 1:
         return None
@@ -64,7 +64,7 @@ def curves(figure: Figure) -> Markup | None:
 
 @cache
 def script() -> Markup:
-    """The library, and what makes plots of a page's curves with it."""
+    """The library, and the script that plots a page's curves with it."""
     here = files("narrows.report")
     library = (here / "vendor" / "uPlot.iife.min.js").read_text(encoding="utf-8")
     return Markup(library + (here / "live.js").read_text(encoding="utf-8"))
@@ -101,10 +101,9 @@ def _series(line: Line2D) -> dict[str, Any]:
 
 
 def _points(line: Line2D) -> tuple[list[float | None], list[float | None]]:
-    """The points of a curve, each at another x. Of several at one x, uPlot would keep the last.
+    """The points of a curve, no two at the same x; of several at one x, uPlot keeps only the last.
 
-    The first point moves to the left instead by the least step that counts, because a curve that
-    rises at once begins there.
+    Where a curve rises at once, its first point moves to the left by the smallest step that counts.
     """
     x = _rounded(line.get_xdata(), DIGITS_OF_X)
     y = _rounded(line.get_ydata(), DIGITS)
@@ -121,7 +120,7 @@ def _rounded(values: Any, digits: int) -> Floats:
 
 
 def _numbers(values: Floats) -> list[float | None]:
-    """None where there is no number."""
+    """The values as floats, with None for NaN and infinity."""
     return [value if np.isfinite(value) else None for value in values.tolist()]
 
 

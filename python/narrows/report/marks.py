@@ -1,4 +1,4 @@
-"""What figures mark: levels, moments and courses, each a line with its name beside it.
+"""The marks in figures: levels, moments and changing levels, each a line with its name beside it.
 
 Their names are not in the legend. `live` reads the marks back to draw them in the plot that a page
 offers beside the figure.
@@ -36,13 +36,13 @@ class Mark(Line2D):
         super().__init__(x, y, **{"linewidth": 1.0, "zorder": 2.5, **looks})
         self.kind = kind
         self.name = name
-        """May have several lines."""
+        """The mark's name, in one line or more."""
         self.upright = upright
         """Whether the name is turned by 90 degrees."""
 
     @property
     def at(self) -> float:
-        """Where a level or a moment is."""
+        """The position of a level or a moment on its axis."""
         places = self.get_ydata() if self.kind == "level" else self.get_xdata()
         return float(np.asarray(places)[0])
 
@@ -66,7 +66,7 @@ def level(axes: Axes, at: float, name: str, color: str) -> None:
 def course(
     axes: Axes, steps: Sequence[tuple[float, float]], end: float, name: str, color: str
 ) -> None:
-    """Draws a level that changes, as pairs of time and level, with its name beside the last."""
+    """Draws a level that changes, from pairs of time and level, with its name beside the last."""
     times = [time for time, _ in steps]
     levels = [level for _, level in steps]
     axes.add_line(

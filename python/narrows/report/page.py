@@ -38,9 +38,9 @@ class Shown:
     """The name of its files and of its identifiers on the page: letters, digits, `-` and `.`."""
     figure: Figure
     alt: str
-    """What it shows, in one sentence with its main numbers, for those who do not see it."""
+    """What it shows, in one sentence with its main numbers, for readers who cannot see it."""
     caption: str
-    """What to look for."""
+    """What readers should look for."""
 
     @cached_property
     def svg(self) -> str:
@@ -49,7 +49,7 @@ class Shown:
 
 
 def render(template: str, **values: object) -> str:
-    """A page from a template of this package."""
+    """Renders a page from a template of this package."""
     environment = Environment(
         loader=PackageLoader("narrows.report"),
         autoescape=True,
@@ -73,7 +73,7 @@ def shown_on_page(figures: Sequence[Shown]) -> list[dict[str, Any]]:
 
 
 def live(figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
-    """What a page needs for plots of its figures' curves; None where no figure has any."""
+    """What a page needs to plot its figures' curves; None if no figure has curves."""
     if not any(figure["curves"] for figure in figures):
         return None
     return {"script": script(), "style_sheet": style_sheet()}
@@ -96,7 +96,7 @@ def html_of(figures: Sequence[Shown]) -> str:
 def write_figures(
     figures: Sequence[Shown], folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
 ) -> list[Path]:
-    """Writes each figure as these kinds of files.
+    """Writes each figure as files of these types.
 
     Raises:
         RunFolderError: They cannot be written.

@@ -1,4 +1,4 @@
-"""The pen with which kinds of traffic draw their figures: `narrows.records.Pen` in this style."""
+"""The pen with which kinds of traffic draw figures: it implements `narrows.records.Pen`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class FigurePen:
 
     @property
     def labels(self) -> int:
-        """How many labels there are so far."""
+        """The number of labels so far."""
         return len(self._colors)
 
     def cdf(self, label: str, values: Any, of: int | None = None) -> None:
-        """A curve that says which share of `of` (or else of the values) is at most x."""
+        """Draws the share of `of` (by default, of the values) that is at most x, as a curve."""
         color = self.color(label)
         ordered = np.sort(_known(values))
         if len(ordered) == 0:
@@ -38,12 +38,12 @@ class FigurePen:
         self._end_at(float(ordered[-1]))
 
     def series(self, label: str, x: Any, y: Any) -> None:
-        """A line through values over time; without a value it breaks."""
+        """Draws a line through values over time, with a gap where a value is missing."""
         times, values = (np.asarray(column, dtype=np.float64) for column in (x, y))
         self.axes.plot(*thin(times, values), color=self.color(label), label=label)
 
     def from_zero(self) -> None:
-        """Lets the y axis begin at zero and end above all values."""
+        """Makes the y axis begin at zero and end above all values."""
         highest = float(self.axes.dataLim.y1)
         self.axes.set_ylim(0.0, 1.05 * highest if 0.0 < highest < np.inf else 1.0)
 

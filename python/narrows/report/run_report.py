@@ -49,7 +49,7 @@ ENDED = {
 """Why a run ended, in words."""
 
 _SENT_AGAIN = 1.0
-"""Percent of the queries from which a step in the curve can be seen."""
+"""The smallest percentage of queries that makes a visible step in the curve."""
 _STEPS = (
     "Each step is an attempt: users whose packet is lost wait for the retry timer, which is much "
     "longer than the queue."
@@ -79,8 +79,8 @@ def write_run_report(
 
     Args:
         run: A run, or its folder.
-        out: Folder for them; the run's own by default.
-        kinds: The kinds of files that the figures are written as.
+        out: The folder for them; by default the run's own.
+        kinds: The file types in which figures are written.
 
     Returns:
         The page's path.
@@ -184,7 +184,7 @@ def _steps(run: Run) -> str:
 
 
 def _backlog(run: Run, link: str, facts: QueueFacts | None) -> str:
-    """What the figure of the backlog shows: also levels and the ring, if they are drawn."""
+    """What the figure of the backlog shows, with the levels and the ring if they are drawn."""
     words = ["What waits in the queue."]
     if facts is not None and facts.thresholds:
         words = ["What waits in the queue, with the levels at which the queue acts."]
@@ -195,7 +195,7 @@ def _backlog(run: Run, link: str, facts: QueueFacts | None) -> str:
 
 
 def _uncounted(run: Run) -> str:
-    """What backlogs leave out; empty without queues."""
+    """What backlogs do not count; empty without queues."""
     known = [queue_facts(run, link) for link in monitored_queues(run)]
     if not known:
         return ""
@@ -205,7 +205,7 @@ def _uncounted(run: Run) -> str:
 
 
 def _second_attempts(run: Run) -> str:
-    """What causes second attempts although nothing was lost; empty if nothing does."""
+    """Why there are second attempts although nothing was lost; empty if there are none."""
     truncated = run.summary["dns"].get("truncated_percent")
     if not truncated:
         return ""
@@ -311,7 +311,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
 
 @dataclass(frozen=True)
 class _Card:
-    """A figure that a reader wants first."""
+    """A figure that readers want to see first."""
 
     words: str
     values: Sequence[tuple[str, str]]
@@ -319,7 +319,7 @@ class _Card:
 
 
 def _cards(run: Run) -> list[_Card]:
-    """The few figures that a reader wants first."""
+    """The few figures that readers want to see first."""
     summary = run.summary
     cards: list[tuple[str, str]] = []
     for link in monitored_queues(run)[:1]:
@@ -339,10 +339,10 @@ def _cards(run: Run) -> list[_Card]:
 
 
 def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
-    """How well DNS did: the figures of each group, or the range of many groups.
+    """How well DNS did: the figures of each group, or the range over many groups.
 
-    The share answered within a second also leads where groups differ, or where something else than
-    UDP carries DNS. The share of first attempts is left out where it misleads.
+    The share answered within a second is shown too if groups differ, or if DNS does not use UDP
+    alone. The share of first attempts is left out where it misleads.
     """
     dns = summary.get("dns")
     if not dns:

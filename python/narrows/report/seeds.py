@@ -14,7 +14,7 @@ from narrows.report.style import Floats
 __all__ = ["Curve", "draw", "mean_of"]
 
 Curve = tuple[Floats, Floats]
-"""Times in order, and values."""
+"""Times in ascending order, and the values at them."""
 
 
 def draw(
@@ -37,8 +37,8 @@ def draw(
 def mean_of(curves: Sequence[Curve]) -> Curve:
     """The mean of curves, at the times of the first and as long as all of them last.
 
-    Where some have no value, it is the mean of the others. A curve that has values at other times
-    is interpolated between them.
+    Where some curves have no value, it is the mean of the others. A curve with values at other
+    times is interpolated.
     """
     times, values = curves[0]
     if len(curves) == 1:

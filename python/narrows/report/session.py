@@ -94,7 +94,7 @@ def of_sweep(
     by: Sequence[str] | None,
     where: Mapping[str, Any],
 ) -> SweepPlot:
-    """A figure of a sweep; for arguments that are not given, the first possibility is taken.
+    """A figure of a sweep; an argument that is not given takes its first possible value.
 
     Raises:
         NarrowsError: There is nothing to draw, or `narrows.report.plot_sweep` refuses it.

@@ -1,4 +1,4 @@
-"""What figures take from a run: series of one link, and what the scenario says about its queue."""
+"""What figures read from a run: series of one link, and the scenario's facts about its queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 """No other runs."""
 
 MOST_GROUPS = 6
-"""The most groups that are shown apart, each with figures of its own; of more, all together."""
+"""The most groups that have figures of their own; more groups share one figure."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class QueueFacts:
     """`bytes` or `packets`: what the queue counts."""
     thresholds: tuple[Threshold, ...]
     rates: tuple[tuple[float, int], ...]
-    """The link's rates: since when, in seconds, and bit/s; the first from time zero."""
+    """The link's rates: the time in seconds from which each holds, and bit/s; the first is at 0."""
     opportunities_ms: tuple[int, ...] | None
     """Milliseconds at which 1500 bytes may leave, repeatedly; None if the link has a rate."""
     target_ms: float | None
@@ -69,7 +69,7 @@ class QueueFacts:
     has_ring: bool
     """Whether a ring buffer is given; without one the link holds the packet in transmission."""
     is_shared: bool
-    """Whether all packets wait in one queue, so that they all wait alike."""
+    """Whether all packets wait in one queue, so that waiting times do not depend on the flow."""
 
     def offered(self, times_s: Floats) -> Floats:
         """Bytes that could have left by each time, on a link that follows a trace."""
@@ -98,9 +98,9 @@ def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]
 
 
 def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floats]:
-    """Times at the ends of the sampling intervals, and the sum of counters at them.
+    """Times at the ends of the sampling intervals, and the sum of counters at each.
 
-    A sample of zero at time zero comes first, where every counter starts.
+    The first sample is zero at time zero, because every counter starts there.
     """
     total: Floats = np.zeros(0)
     times: Floats = np.zeros(0)
@@ -113,7 +113,7 @@ def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floa
 def asked(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The figures of each DNS group by its name; empty without DNS.
 
-    If there is one group, or more than a page should show, those of all together, without a name.
+    For one group, or more than a page should show, gives the figures of all together, without name.
     """
     groups = summary.get("dns_groups") or {}
     if 1 < len(groups) <= MOST_GROUPS:
@@ -130,8 +130,8 @@ def dns_start(run: Run) -> float | None:
 def queue_facts(run: Run, link: str) -> QueueFacts | None:
     """What the run's scenario says about the queue of a link.
 
-    None when the scenario does not name the link in a way that this version understands: a figure
-    then lacks its thresholds, and shows the rest.
+    None if this version does not understand how the scenario describes the link. Figures then lack
+    their thresholds and show the rest.
     """
     name, _, way = link.rpartition(".")
     if way not in ("forward", "backward"):
@@ -165,11 +165,11 @@ def retry_moments_s(run: Run) -> list[float]:
 
 
 def retry_marks(runs: Sequence[Run]) -> list[tuple[float, str]]:
-    """When workers sent attempts 2, 3, ..., in seconds after attempt 1, and what to call that.
+    """When workers sent attempts 2, 3, ..., in seconds after attempt 1, and a name for each mark.
 
-    Only those of which measured queries have some. A truncated or refused attempt sends the next
-    one at once, before its time: if there were such, the mark says that it is for the others. Empty
-    where the runs' schedules differ.
+    Only attempts that measured queries made have a mark. After a truncated or refused attempt, the
+    next one is sent at once, before its time. If there were such attempts, the mark's name says
+    that it is for the others. Empty if the runs' schedules differ.
     """
     first, *others = [retry_moments_s(run) for run in runs]
     if any(moments != first for moments in others):
@@ -188,7 +188,7 @@ def retry_marks(runs: Sequence[Run]) -> list[tuple[float, str]]:
 
 
 NEAR = 0.05
-"""How far an attempt may be from its time; a kernel's are some milliseconds late."""
+"""How many seconds an attempt may be off its time; a kernel's are some milliseconds late."""
 
 
 def _sent_after_s(run: Run, number: int) -> list[float]:

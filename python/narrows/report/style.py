@@ -1,4 +1,4 @@
-"""How figures look and how they become files, with the same bytes for the same figure.
+"""How figures look, and how they become files; the same figure gives the same bytes.
 
 Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind readers can
 tell apart. Figures are made with Matplotlib's object-oriented interface on its file canvas, without
@@ -71,7 +71,7 @@ SKY = "#56b4e9"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 """Colours of runs that are compared, in order."""
 
-# Any, because the stubs want every key as a literal.
+# The type is Any, because the stubs want every key as a literal.
 _STYLE: Any = {
     # Text stays text in SVG and PDF files; if the font is missing, the reader's own replaces it.
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -122,7 +122,7 @@ DASHES = (0, (5, 3))
 """The dashes of lines that show what could be."""
 
 SEED = "_seed"
-"""The label of the curve of a single seed. It belongs to the curve before it, and is not in the
+"""The label of a single seed's curve. The curve belongs to the one before it and is not in the
 legend."""
 
 P = ParamSpec("P")
@@ -152,7 +152,7 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
 
 
 def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "") -> None:
-    """Puts the legend below the axes, where it covers nothing.
+    """Puts the legend below the axes, where it hides nothing.
 
     It has as many columns as fit into the figure's width, and at most `columns`. Its markers are
     larger by the factor `markers`.
@@ -199,7 +199,7 @@ def text_width(text: str, size: float = _LEGEND_SIZE, *, bold: bool = False) -> 
 
 
 def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """The text in lines of at most `room` points, unless a single word is wider."""
+    """Wraps text into lines of at most `room` points, unless a single word is wider."""
     lines: list[str] = []
     for given in text.split("\n"):
         line = ""
@@ -246,7 +246,7 @@ def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "defaul
 
 
 def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floats]:
-    """A series of at most ``most`` points that keeps every bin's smallest and largest value.
+    """Thins a series to at most ``most`` points; keeps the smallest and largest value of each bin.
 
     A picture cannot show more points than it has columns, but must not lose a peak.
     """
@@ -297,7 +297,7 @@ def svg_inline(text: str, name: str, title: str) -> str:
     Args:
         text: What `svg` gave.
         name: Unique on the page; identifiers begin with it.
-        title: What the figure shows, for those who do not see it.
+        title: What the figure shows, for readers who cannot see it.
     """
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)

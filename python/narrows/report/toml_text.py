@@ -1,9 +1,10 @@
 """A resolved scenario as TOML text, so that a report can contain the scenario that it shows.
 
-It has the form in which people write scenarios: queues and the like are inline tables, and an array
-is one line. Of `scenarios/dns-behind-red.toml` that makes 84 lines with 9 headings; tomli-w 1.2
-makes 147 with 17, and writes a rate trace of 20,000 numbers as 20,000 lines. tomlkit 0.15 has
-inline tables, but takes 1.1 s for 4,000 numbers, and four times that for twice as many.
+The text has the form in which people write scenarios: queues and the like are inline tables, and an
+array is one line. `scenarios/dns-behind-red.toml` becomes 84 lines with 9 headings. tomli-w 1.2
+writes 147 lines with 17 headings for it, and 20,000 lines for a rate trace of 20,000 numbers.
+tomlkit 0.15 has inline tables, but takes 1.1 s for 4,000 numbers, and four times that for twice as
+many.
 """
 
 from __future__ import annotations

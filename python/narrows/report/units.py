@@ -10,7 +10,7 @@ __all__ = ["Milliseconds", "unit_of"]
 
 
 class Milliseconds(Formatter):
-    """Names times that are given in milliseconds, each with its unit."""
+    """Labels times in milliseconds, each with its unit."""
 
     def __call__(self, x: float, pos: object = None) -> str:
         """A time in words.

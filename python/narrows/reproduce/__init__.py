@@ -51,7 +51,7 @@ __all__ = [
 
 
 class UnknownClaim(NarrowsError):  # noqa: N818 - named after what it is
-    """An id that no paper has; the message is one line and names the known ids."""
+    """No paper has this id; the message is one line and names the known ids."""
 
 
 @cache
@@ -79,11 +79,11 @@ def select(wanted: Sequence[str], recorded: Path | None = None) -> list[tuple[Pa
 
     Args:
         wanted: Letters (`H`), slugs (`harhalakis-2011`) or claim ids (`H1`), in any case.
-        recorded: A folder of runs for a paper whose runs are recorded. It is read once here, so
-            that one that cannot be read is refused before other papers' runs.
+        recorded: A folder of runs for a paper whose runs are recorded. It is read here once, so
+            that an unreadable folder is refused before other papers run.
 
     Raises:
-        UnknownClaim: No paper has one of them, or none of the papers takes recorded runs.
+        UnknownClaim: No paper has one of them, or none of the chosen papers takes recorded runs.
         RunFolderError: `recorded` cannot be read.
     """
     lowered = {name.lower() for name in wanted}

@@ -1,4 +1,4 @@
-"""The experiments of a paper, and what a sensitivity row changes about them."""
+"""The experiments of a paper, and what a sensitivity row changes in them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Cell:
     set: Mapping[str, str] = field(default_factory=dict)
     """Settings as `narrows run --set` takes them."""
     seeds: int | None = None
-    """The most runs of it, if more would take too long; `None`: as many as asked for."""
+    """The most runs of this cell, if more would take too long; `None`: no such limit."""
     quick: Mapping[str, str] = field(default_factory=dict)
-    """Settings on top of all others with `--quick`, after the paper's own."""
+    """With `--quick`, settings on top of all others, the paper's own `quick` included."""
     own_process: bool = False
     """Whether it runs in a separate process, whose time and memory become the figures `cpu_s` and
     `peak_mb`."""
@@ -32,21 +32,21 @@ class Row:
     name: str
     reason: str
     set: Mapping[str, str]
-    """Settings on top of the cell's; empty if nothing runs again because only `reads` matters."""
+    """Settings on top of the cell's; empty if only `reads` matters, so that no cell runs again."""
     cells: frozenset[str] | None = None
     """The cells that it changes; `None`: all."""
     alone: bool = False
-    """Whether claims are judged under it only from the cells that it changes."""
+    """Whether only the cells that it changes count for the verdicts under it."""
     reads: Mapping[str, str] = field(default_factory=dict)
-    """Figures that claims read instead, by the usual figure's name: other definitions of it."""
+    """Figures with another definition that claims read instead, by the usual figure's name."""
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
-    """Further settings of a cell, for keys that have other names in other cells' scenarios."""
+    """Returns further settings for a cell, because cells' scenarios name some keys differently."""
     on_kernel: bool = True
     """Whether a kernel can run it; a run on a kernel leaves out the rows that it cannot."""
 
     @property
     def runs_again(self) -> bool:
-        """Whether cells are run again under it, instead of being read differently."""
+        """Whether cells run again under it; otherwise claims only read other figures."""
         return bool(self.set) or self.of_cell is not None
 
     def settings(self, cell: Cell) -> dict[str, str]:

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
     DEPENDS = "depends"
     """A listed sensitivity row turns *holds* into *fails*, or the reverse."""
     FAILS = "fails"
-    """A number: our interval lies wholly outside the tolerance. Worded: contradicted at 95 %."""
+    """A number: our interval lies wholly outside the tolerance. In words: contradicted at 95 %."""
     UNDECIDED = "undecided"
     """The interval overlaps both sides: more seeds are needed."""
     FITTED = "fitted"
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run of one cell gave: named figures, and curves for the plots."""
+    """The result of one run of one cell: named figures, and curves for the plots."""
 
     values: Mapping[str, float]
     curves: Mapping[str, Series] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Measured:
         return self.values[name]
 
     def reading(self, others: Mapping[str, str]) -> Measured:
-        """The run with other figures under the usual names, as far as it has them."""
+        """Returns the run with other figures under the usual names, as far as it has them."""
         swapped = {
             name: self.values[other] for name, other in others.items() if other in self.values
         }
@@ -102,9 +102,9 @@ class Claim:
     fitted: bool = False
     """Whether a setting was chosen to give this value."""
     note: str = ""
-    """What goes beyond the paper's own words: a derived number, a reading of ours."""
+    """What goes beyond the paper's own words, such as a derived number or our interpretation."""
     reason: str = ""
-    """Why ours differs, if it does and the reason is known."""
+    """Why our figure differs, if it does and the reason is known."""
 
     def __post_init__(self) -> None:
         if (self.published is None) != (self.tolerance is None):
@@ -139,7 +139,7 @@ class Claim:
 
     @property
     def accepted(self) -> tuple[float, float]:
-        """The range of values with which the claim holds, ends included."""
+        """The range of values for which the claim holds, ends included."""
         if self.worded is not None:
             if self.worded.relation == "at least":
                 return self.worded.bound, math.inf
@@ -168,7 +168,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with what was measured for it."""
+    """A claim with its measurements."""
 
     claim: Claim
     interval: Interval | None
@@ -177,11 +177,11 @@ class Judged:
     rows: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
     """The same under each sensitivity row that was run and that changes the claim's cells."""
     bases: Mapping[str, Interval | None] = field(default_factory=dict)
-    """Our interval from a row's cells and seeds only, if these are not all of the claim's."""
+    """By row: our interval from the row's cells and seeds only, if the claim has others too."""
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published number, in the claim's unit."""
+        """Our figure minus the published number, in the claim's unit."""
         if self.interval is None or self.claim.published is None:
             return None
         return self.interval.mean - self.claim.published
@@ -203,12 +203,12 @@ class Judged:
         return self.claim.seeds_to_decide(self.interval)
 
     def base(self, row: str) -> Verdict:
-        """The verdict that a sensitivity row is compared with."""
+        """The verdict with which a sensitivity row is compared."""
         return self.claim.test(self.bases.get(row, self.interval))
 
 
 def figure_of(cell: str, name: str) -> Callable[[Mapping[str, Measured]], float]:
-    """One figure of one cell, as what a claim measures."""
+    """Makes the `measure` of a claim that reads one figure of one cell."""
     return lambda runs: runs[cell][name]
 
 
@@ -218,10 +218,10 @@ def judge(
     rows: Mapping[str, Interval | None] | None = None,
     bases: Mapping[str, Interval | None] | None = None,
 ) -> Judged:
-    """The verdict on `claim` from the interval of the base runs and of each sensitivity row.
+    """Judges `claim` from the interval of the base runs and of each sensitivity row.
 
-    `bases` holds, for a row with fewer seeds or cells, the interval of the base runs with the same
-    seeds and cells, so that an interval that is wider for lack of seeds flips nothing.
+    For a row with fewer seeds or cells, `bases` holds the interval of the base runs with the same
+    seeds and cells. An interval that is wider only for lack of seeds then flips no verdict.
     """
     tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
     verdict = claim.test(interval)

@@ -1,4 +1,4 @@
-"""What the runs of a reproduction measured, as a paper's tables and figures read it."""
+"""What the runs of a reproduction measured, for the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Agreement:
-    """One of our figures, compared with somebody else's measurement of the same test bed."""
+    """One of our figures, compared with another measurement of the same test bed."""
 
     cell: str
     metric: str
@@ -25,7 +25,7 @@ class Agreement:
     """Their values, one for each run."""
     low: float
     high: float
-    """The upper end of the range in which our mean has to lie; `low` is the lower end."""
+    """The upper end of the range in which our mean must lie; `low` is the lower end."""
     interval: Interval | None
     """Our 95 % interval."""
 
@@ -60,12 +60,12 @@ class Measurements:
         return self.measured.get((row, cell), {})
 
     def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
-        """A figure of a cell, one value for each seed; runs where it is not finite are left out."""
+        """A figure of a cell, one value for each seed, without runs in which it is not finite."""
         found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
         return [value for value in found if math.isfinite(value)]
 
     def values_at(self, cell: str, figure: str) -> list[float]:
-        """The same for runs that need not all have the figure."""
+        """The same for a figure that some runs lack."""
         found = [run.values.get(figure, math.nan) for _, run in sorted(self.runs(cell).items())]
         return [value for value in found if math.isfinite(value)]
 
@@ -86,9 +86,9 @@ class Measurements:
         """The claim's figure, one value for each seed with which all its cells were run.
 
         Args:
-            claim: Which claim.
+            claim: The claim.
             row: A sensitivity row; `None`: the base runs.
-            like: Takes only the cells and seeds of the base runs that this row has.
+            like: Use only the cells and seeds of the base runs that this row has too.
         """
         shape = row or like
         cells = [

@@ -16,7 +16,7 @@ FORMAT = 1
 """Version of the JSON document."""
 
 DIFFERS = frozenset({Verdict.FAILS, Verdict.DEPENDS, Verdict.UNDECIDED})
-"""Verdicts that show a claim's reason."""
+"""Verdicts with which a claim's reason is shown."""
 
 
 @dataclass(kw_only=True)
@@ -49,7 +49,7 @@ class Outcome(Measurements):
             )
 
     def words(self) -> list[str]:
-        """What was found, in sentences. If this is a part of the paper, they say so."""
+        """What was found, in sentences. If only part of the paper was run, they say so."""
         about = list(self.paper.summary)
         if about and len(self.claims) < len(self.paper.claims):
             ran = ", ".join(dict.fromkeys(claim.id for claim in self.claims))
@@ -88,7 +88,7 @@ class Outcome(Measurements):
 
 
 PAPER_KEYS = ("paper", "headline", "summary", "seeds", "sensitivity_rows")
-"""What the JSON document says of each paper besides its claims."""
+"""What the JSON document says about each paper besides its claims."""
 
 
 def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
-    """One claim as the JSON document has it; figures that are not known are null."""
+    """One claim in the form of the JSON document; unknown figures are null."""
     claim, interval = judged.claim, judged.interval
     return {
         "id": claim.id,
@@ -140,7 +140,7 @@ def cells_to_run(
 ) -> list[tuple[Row | None, Cell]]:
     """Every pair of sensitivity row (or none) and cell that `claims` need, base runs first.
 
-    With `against`, also the cells that only the comparison with reference measurements needs.
+    `against` adds the cells that only the comparison with reference measurements needs.
     """
     cells = paper.cells_of(claims)
     extra = [cell for cell in paper.cells if cell.name in paper.agreement_cells] if against else []

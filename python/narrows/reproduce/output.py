@@ -39,11 +39,11 @@ _STYLES = {
 
 
 def claim_folder(folder: Path) -> Path:
-    """Makes `folder` and gives it; refuses one that holds something already.
+    """Creates `folder` and returns it; refuses one that already holds something.
 
     Raises:
         RunFolderError: It holds a run or other files, or is not a folder.
-        OSError: It cannot be made or written to.
+        OSError: It cannot be created or written to.
     """
     refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def claim_folder(folder: Path) -> Path:
 
 
 def print_outcomes(outcomes: Sequence[Outcome], to: TextIO, *, as_json: bool) -> None:
-    """One JSON document about all papers, or each paper as text."""
+    """Prints one JSON document about all papers, or each paper as text."""
     if as_json:
         print(json.dumps(document(outcomes), indent=2), file=to)
         return
@@ -63,7 +63,7 @@ def print_outcomes(outcomes: Sequence[Outcome], to: TextIO, *, as_json: bool) ->
 
 
 def print_outcome(outcome: Outcome, to: TextIO) -> None:
-    """The paper's tables, the claims with their verdicts, and the agreement with references."""
+    """Prints the paper's tables, its claims with verdicts, and the agreement with references."""
     console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
     console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
     for sentence in outcome.words():
@@ -99,7 +99,7 @@ def write(
     Raises:
         RunFolderError: They cannot be written.
     """
-    # Results come first, because they cannot be made again from anything else.
+    # Results come first, because nothing else can restore them.
     write_page(folder / RESULT_FILE, json.dumps(document(outcomes), indent=2) + "\n")
     papers = []
     for outcome in outcomes:
@@ -165,7 +165,7 @@ def verdict_text(judged: Judged) -> str:
 
 
 def range_text(values: Sequence[float], text: Callable[[float], str]) -> str:
-    """Up to two values; of more, the smallest and the largest, and how many there are."""
+    """Lists up to two values; of more, gives the smallest, the largest and their number."""
     if len(values) <= 2:
         return ", ".join(map(text, values)) or "-"
     return f"{text(min(values))} to {text(max(values))} ({len(values)} runs)"
@@ -194,7 +194,7 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
 
 
 def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | None:
-    """The verdict of each claim under each sensitivity row, or only the verdicts that it flips."""
+    """Each claim's verdict under each sensitivity row, or only the verdicts that a row flips."""
     if not outcome.rows:
         return None
     rows = []
@@ -234,7 +234,7 @@ def number(value: float) -> str:
 
 
 def interval_text(interval: Interval | None) -> str:
-    """A mean in few digits with half its interval, or with both ends if they lie unevenly."""
+    """A mean in few digits, with ± for a symmetric interval and with both ends for any other."""
     if interval is None:
         return "-"
     if interval.count < 2:

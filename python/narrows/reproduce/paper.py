@@ -1,7 +1,7 @@
-"""A paper's reproduction: its cells, claims, sensitivity rows, and how a run is measured.
+"""A paper's reproduction: its cells, its claims, its sensitivity rows, and how to measure a run.
 
-Each paper's folder declares its `Paper` in a file `paper.py`. These files look alike because a
-declaration names the same things for each paper; they share no logic.
+Each paper's folder declares its `Paper` in a file `paper.py`. These files look alike because they
+declare the same things for each paper; they share no logic.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Runs that were recorded earlier, by other means than a scenario."""
+    """Runs that were recorded earlier, and not from a scenario."""
 
     runs: Mapping[str, Mapping[int, Measured]]
     """The runs by cell and number of the round."""
     source: str
-    """Where they come from, in a sentence."""
+    """Where they come from, in one sentence."""
     complete: bool = True
     """False when some of what the claims need could not be measured."""
 
@@ -40,7 +40,7 @@ class Execute(Protocol):
     def __call__(
         self, paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
     ) -> Measured:
-        """Runs `cell` once and measures it; raises an exception soon after `stop` is set."""
+        """Runs `cell` once and measures it; soon after `stop` is set, raises an exception."""
         ...
 
 
@@ -63,32 +63,32 @@ class Paper:
     figures: Callable[[Measurements], list[Shown]]
     """Makes the figures that the runs allow."""
     agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
-    """Compares our figures with other people's measurements of the same test bed."""
+    """Compares our figures with other measurements of the same test bed."""
     agreement_title: str = (
         "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)"
     )
-    """Whose measurements those are."""
+    """The title of that comparison, which names the origin of those measurements."""
     headline: Callable[[Measurements], Sequence[str]] = lambda _: ()
-    """What was measured, in a sentence or two with intervals; stands before the summary."""
+    """What was measured, in a sentence or two with intervals; it comes before the summary."""
     summary: Sequence[str] = ()
     """What the paper claims, what was found, and why they differ: a few plain sentences."""
     agreement_cells: frozenset[str] = frozenset()
     """Cells that are run for the agreement table even when no claim needs them."""
     seeds: int = 10
-    """The number of runs of each cell by default."""
+    """The default number of runs of each cell."""
     row_seeds: int = 5
     """The most runs of each cell under a sensitivity row."""
     quick: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of every cell's with `--quick`."""
     on_kernel: Callable[[Cell], Mapping[str, str]] = lambda _: {}
-    """For a run on a kernel: settings that replace those of a cell that Linux does not have."""
+    """For a run on a kernel: settings that replace those of a cell that Linux lacks."""
     recorded: Callable[[Path | None], Recorded] | None = None
-    """Reads runs from a folder, or from the one that comes with narrows. Then nothing is run. It is
-    for a paper that needs what `narrows reproduce` does not have, such as root."""
+    """Reads runs from a folder, or from the one that comes with narrows, instead of running cells.
+    It is for a paper that needs what `narrows reproduce` does not have, such as root."""
     execute: Execute | None = None
     """Runs a cell, for a paper whose cells are not scenarios."""
     lacks: Callable[[Cell], str | None] = lambda _: None
-    """Why this machine cannot run a cell, in a few words; None if it can."""
+    """Says in a few words why this machine cannot run a cell; None if it can."""
 
     def cell(self, name: str) -> Cell:
         """The cell of that name."""

@@ -1,6 +1,6 @@
 """The generated parts of a reproduction's README, from the `result.json` beside it.
 
-Another file beside the README, such as the `kernel.json` of runs on a kernel, may replace it.
+Another file beside the README, such as the `kernel.json` of runs on a kernel, may take its place.
 
 Each part is between two comments. The first says which part it is:
 
@@ -31,7 +31,7 @@ WIDTH = 100
 
 
 def filled(text: str, result: Entry, file: str = "result.json") -> str:
-    """A README with its parts of a file as the file has them.
+    """Fills in the parts of a README that come from a file.
 
     Args:
         text: The README.

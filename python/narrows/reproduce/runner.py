@@ -1,8 +1,8 @@
 """Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
 
 Threads suffice, because the simulator releases the interpreter lock while it runs. Cells whose time
-and memory are measured run in a separate process. Only the figures that the paper measures are kept
-of a run, and not its tables, so memory does not grow with the number of seeds.
+and memory are measured run in a separate process. Of each run, only the figures that the paper
+measures are kept, not the tables, so memory does not grow with the number of seeds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a reproduction is."""
+    """How far a reproduction has got."""
 
     done: int
     total: int
@@ -79,24 +79,23 @@ def reproduce(
 ) -> Outcome:
     """Runs what `claims` need and returns what was found.
 
-    A run that fails becomes a line in `Outcome.failures`; an interrupt (Ctrl-C) ends the
-    reproduction early. Either way the outcome says that it is not complete, and the runs that
-    ended count.
+    A failed run becomes a line in `Outcome.failures`. An interrupt (Ctrl-C) ends the reproduction
+    early. Either way, the outcome says that it is not complete, and it holds all runs that ended.
 
     Args:
         paper: The paper; see :func:`narrows.reproduce.papers`.
         claims: A selection; all of the paper's by default.
         rows: Sensitivity rows to run as well.
-        against: Whether to run also the cells that only the reference measurements have.
-        seeds: Seeds 1 to this number, the paper's own by default; two at least for intervals.
-            Sensitivity rows take the paper's `row_seeds` at most.
+        against: Whether to run the cells that only the reference measurements have, too.
+        seeds: Runs seeds 1 to this number, by default the paper's own; intervals need two.
+            Sensitivity rows run at most the paper's `row_seeds`.
         quick: Whether the paper's `quick` settings go on top of every cell's.
-        backend: What does the runs, one of `narrows.backends.BACKENDS`.
-        jobs: Runs at once; the number of cores by default.
+        backend: What runs the cells, one of `narrows.backends.BACKENDS`.
+        jobs: Number of runs at once; the number of cores by default.
         progress: Called in the calling thread whenever a run has ended.
         execute: How one cell is run.
         recorded: For papers whose runs are read from a folder: the folder, by default the one that
-            comes with narrows. Its rounds stand for seeds, and all of them are read.
+            comes with narrows. Its rounds take the place of seeds; all of them are read.
 
     Raises:
         BackendError: There is no such backend.
@@ -123,7 +122,7 @@ def reproduce(
         for why in dict.fromkeys(lacking.values())
         if why is not None
     )
-    # Seeds outermost, so that an interrupted reproduction has some seeds of every cell.
+    # Seeds are outermost, so that an interrupted reproduction has some seeds of every cell.
     plan = [
         Job(
             cell,
@@ -201,7 +200,7 @@ def run_one(
     """Runs a cell once and measures it, in a separate process if the cell asks for that.
 
     Raises:
-        RuntimeError: The run stopped before its end, or its process did.
+        RuntimeError: The run or its process stopped early.
         BackendError: The backend cannot honour a key of the cell's scenario.
         narrows.ScenarioError: The cell's scenario does not take a setting.
     """
@@ -256,4 +255,4 @@ def in_own_process(
 
 
 LOOK_AGAIN_S = 0.2
-"""Seconds between two looks at a separate process for an interrupt."""
+"""Seconds between two checks for an interrupt while a separate process runs."""

@@ -51,10 +51,10 @@ def reproduce_several(
     recorded: Path | None = None,
     quiet: bool = False,
 ) -> Outcomes:
-    """Reproduces papers and shows how far each is; an interrupt ends it early.
+    """Reproduces papers and shows the progress of each; an interrupt ends it early.
 
     Args:
-        selected: Papers and their claims, as `select` gives them.
+        selected: Papers and their claims, as `select` returns them.
         sensitivity: Whether sensitivity rows are run too.
         against: As `reproduce` takes it.
         seeds: The same; by default `QUICK_SEEDS` with `quick`.
@@ -62,7 +62,7 @@ def reproduce_several(
         backend: As `reproduce` takes it.
         jobs: The same.
         recorded: The same.
-        quiet: Whether no progress is shown.
+        quiet: Whether to show no progress.
 
     Raises:
         BackendError: There is no such backend.

@@ -1,6 +1,6 @@
 """Intervals over repeated runs.
 
-They are Student's t, also between bounds, the normal approximation, and chi-square for spread.
+They use Student's t, with or without bounds, the normal approximation, and chi-square for spread.
 
 Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
 and Stegun, 6.5.29). The tests compare them with printed tables.
@@ -20,7 +20,7 @@ from narrows.results.student import bisect, t_half_width, t_quantile
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the interval about it, in the unit of the values that it came from."""
+    """A mean and the interval about it, in the unit of its values."""
 
     mean: float
     low: float
@@ -39,7 +39,7 @@ class Interval:
 
 
 def plus_minus(interval: Interval | None, digits: int = 2) -> str:
-    """A mean and half of its interval's width, the mean alone of one run, or a dash without any.
+    """A mean and half of its interval's width; for one run the mean alone, for none a dash.
 
     Examples:
         >>> plus_minus(Interval(1.0, 0.75, 1.25, 5)), plus_minus(None)
@@ -69,10 +69,10 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
 
 
 def bounded_interval(values: Sequence[float], low: float, high: float) -> Interval:
-    """The 95 % interval of a mean that lies between two bounds; with none Student's t interval.
+    """The 95 % interval of a mean between two bounds; without bounds, Student's t interval.
 
-    Source: `narrows.results.intervals.within`. Values that rounding puts out of bounds count as at
-    the bound.
+    Source: `narrows.results.intervals.within`. Values that rounding puts out of bounds count as the
+    bound.
 
     Raises:
         ValueError: `values` is empty, or a value is not finite or out of bounds.
@@ -119,7 +119,7 @@ def scaled_interval(
     statistic: Literal["mean", "deviation"],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval:
-    """What the 95 % interval would be with `count` values of the same mean and deviation."""
+    """The 95 % interval that `count` values of the same mean and deviation would have."""
     if statistic == "deviation":
         freedom = count - 1
         return Interval(
@@ -140,7 +140,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def chi_square_quantile(probability: float, freedom: int) -> float:
-    """The value that chi-square with `freedom` degrees stays below with `probability`."""
+    """The quantile of chi-square with `freedom` degrees of freedom at `probability`."""
     if not 0.0 < probability < 1.0:
         raise ValueError(f"a probability lies between 0 and 1, not {probability}")
     high = float(freedom) + 1.0

@@ -54,7 +54,7 @@ _UNANSWERED = "unanswered"
 def _rows(dns: Mapping[str, Any], *, is_alone: bool) -> list[tuple[str, float, int]]:
     """The name of each bar, its share in percent and its count.
 
-    Of several groups, those with unanswered queries alone have a bar for them.
+    If there are several groups, only those with unanswered queries have a bar for these.
     """
     counts, shares = dns["answered_at_attempt"], dns["answered_at_attempt_percent"]
     rows = [

@@ -19,7 +19,7 @@ _COLORS = {"min": GREEN, "max": VERMILION, "limit": INK}
 def backlog(run: Run, link: str) -> Figure:
     """Backlog, ring occupancy and RED's average of one monitored queue.
 
-    In the unit that the queue counts: packets or kB. Thresholds come from the run's scenario.
+    The unit is what the queue counts, packets or kB. Thresholds come from the run's scenario.
     """
     facts = queue_facts(run, link)
     packets = facts is not None and facts.unit == "packets"
@@ -51,7 +51,7 @@ def backlog(run: Run, link: str) -> Figure:
 
 
 def _thresholds(axes: Axes, facts: QueueFacts, scale: float, unit: str) -> float:
-    """Draws them; returns the highest."""
+    """Draws the thresholds; returns the highest."""
     for threshold in facts.thresholds:
         level = threshold.level * scale
         label = f"{threshold.name} {level:.0f} {unit}"

@@ -22,7 +22,7 @@ def backlogs(
 ) -> Figure:
     """Backlog of each case, without the ring, and the limits of the queues.
 
-    In packets where all queues count packets, and else in kB.
+    The unit is packets if all queues count packets, and kB otherwise.
 
     Args:
         runs: Runs by label.
@@ -58,7 +58,7 @@ def backlogs(
 def _limits(
     axes: Axes, limits: Mapping[str, float], labels: Sequence[str], unit: str, highest: float
 ) -> float:
-    """Marks each limit up to `highest`, in its case's colour or once for all; returns the top."""
+    """Marks limits up to `highest`, one shared by all cases only once; returns the top."""
     shown = {label: limit for label, limit in limits.items() if limit <= highest}
     if len(shown) == len(labels) and len(set(shown.values())) == 1:
         limit = next(iter(shown.values()))

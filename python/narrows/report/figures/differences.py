@@ -1,4 +1,4 @@
-"""By how much figures of one case differ from those of another, with intervals: a forest plot."""
+"""A forest plot: how much the figures of one case differ from another's, with intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narrows.report.style import BLUE, INK, MUTED, VERMILION
 __all__ = ["Change", "differences"]
 
 LINEAR_TO = 100.0
-"""Percent up to which the axis is linear where a change is larger than `WIDE`."""
+"""The percentage up to which the axis is linear if a change is larger than `WIDE`."""
 WIDE = 300.0
 
 
@@ -35,10 +35,11 @@ class Change:
 
 @style.styled
 def differences(changes: Sequence[Change], title: str) -> Figure:
-    """A line for each figure, below its section, with its change in percent and its interval.
+    """Draws a line for each figure, below its section, with its change in percent and interval.
 
-    Blue is lower, vermilion higher, and grey not clearly different from zero; a word at the right
-    says which changes are better. The axis is logarithmic beyond 100 % if a change is very large.
+    Blue is lower, vermilion is higher, and grey is not clearly different from zero. A word at the
+    right says whether a change is better or worse. If a change is very large, the axis is
+    logarithmic beyond 100 %.
     """
     sections = list(dict.fromkeys(change.section for change in changes))
     lines: list[Change | str] = []

@@ -56,7 +56,7 @@ def ewma(times: Floats, total: Floats) -> tuple[Floats, Floats]:
 def drop_rate(
     runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
 ) -> Figure:
-    """Smoothed drops per second of each run; of one run alone, its marks too.
+    """Smoothed drops per second of each run; for a single run, its marks too.
 
     Args:
         runs: Runs by label.

@@ -1,6 +1,6 @@
 """First-attempt success of DNS queries, or another share of them, with intervals.
 
-Published values stand beside them, where there are any.
+Published values are drawn beside them if there are any.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ from narrows.results.goodput import delivered, goodput_of, goodput_series
 __all__ = ["goodput", "goodput_groups", "goodputs", "series_name"]
 
 _MOST = 200
-"""Intervals of a curve: with more, the segments of slow connections would show as noise."""
+"""The most intervals of a curve; with more, the segments of slow connections look like noise."""
 
 _LABEL = "goodput (Mbit/s)"
 
 
 @style.styled
 def goodput(run: Run) -> Figure:
-    """Goodput of each group of TCP connections; of many groups, only the largest."""
+    """Goodput of each group of TCP connections; if there are many, only of the largest groups."""
     figure, axes = style.new_figure(height=3.4)
     shown = goodput_groups(run)
     top = 0.0
@@ -63,12 +63,12 @@ def goodputs(
 
 
 def _steps(run: Run, series: tuple[str, str]) -> seeds.Curve:
-    """The ends of the intervals from zero on, and the goodput until each."""
+    """The ends of the intervals from zero on, and the goodput in the interval before each."""
     return as_steps(*goodput_of(run.goodput, *series, most=_MOST))
 
 
 def goodput_groups(run: Run) -> list[tuple[str, str]]:
-    """Groups with their directions, in the order of the scenario; of many, only the largest."""
+    """Groups with directions, in the scenario's order; if there are many, only the largest."""
     series = goodput_series(run.goodput)
     carried = delivered(run.goodput)
     most = sorted(series, key=lambda each: -carried[each])[: len(CYCLE)]

@@ -17,15 +17,15 @@ __all__ = ["as_steps", "averages", "over_time"]
 
 
 def averages(axes: Axes, ends: Floats, values: Floats, **looks: Any) -> float:
-    """Draws averages over intervals, such as goodput, as steps; returns the highest, or else 0.
+    """Draws averages over intervals, such as goodput, as steps; returns the highest, or 0.
 
     Args:
         axes: The axes.
-        ends: The ends of the intervals, in seconds: the start of the first, then one a value.
+        ends: The start of the first interval, then the end of each, in seconds.
         values: The averages.
         looks: Colour, label and width, as Matplotlib has them.
     """
-    # A value holds from the end of the interval before.
+    # A value holds from the end of the previous interval.
     times, shown = style.thin(ends[1:], values)
     axes.plot(
         np.concatenate([ends[:1], times]),
@@ -41,7 +41,7 @@ def as_steps(ends: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Averages over intervals as a curve that is drawn with `steps-pre`.
 
     Args:
-        ends: The ends of the intervals: the start of the first, then one a value.
+        ends: The start of the first interval, then the end of each.
         values: The averages.
     """
     return ends[: len(values) + (len(values) > 0)], np.concatenate([values[:1], values])
@@ -52,7 +52,7 @@ def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: st
 
     Args:
         axes: The axes with the curves.
-        runs: The runs; the first says when DNS started.
+        runs: The runs; the first determines when DNS started.
         top: The highest value; the vertical axis starts at zero.
         title: The title of the figure.
         label: The label of the vertical axis.

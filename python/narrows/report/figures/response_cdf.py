@@ -29,16 +29,15 @@ def response_cdf(
 ) -> Figure:
     """Share of the measured queries that were answered within a time.
 
-    Unanswered queries count as never answered, so that a curve ends below 100 % where there are
-    any. Queries that were open when the run ended count for as long as they waited. A single run
-    has a curve for each DNS group. Thin lines stand where the runs' retry schedule sends attempts
-    2, 3, ...
+    Unanswered queries count as never answered, so a curve with any ends below 100 %. Queries that
+    were open when the run ended count for as long as they waited. A single run has a curve for each
+    DNS group. Thin vertical lines mark attempts 2, 3, ... of the runs' retry schedule.
 
     Args:
         runs: Runs by label.
-        others: Other seeds of the runs: a curve is of the queries of all seeds, and each seed has a
-            thin one behind it.
-        group: Only this DNS group's queries.
+        others: Other seeds of the runs. A curve shows the queries of all seeds, with a thin curve
+            behind it for each seed.
+        group: Show only this DNS group's queries.
     """
     figure, axes = style.new_figure(height=3.6)
     lowest, highest = np.inf, 1.0
@@ -71,7 +70,7 @@ def response_cdf(
 def _range(axes: Axes, low: float, high: float) -> bool:
     """Fits the horizontal axis to the data; returns whether it is logarithmic.
 
-    It is, unless the longest time is less than three times the shortest.
+    It is logarithmic unless the longest time is less than three times the shortest.
     """
     known = np.isfinite(low)
     low = max(low, 1e-3)
@@ -94,7 +93,7 @@ def _range(axes: Axes, low: float, high: float) -> bool:
 
 
 def _moments(low: float, high: float) -> list[float]:
-    """As many round times on a logarithmic axis as have room for their labels."""
+    """Round times for a logarithmic axis, as many as have room for their labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
     each = _WIDTH / math.log(high / low)
     found: list[float] = []
@@ -112,13 +111,13 @@ def _moments(low: float, high: float) -> list[float]:
 
 _time = Milliseconds()
 _NARROW = 3.0
-"""The longest time divided by the shortest, from which on the axis is logarithmic."""
+"""The axis is logarithmic if the longest time is at least this many times the shortest."""
 _MARGIN = 0.04
 """The share of the axis that is free at each end."""
 _WIDTH = 430.0
-"""Points that the axes are wide, at least."""
+"""The least width of the axes, in points."""
 _APART = 8.0
-"""Points between labels."""
+"""The distance between labels, in points."""
 _ROUND = (
     (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
     (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
@@ -132,7 +131,7 @@ _ROUND = (
 def _by_run(
     runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]], group: str | None
 ) -> list[tuple[str, list[pl.DataFrame]]]:
-    """The name of each curve, and the queries that it shows, of each seed."""
+    """The name of each curve, and its queries for each seed."""
     named = [
         (label, [_waits(each, group) for each in (run, *others.get(label, ()))])
         for label, run in runs.items()
@@ -146,10 +145,10 @@ def _by_run(
 
 
 def _waits(run: Run, group: str | None) -> pl.DataFrame:
-    """How long the measured queries waited, of all groups or of one.
+    """How long the measured queries of all groups, or of one, waited.
 
     Columns: `group`, `wait_ms`, and `answered`. A query that was given up waits for ever; one that
-    was open when the run ended has waited until then.
+    was open when the run ended waited until then.
     """
     measured = run.queries.filter(pl.col("measured"))
     if group is not None:

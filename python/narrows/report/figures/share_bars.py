@@ -14,7 +14,7 @@ THICK = 0.62
 """How thick a bar is; bars are 1 apart."""
 
 _END = 125.0
-"""Where the axis ends: there is room for text beside a bar of 100 %."""
+"""The end of the axis, in percent, which leaves room for text beside a bar of 100 %."""
 
 
 def interval(axes: Axes, at: float, share: float, ends: tuple[float, float], label: str) -> None:

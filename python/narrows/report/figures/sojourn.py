@@ -19,7 +19,7 @@ __all__ = ["sojourn"]
 def sojourn(
     runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
 ) -> Figure:
-    """Mean sojourn of each sampling interval; of one run alone, the longest and the target too.
+    """Mean sojourn of each sampling interval; for a single run, the longest and the target too.
 
     Args:
         runs: Runs by label.
