@@ -15,5 +15,5 @@ _HOME = "narrows.report.session"
 
 
 def drawn(what: str, *given: Any, **named: Any) -> Any:
-    """The result of the function of that name in `narrows.report.session`."""
+    """Calls the function of that name in `narrows.report.session` and returns its result."""
     return getattr(import_module(_HOME), what)(*given, **named)

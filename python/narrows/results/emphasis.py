@@ -1,11 +1,15 @@
-"""Which figures people are shown, and which come first.
+"""Decides which figures people see, and which come first.
 
 A summary has every figure of every part. A table for people leaves out figures that say nothing:
-counts of what was not there (a ring, marks, DNS), the DNS phase if it does not differ from the
-whole run, answers without a failed attempt if these equal the answers at the first attempt, sums of
-uploads and downloads, and figures of several groups together: a median over near and far clients is
-that of neither. Each group has these figures of its own.
-`--json`, `run.summary` and `--metric` have all of them.
+
+- counts of what was not there (a ring, marks, DNS)
+- the DNS phase, if it does not differ from the whole run
+- answers without a failed attempt, if these equal the answers at the first attempt
+- sums of uploads and downloads
+- figures of several groups together, because a median over near and far clients describes neither;
+  each group has its own figures
+
+`--json`, `run.summary` and `--metric` have all figures.
 """
 
 from __future__ import annotations
@@ -29,16 +33,16 @@ _OF_SOMETHING = frozenset(
         *("marks_total_per_s", "lost_per_s", "ecn_flows"),
     }
 )
-"""Figures that are left out if zero, because zero means that there was no such thing."""
+"""Figures that are left out if they are zero, because there was nothing to count."""
 
 _SUMS = ("goodput_mbit_per_s", "jain_fairness")
-"""Figures of connections that mean nothing of uploads and downloads together."""
+"""Figures of connections that mean nothing for uploads and downloads together."""
 
 GOODPUT = "flows.goodput_mbit_per_s"
 """The goodput of all connections."""
 
 _ADDED_UP = "flows"
-"""The section whose figures of all groups together are sums, which say something."""
+"""The section whose figures of all groups together are sums and therefore meaningful."""
 
 _NOT_ADDED_UP = "srtt_median_ms"
 """The one figure of that section that is not a sum."""
@@ -56,7 +60,7 @@ Summaries = Sequence[Mapping[str, Any]]
 
 
 def telling(values: Values, summaries: Summaries) -> list[str]:
-    """The keys of the figures that say something about at least one of the runs."""
+    """The keys of the figures that are meaningful for at least one of the runs."""
     sums, groups = _sums(summaries), _groups(summaries)
     shown = [key for key in values if key not in sums and not _is_pooled(key, groups)]
     return [key for key in shown if _tells(key, values)]
@@ -65,12 +69,12 @@ def telling(values: Values, summaries: Summaries) -> list[str]:
 def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) -> list[str]:
     """The keys of the figures that matter most: three, or more so that no group is left out.
 
-    First come DNS's success and response times, then the headlines of kinds of traffic, then the
-    goodput of TCP, and then what the first queue and the first link did. `success` is the share of
-    DNS queries that leads (`narrows.results.success`).
+    The order is: success and response times of DNS, headlines of kinds of traffic, goodput of TCP,
+    and figures of the first queue and the first link. `success` is the share of DNS queries that
+    leads (`narrows.results.success`).
 
-    Where there are several groups, each one's figure takes the place of that of all together, which
-    can say the opposite.
+    If there are several groups, each group's figure replaces that of all together, which can say
+    the opposite.
     """
     known = [
         success,
@@ -79,17 +83,17 @@ def leading(values: Values, summaries: Summaries, success: str = FIRST_ATTEMPT) 
         GOODPUT,
         *(f".run.{key}" for key in ("sojourn_mean_ms", "loss_percent", "utilisation_percent")),
     ]
-    # If none of these is among the figures, the first ones lead.
+    # If the runs have none of these figures, the first ones lead.
     return likeliest(known, values, summaries, MOST) or telling(values, summaries)[:MOST]
 
 
 def likeliest(
     wanted: Iterable[str], keys: Collection[str], summaries: Summaries, most: int
 ) -> list[str]:
-    """Those of the wanted figures that are among the keys, each by its groups where it has several.
+    """The wanted figures that are among the keys, one for each group where there are several.
 
     Args:
-        wanted: Keys in the order of their importance; `.END` is the first key with this end.
+        wanted: Keys in the order of importance; `.END` is the first key that ends so.
         keys: The keys of all figures.
         summaries: The summaries of all runs.
         most: The list ends once it has this many keys, but never between groups.
@@ -118,7 +122,7 @@ def is_of_group(key: str) -> bool:
 
 
 def _goodputs(keys: Iterable[str], summaries: Summaries) -> list[str]:
-    """The keys of the goodput of TCP: of all connections, or of each group if they go both ways."""
+    """The keys of TCP's goodput: of all connections, or of each group if data go both ways."""
     sums = _sums(summaries)
     if GOODPUT not in sums:
         return [key for key in keys if key == GOODPUT]
@@ -147,7 +151,7 @@ def _connections(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 
 def _groups(summaries: Summaries) -> dict[str, list[str]]:
-    """The paths of each section's groups, if the section has the same several in all runs."""
+    """The paths of each section's groups, if there are several and all runs have the same."""
     found: dict[str, list[list[str]]] = {}
     for summary in summaries:
         for section, figures in summary.items():
@@ -164,7 +168,7 @@ def _groups(summaries: Summaries) -> dict[str, list[str]]:
 
 
 def _is_pooled(key: str, groups: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a figure is one of several groups together, and no sum."""
+    """Whether a figure is of several groups together and is not a sum."""
     section, _, figure = key.rpartition(".")
     return section in groups and (section != _ADDED_UP or figure == _NOT_ADDED_UP)
 

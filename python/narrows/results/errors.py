@@ -20,7 +20,7 @@ class RunFolderError(HintedError):
 
     @classmethod
     def of_system(cls, path: str | Path, error: OSError) -> RunFolderError:
-        """The error for something that the operating system refused at ``path``."""
+        """Makes the error for something that the operating system refused at ``path``."""
         what = (error.strerror or str(error)).lower()
         return cls(path, what, _HINTS.get(error.errno or 0, ""))
 

@@ -1,8 +1,8 @@
-"""The tables of a measurement: DNS exchanges over real networks, whoever watched them.
+"""The tables of a measurement: DNS exchanges over real networks, from any source.
 
 `narrows probe`, `narrows import atlas` and `narrows import capture` fill the same tables, so that
-one analysis reads them all. A source leaves null what it cannot know: an Atlas result has no
-segments, a dnstap file has no handshake. docs/measurements.md is generated from this file.
+one analysis reads them all. What a source cannot know is null: an Atlas result has no segments, and
+a dnstap file has no handshake. docs/measurements.md is generated from this file.
 
 Times of an exchange, over TCP (a new connection; TLS and QUIC likewise)::
 
@@ -10,8 +10,8 @@ Times of an exchange, over TCP (a new connection; TLS and QUIC likewise)::
              |<- connect_ms ->|    |<--------- query_ms ------------------->|
              |<----------------------- total_ms --------------------------->|
 
-`total_ms` is what RIPE Atlas calls `rt`: it holds the handshake. Over UDP, and on a connection that
-was there before, it is the same as `query_ms`.
+`total_ms` is what RIPE Atlas calls `rt`: it includes the handshake. Over UDP, and on a connection
+that was already open, it equals `query_ms`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 NEAR_MS = 1.0
-"""Times over UDP below this are a machine's own, and say nothing about a server."""
+"""Times over UDP below this come from the machine itself and say nothing about a server."""
 
 OUTCOMES: Mapping[str, str] = {
     "answered": "a complete DNS message answered the query, maybe truncated or with an error",

@@ -1,7 +1,7 @@
-"""Tables that not every run has: `goodput`, and what kinds of traffic, links and kernels record.
+"""Tables that only some runs have: `goodput`, and what kinds of traffic, links and kernels record.
 
-The kinds are loaded only if a run has tables of theirs, because the scenario language takes a while
-to load.
+The kinds are loaded only if a run has their tables, because the scenario language takes a while to
+load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def records() -> Mapping[str, Record]:
 
 
 def extra_table(name: str) -> Table | None:
-    """The table of that name that not every run has, if there is one."""
+    """The declaration of a table that only some runs have; None if no such table exists."""
     if name == GOODPUT.name:
         return GOODPUT
     record = records().get(name)
@@ -35,7 +35,7 @@ def extra_table(name: str) -> Table | None:
 
 
 def wanted(scenario: Mapping[str, Any]) -> set[str]:
-    """The tables that a scenario's kinds of traffic bring, by name."""
+    """The names of the tables that a scenario's kinds of traffic add."""
     from narrows.scenario.traffic import recorded_by
 
     groups = scenario.get("traffic", ())
@@ -51,9 +51,9 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
 
 
 def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
-    """The sections of a summary that kinds of traffic bring, for the tables that are there.
+    """The sections that kinds of traffic add to a summary, for the tables of a run.
 
-    A table without rows gives None; for one with several groups, `groups` has each one's figures.
+    A table without rows gives None. If a table has several groups, `groups` has each one's figures.
     """
     found: dict[str, Any] = {}
     for name, record in records().items():

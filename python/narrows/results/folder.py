@@ -1,9 +1,9 @@
 """The run folder on disk: written whole or not at all, and read with one clear line per error.
 
-A folder holds run.json, one Parquet file a table, and `captures/LINK.pcapng` for captured links.
-It is written beside its place under a temporary name and renamed, so that a full disk or a crash
-never leaves half a run under the final name. Equal content gives equal bytes: fixed compression and
-row groups, keys in a fixed order, no time stamp outside `wall`.
+A folder holds run.json, one Parquet file for each table, and `captures/LINK.pcapng` for captured
+links. It is first written under a temporary name in the same place and then renamed, so that a full
+disk or a crash never leaves half a run under the final name. Equal content gives equal bytes:
+compression, row groups and the order of keys are fixed, and only `wall` has time stamps.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ MEASUREMENTS = ("probe", "atlas", "capture", "run")
 """The `backend` in the run.json of a measurement of servers; `run`: of a scenario's servers."""
 
 LARGEST_JSON = 64 * 2**20
-"""The most bytes of a run.json or sweep.json that is read."""
+"""The largest run.json or sweep.json that is read, in bytes."""
 
 _CAPTURES = "captures"
 _ROW_GROUP = 1 << 18
 
 
 def check_target(folder: Path) -> None:
-    """Makes sure, before a run, that it can be saved to ``folder`` afterwards.
+    """Checks before a run that it can be saved to ``folder`` afterwards.
 
     Raises:
         RunFolderError: The folder holds a run or other files, or it cannot be written.
     """
     try:
-        # A run folder appears as a whole, under a name that was free.
+        # A run folder appears whole, by a rename to a free name.
         if folder.is_symlink():
             raise RunFolderError(folder, "is a symbolic link", "choose another name")
         refuse_others(folder)
@@ -72,11 +72,11 @@ def check_target(folder: Path) -> None:
 def refuse_others(
     folder: Path, *, marks: Collection[str] = (), allowed: Collection[str] = ()
 ) -> None:
-    """Makes sure that a folder holds nothing but what its writer may replace or continue.
+    """Checks that a folder holds only what its writer may replace or continue.
 
     Args:
         folder: The folder, which need not exist.
-        marks: Files any of which shows that everything in the folder is the writer's.
+        marks: Files; if one of them exists, everything in the folder is the writer's.
         allowed: Other files that may be there.
 
     Raises:
@@ -120,7 +120,7 @@ def write(
             (temporary / _CAPTURES).mkdir()
         for link, data in sorted(captures.items()):
             _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
-        # A rename replaces only an empty folder, and not one that has been filled meanwhile.
+        # A rename replaces only an empty folder, never one that has been filled in the meantime.
         temporary.rename(folder)
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
@@ -135,13 +135,13 @@ def renew(
     tables: Mapping[str, pl.DataFrame],
     schema: Mapping[str, Table],
 ) -> None:
-    """Writes a run into a folder that its caller fills, in the place of an earlier part of it.
+    """Writes a run into a folder that its caller fills, and replaces an earlier part of the run.
 
-    A crash meanwhile leaves no run.json, rather than one with older or newer tables. So the caller
-    must keep the run elsewhere until this returns.
+    A crash while it writes leaves no run.json, rather than one that does not match the tables. The
+    caller must therefore keep the run elsewhere until this returns.
 
     Args:
-        folder: Where; it exists, and may hold a run and other files.
+        folder: The folder; it exists, and may hold a run and other files.
         document: The contents of run.json, without the tables' sizes and checksums.
         tables: The tables by name: all that `schema` has.
         schema: The declared tables.
@@ -169,17 +169,17 @@ def read(
     schema: Mapping[str, Table] = TABLES,
     extra: Callable[[str], Table | None] | None = None,
 ) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
-    """run.json and the tables of a run folder, checked.
+    """Reads and checks run.json and the tables of a run folder.
 
     Args:
         folder: The folder.
         schema: The tables that it must have.
-        extra: Gives further tables that it may have, by name; None: no others are read. Unknown
-            tables that a program wrote are read as they are.
+        extra: Returns the declaration of another table that it may have, by name; None: no others
+            are read. Unknown tables that a program wrote are read as they are.
 
     Raises:
-        RunFolderError: The folder holds no run, a damaged one, one of another format, or one that
-            has other tables.
+        RunFolderError: The folder holds no run, a damaged one, one of another format, or one with
+            other tables.
     """
     document = _read_document(folder)
     _check_kind(folder, document["backend"], schema)
@@ -210,9 +210,9 @@ def read_captures(folder: Path) -> dict[str, Path]:
 
 
 def parquet(table: pl.DataFrame) -> bytes:
-    """A table as Parquet: the same bytes for the same content."""
+    """Encodes a table as Parquet; the same content gives the same bytes."""
     buffer = io.BytesIO()
-    # One chunk, so that the bytes do not depend on how the frame was made.
+    # With one chunk, the bytes do not depend on how the frame was made.
     table.rechunk().write_parquet(
         buffer,
         compression="zstd",
@@ -267,7 +267,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _check_kind(folder: Path, backend: str, schema: Mapping[str, Table]) -> None:
-    """Refuses a folder of another kind than that of these tables."""
+    """Refuses a folder whose kind is not that of these tables."""
     if backend == BENCH:
         what, hint, own = "a bench", "narrows reproduce S --bench reads it", "intervals"
     elif backend in MEASUREMENTS:

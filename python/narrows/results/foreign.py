@@ -1,6 +1,6 @@
-"""Tables that only the program that wrote them knows: those of a user's own applications.
+"""Tables of a user's own applications, which only the program that wrote them knows.
 
-Nothing declares what they mean, so they are kept as they are, and no summary or figure has them.
+Nothing declares their meaning, so they are kept as they are, and no summary or figure uses them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narrows.records import Column, Table
 __all__ = ["PROGRAM", "declared"]
 
 PROGRAM = "program:"
-"""The beginning of a backend's name if it is a command; its runs may have such tables."""
+"""How a backend's name begins if it is a command; its runs may have such tables."""
 
 
 def declared(

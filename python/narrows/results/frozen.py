@@ -1,13 +1,13 @@
-"""Queues that came to a standstill: packets with ECN are marked, and nothing else gets through.
+"""Queues that came to a standstill: they mark packets with ECN and let nothing else through.
 
-RED with ECN drops every packet that cannot be marked as soon as its average is above `max`. Enough
-connections with ECN can hold the average there for ever with their smallest windows: their packets
-are all marked, while DNS, SYNs and retransmissions are dropped. Linux 6.1 stays in that state for
-as long as nothing else happens. On an Ethernet, something does: ARP replies cannot be marked
-either, so the routers' neighbour entries fail, and the link with them. Linux asks again 15 to 45 s
-after an answer, waits 5 s, and gives up after three probes a second apart (`net/core/neighbour.c`,
-Linux 6.1), so the state ends after `LONGEST_S` at the latest. A run that stays in it longer shows a
-world without ARP.
+As soon as its average is above `max`, RED with ECN drops every packet that it cannot mark. Enough
+connections with ECN can hold the average there for ever with their smallest windows. RED then marks
+all their packets, and drops DNS, SYNs and retransmissions. Linux 6.1 stays in that state as long as
+nothing else happens. On an Ethernet, ARP ends it: RED cannot mark ARP replies either, so the
+routers' neighbour entries fail, and with them the link. Linux asks again 15 to 45 s after an
+answer, waits 5 s, and gives up after three probes a second apart (`net/core/neighbour.c`, Linux
+6.1), so the state ends after `LONGEST_S` at the latest. A run that stays in it longer shows a world
+without ARP.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from narrows.results.schema import DROPS, MARKS
 __all__ = ["LONGEST_S", "standstills"]
 
 LONGEST_S: Final = 60.0
-"""A little more than what Linux's neighbour entries allow: 45 + 5 + 3 s."""
+"""A little longer than Linux's neighbour entries allow: 45 + 5 + 3 s."""
 
 _SLOT_S: Final = 1.0
-"""Seconds of a slot. Samples count packets that enter at one end and packets that leave at the
-other; over a slot of this length, the difference is small."""
+"""Length of a slot in seconds. Samples count packets that enter at one end and packets that leave
+at the other; over a slot of this length, the two counts differ little."""
 
 _UNMARKED: Final = 0.01
 """The share of admitted packets that may lack a mark, for the same reason."""
@@ -69,7 +69,7 @@ def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
     let_in = change("arrived_packets") - dropped
     still = (marked > 0) & (marked >= (1 - _UNMARKED) * let_in)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
-    # Without dropped packets there is no standstill: if all carry ECN, all may be marked for ever.
+    # Without drops there is no standstill: if all packets carry ECN, all may be marked for ever.
     spans = [
         (float(slots[first]), float(slots[end]))
         for first, end in edges.reshape(-1, 2)

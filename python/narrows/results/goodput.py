@@ -40,7 +40,7 @@ GOODPUT = Table(
 
 
 def goodput_series(rows: pl.DataFrame) -> list[tuple[str, str]]:
-    """The groups of a table `goodput`, each with a direction in which it carries data.
+    """The groups of a table `goodput`, each with the directions in which it carries data.
 
     Args:
         rows: The table.
@@ -71,11 +71,11 @@ def goodput_of(
         rows: The table `goodput` of a run.
         group: The group.
         direction: `forward` or `backward`.
-        most: Intervals are joined, each with as many others, until there are no more than this.
+        most: The most intervals; if there are more, groups of equal size are joined.
 
     Returns:
-        The ends of the intervals between samples, in seconds, from zero on; and the mean goodput in
-        each in Mbit/s, which is one number fewer.
+        The start of the first interval between samples (zero) and the end of each, in seconds; and
+        the mean goodput of each in Mbit/s, which is one number fewer.
     """
     import numpy as np
     import polars as pl

@@ -1,4 +1,4 @@
-"""Names for groups of runs that are set side by side, from the settings in which they differ."""
+"""Names for groups of runs in a comparison, from the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Named:
 
 
 def distinct_labels(things: Sequence[Named]) -> list[str]:
-    """A different name for each.
+    """Gives each a different name.
 
-    It is the scenario's name; if several share it, with the settings in which they differ, or with
-    the folder's name if there are many of these.
+    It is the scenario's name. If several share it, the settings in which they differ follow, or the
+    folder's name if there are many such settings.
     """
     labels = [thing.name for thing in things]
     for name in sorted(set(labels)):

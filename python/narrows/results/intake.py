@@ -1,7 +1,7 @@
-"""From what the extension's readers give to the tables of a measurement.
+"""Makes the tables of a measurement from what the extension's readers return.
 
-The extension gives numbers as floats, with NaN for null. It gives texts as an index for each row
-and a list of texts, with the empty text for null. So a name in a million rows is stored once.
+The extension returns numbers as floats, with NaN for null. It returns texts as an index for each
+row into a list of texts, with the empty text for null, so a name in a million rows is stored once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Chunks", "covered", "to_frame"]
 def to_frame(
     columns: Mapping[str, Any], table: Table, extra: Mapping[str, pl.DataType] | None = None
 ) -> pl.DataFrame:
-    """The columns that `columns` has, with the types of `table` or `extra`.
+    """Makes a frame of `columns`, with the types of `table` or `extra`.
 
     Examples:
         >>> import numpy as np
@@ -45,10 +45,10 @@ def to_frame(
 
 
 class Chunks:
-    """Rows of a table that come in chunks, and become one frame column by column.
+    """Collects chunks of a table's rows and makes one frame of them, column by column.
 
-    Millions of rows are large, and joining, sorting and selecting whole frames holds them three or
-    four times. Here a column's chunks are freed as soon as the column is made.
+    Joining, sorting and selecting whole frames would hold millions of rows three or four times.
+    Here, a column's chunks are freed as soon as the column is made.
 
     Examples:
         >>> from narrows.results.exchanges import MEASUREMENT_TABLES
@@ -68,14 +68,14 @@ class Chunks:
         self.height = 0
 
     def add(self, chunk: pl.DataFrame) -> None:
-        """Takes a chunk; all have the same columns."""
+        """Adds a chunk; all chunks have the same columns."""
         if chunk.height:
             self.height += chunk.height
             for series in chunk.iter_columns():
                 self._parts.setdefault(series.name, []).append(series)
 
     def columns(self, *names: str) -> pl.DataFrame:
-        """Some columns, whose chunks are kept."""
+        """Returns some columns and keeps their chunks."""
         types = self._types | self._extra
         return pl.DataFrame(
             [self._whole(name, self._parts.get(name), types[name]) for name in names]
@@ -84,7 +84,7 @@ class Chunks:
     def frame(
         self, rows: pl.Series | None = None, instead: Mapping[str, pl.Series] | None = None
     ) -> pl.DataFrame:
-        """The table as a frame; no chunk is kept, and a column that no chunk has is null.
+        """Returns the table as a frame and keeps no chunk; a column that no chunk has is null.
 
         Args:
             rows: Numbers of the wanted rows, in order; None: all rows.
@@ -108,7 +108,7 @@ class Chunks:
 
 
 def covered(exchanges: pl.DataFrame) -> tuple[float, float]:
-    """Unix times of the first query and of the last known event of any; 0 and 0 without queries.
+    """Unix times of the first query and of the last known event; 0 and 0 without queries.
 
     Examples:
         >>> covered(pl.DataFrame({"started_s": [100.0, 160.0], "total_ms": [40.0, 500.0]}))

@@ -41,15 +41,15 @@ class Apart(NamedTuple):
     low: float
     high: float
     firsts: tuple[float, float]
-    """The first mean at either end. Of figures that are never negative, a difference never falls by
-    more than that, though perhaps by more than the first mean that was seen."""
+    """The first mean at either end. A figure that is never negative cannot fall by more than that,
+    though perhaps by more than the observed first mean."""
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion, as shares from 0 to 1.
 
-    It holds for small counts and near 0 and 1, where the usual normal interval fails; it takes the
-    trials as independent.
+    It holds for small counts and near 0 and 1, where the usual normal interval fails. It assumes
+    independent trials.
 
     Raises:
         ValueError: ``total`` is not above zero or ``successes`` is not within it.
@@ -66,7 +66,7 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float,
     scale = 1.0 + z * z / total
     centre = (share + z * z / (2.0 * total)) / scale
     half = z / scale * math.sqrt(share * (1.0 - share) / total + z * z / (4.0 * total * total))
-    # Rounding must not put the interval's ends on the wrong side of what was seen.
+    # Rounding must not put the interval's ends on the wrong side of the observed share.
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
 
 
@@ -90,20 +90,20 @@ def within(
 ) -> tuple[float, float]:
     """Interval of the mean of values between two bounds; the interval lies between them, too.
 
-    It is Student's t interval on another scale, to which the delta method carries the standard
-    error. Between two bounds, the scale is the artanh of the place between them (for shares, half
-    of their logit), on which the bounds are infinitely far. Above one bound, it is the square root
-    of the distance, as for counts. Far from the bounds, this is Student's interval. Close to a
+    It is Student's t interval on another scale; the delta method converts the standard error.
+    Between two bounds, the scale is the artanh of the position between them (for shares, half of
+    their logit), on which the bounds are infinitely far away. Above one bound, it is the square
+    root of the distance, as for counts. Far from the bounds, this is Student's interval. Close to a
     bound, it reaches less far towards the bound, and further away from it.
 
-    Above one bound, the lower end is the bound itself if half of Student's width is twice the
-    distance or more: the interval then holds the root of zero, and no distance has a root below it.
-    The logarithm has no such end, but its upper one grows exponentially: with two values it may be
-    300,000 times the mean.
+    Above one bound, the lower end is the bound itself if half of Student's width is at least twice
+    the distance: the interval then contains the root of zero, and no distance has a smaller root. A
+    logarithm would have no such end, but its upper end grows exponentially: with two values it may
+    be 300,000 times the mean.
 
     Args:
         values: Two or more.
-        low: The least possible value; minus infinity for none, which gives Student's interval.
+        low: The least possible value; minus infinity means no bound: Student's interval.
         high: The largest possible value, or infinity.
         confidence: Between 0 and 1.
 
@@ -140,7 +140,7 @@ def bounded(mean: float, half: float, low: float, high: float) -> tuple[float, f
         return low + max(0.0, root - half) ** 2, low + (root + half) ** 2
     above, below = mean - low, high - mean
     centre = 0.5 * math.log(above / below)
-    # The derivative of the artanh of the place.
+    # The derivative of the artanh of the position.
     half *= (high - low) / (2.0 * above * below)
     ends = (math.tanh(centre - half), math.tanh(centre + half))
     least, most = (low + (high - low) * (1.0 + end) / 2.0 for end in ends)
@@ -149,7 +149,7 @@ def bounded(mean: float, half: float, low: float, high: float) -> tuple[float, f
 
 
 def half_of(mean: float, most: float, low: float, high: float) -> float:
-    """Half the width of Student's interval from which `bounded` made one that ends at `most`.
+    """Half the width of Student's interval for which `bounded` gives one that ends at `most`.
 
     Examples:
         >>> _, most = bounded(3.0, 4.0, 0.0, math.inf)
@@ -174,9 +174,9 @@ def paired(
 ) -> Apart:
     """Interval of the mean difference of each second value from its first.
 
-    Without bounds, it is Student's t interval of the differences. What both have from a common seed
-    cancels, where there is such: the interval is then narrower than `welch`'s, and where there is
-    not, a little wider. Between bounds, the square-and-add rule combines the two means' own
+    Without bounds, it is Student's t interval of the differences. What both values owe to a common
+    seed cancels. The interval is then narrower than `welch`'s; if they owe nothing to it, the
+    interval is a little wider. Between bounds, the square-and-add rule combines the two means' own
     intervals, and pairing narrows the result as much as it narrows Student's interval.
 
     Args:
@@ -214,9 +214,9 @@ def prediction(
 ) -> Apart:
     """Interval of the second mean less the first, where one of them is a single value.
 
-    This assumes that the single value varies as much as the others do. Student's interval for one
-    more of the others, between bounds that of `within`, is set against the single value: the result
-    excludes zero if one more of the others would hardly have the single value.
+    This assumes that the single value varies as much as the others do. It compares the single value
+    with Student's interval (between bounds, that of `within`) for one more of the others. The
+    result excludes zero if one more of the others would hardly have the single value.
 
     Args:
         first: One value, or two or more.
@@ -236,7 +236,7 @@ def prediction(
     one, several = sorted((first, second), key=len)
     if len(one) != 1:
         raise ValueError("a prediction is of a single value")
-    # A mean's half width has a variance of 1/n, this one of 1 + 1/n.
+    # The half width of a mean has a variance of 1/n, and this one has 1 + 1/n.
     half = t_half_width(several, confidence) * math.sqrt(len(several) + 1.0)
     least, most = bounded(fmean(several), half, low, high)
     if several is second:
@@ -254,8 +254,8 @@ def welch(
     """Welch's interval of the second mean less the first; variances may differ.
 
     Welch and Satterthwaite's degrees of freedom are rounded down, which errs towards a wider
-    interval. Between bounds, each mean has its own interval with these degrees of freedom, as
-    `within` has it, and the square-and-add rule combines the two.
+    interval. Between bounds, each mean has its own interval with these degrees of freedom, as in
+    `within`, and the square-and-add rule combines the two.
 
     Args:
         first: Two or more.
@@ -298,7 +298,7 @@ class _Mean:
 
     @classmethod
     def between(cls, value: float, half: float, low: float, high: float) -> _Mean:
-        """With the interval of `bounded`."""
+        """Makes a mean with the interval of `bounded`."""
         return cls(value, *bounded(value, half, low, high), half)
 
 
@@ -312,7 +312,7 @@ def _apart(first: _Mean, second: _Mean, half: float | None = None) -> Apart:
         plain = math.hypot(first.half, second.half)
         narrowing = min(1.0, half / plain)
         if half > plain and first.half * second.half > 0.0:
-            # Minus the correlation of the pairs.
+            # This is minus the correlation of the pairs.
             against = (half * half - plain * plain) / (2.0 * first.half * second.half)
 
     def moved(one: float, other: float) -> tuple[float, float]:

@@ -1,8 +1,9 @@
-"""Where a percentile of response times is meaningless: at the jump to a repeated query.
+"""Finds percentiles of response times that are meaningless, at the jump to a repeated query.
 
-An unanswered query is asked again after seconds, so response times have a gap. If about 95 % of the
-answered queries needed no repetition, the 95th percentile lies on one side of the gap in one run
-and on the other in the next, whatever else they have in common. With about 99 %, the 99th does.
+A client repeats an unanswered query after seconds, so response times have a gap. If about 95 % of
+the answered queries needed no repetition, the 95th percentile lies on one side of the gap in one
+run and on the other side in the next, even if the runs are alike. With about 99 %, the same holds
+for the 99th percentile.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ __all__ = ["jumps", "jumps_of"]
 _PERCENTILES = {"response_p95_ms": 95, "response_p99_ms": 99}
 
 _DEVIATIONS = 2.0
-"""Standard deviations of a share of independent queries; further away, chance does not decide the
-percentile."""
+"""The distance from the jump, in standard deviations of a share of independent queries, beyond
+which chance does not decide the percentile."""
 
 _MOST_NAMES = 3
 
@@ -26,7 +27,7 @@ _Part = tuple[str, Sequence[Mapping[str, Any]]]
 
 
 def jumps(summary: Mapping[str, Any]) -> list[str]:
-    """A sentence for each percentile that stands at the jump in some DNS group; most often none."""
+    """A sentence for each percentile that is at the jump in some DNS group; usually none."""
     groups = summary.get("dns_groups")
     if not groups:
         return _sentences([("DNS", [summary.get("dns") or {}])], _PERCENTILES, "")
@@ -98,7 +99,7 @@ def _at_once(runs: Sequence[Mapping[str, Any]], percent: int) -> float | None:
     answered = math.fsum(answered for _, answered in counts)
     share = math.fsum(without for without, _ in counts) / answered
     level = 0.01 * percent
-    # The deviation of a single run, whose percentile lies on one side of the jump or the other.
+    # This is the deviation of a single run, because its percentile lies on one side of the jump.
     deviation = math.sqrt(level * (1.0 - level) * len(counts) / answered)
     sides = {without / answered >= level for without, answered in counts}
     near = abs(share - level) <= _DEVIATIONS * deviation

@@ -1,4 +1,4 @@
-"""Replies over kept connections that come too late.
+"""Finds replies over kept connections that come too late.
 
 Replies on one connection leave in order, and the connection gets the share of one download on a
 full link. If the replies need more, they queue at the server, and the client gives up one query

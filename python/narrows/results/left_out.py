@@ -1,8 +1,7 @@
-"""What means leave out: items that were not complete when the run ended, which are the slowest.
+"""Notes on what means leave out: the slowest items, which were not complete when the run ended.
 
 The mean load time of two out of four pages says little about a slow queue: the slower the queue,
-the more of its slow loads are left out. Tables say so, in the same words for runs,
-sweeps and comparisons.
+the more slow loads it leaves out. Tables for runs, sweeps and comparisons say so in the same words.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["left_out"]
 def left_out(
     summaries: Sequence[Mapping[str, Any]], shown: Collection[str] | None = None
 ) -> list[str]:
-    """Sentences on what the runs' means leave out, one for each group of traffic; mostly none.
+    """Sentences on what the runs' means leave out, one for each group of traffic; usually none.
 
     Args:
         summaries: The summaries of the runs.

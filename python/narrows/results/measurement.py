@@ -40,16 +40,16 @@ class Measurement:
 
     Attributes:
         source: What measured: `probe`, `atlas`, `capture`, or the `run` of a scenario.
-        settings: What was asked for, or which files were read.
-        status: `partial` when it ended before all of that was done.
+        settings: The settings of the measurement, or the files that were read.
+        status: `partial` if it ended before all of this was done.
         stopped: Why it ended: `end` or `interrupted`.
-        length_s: How long the measuring took, in seconds; of what was imported, from its first
-            query to the end of its last exchange.
+        length_s: The length of the measurement, in seconds; for imports, from the first query to
+            the end of the last exchange.
         tables: Tables by name; `MEASUREMENT_TABLES` says what their columns mean.
         narrows: The version that wrote it.
         wall: Facts about wall-clock time.
         host: Facts about the machine.
-        findings: What the source found on its own, as JSON values: verdicts in words of a probe.
+        findings: What the source itself found, as JSON values, such as a probe's verdicts.
         folder: Where it was saved or loaded.
     """
 
@@ -94,7 +94,7 @@ class Measurement:
         skipped: Sequence[Mapping[str, Any]] = (),
         **facts: Any,
     ) -> Measurement:
-        """A measurement from rows; columns that a row does not name are null.
+        """Makes a measurement from rows; columns that a row does not name are null.
 
         Other arguments are the fields of `Measurement`, most of which have defaults here.
 
@@ -134,7 +134,7 @@ class Measurement:
             captures=run_folder.read_captures(path),
             folder=path,
         )
-        # The summary of the writing version stands, even if this version would compute another.
+        # Keeps the summary of the version that wrote it, even if this one computes another.
         measurement.__dict__["summary"] = document["summary"]
         return measurement
 
@@ -153,7 +153,7 @@ class Measurement:
         return replace(self, folder=path)
 
     def document(self) -> dict[str, Any]:
-        """What run.json says (there, the tables' sizes and checksums follow): JSON values."""
+        """The contents of run.json as JSON values, without the tables' sizes and checksums."""
         return {
             "format": FORMAT,
             "narrows": self.narrows,

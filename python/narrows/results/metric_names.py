@@ -22,14 +22,14 @@ _MOST = 6
 
 
 def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
-    """Figures for people: paths, words, units."""
+    """A table of figures for people: paths, words, units."""
     # A figure without words has its path as its name.
     rows = [(key, name if name not in key else "", unit) for key, name, unit in known]
     return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
 
 
 class NoSuchMetric(HintedError):  # noqa: N818 - named after what it is
-    """No figure has this name; its text is one line.
+    """No figure has this name; the error's text is one line.
 
     Examples:
         >>> str(NoSuchMetric("p95", ["dns.response_p95_ms"]))
@@ -37,7 +37,7 @@ class NoSuchMetric(HintedError):  # noqa: N818 - named after what it is
     """
 
     def __init__(self, name: str, known: Sequence[str], where: str | Path = "") -> None:
-        """A name, the names that there are, and what has them."""
+        """Takes the wrong name, the known names, and what has these."""
         super().__init__(where, f"there is no metric {name[:100]}", nearest_metrics(name, known))
 
 

@@ -27,7 +27,7 @@ class Metric:
     scale: float = 1.0
     """The factor from the summary's unit to `unit`."""
     of: str = ""
-    """What it covers, if it leaves out much: `3 of 4 loads`."""
+    """What it covers if it leaves much out, such as `3 of 4 loads`."""
     range: tuple[float, float] | None = None
     """The lowest and highest possible value, if it is a score."""
     better: Direction = ""
@@ -35,25 +35,25 @@ class Metric:
 
 
 def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Metric]:
-    """The figures that a summary has, in the order of its tables; what is null is left out.
+    """The figures of a summary, in the order of its tables, without those that are null.
 
-    `each_group` says that the figures of a TCP group are there even if it is the only one.
+    With `each_group`, the figures of a TCP group are there even if it is the only one.
     """
     return list(_metrics(summary, fewest_groups=1 if each_group else 2))
 
 
 def declared() -> dict[str, set[str]]:
-    """The names of figures that some run may have, by the section of the summary."""
+    """The names of all figures that a run may have, by the section of the summary."""
     kinds = {name: {figure.key for figure in record.figures} for name, record in records().items()}
     return {"dns": {each.key for each in _DNS}, "flows": {each.key for each in _FLOWS}, **kinds}
 
 
 def possible(values: Sequence[float], unit: str) -> tuple[float, float]:
-    """The bounds of a figure, from all values that runs gave it.
+    """The bounds of a figure, from all its values in all runs.
 
-    A figure is never negative unless one of them is, and a percentage is at most 100 unless one is
-    more. What is possible is the same for all groups and combinations, whatever each one's runs
-    gave.
+    A figure is never negative unless one of the values is, and a percentage is at most 100 unless
+    one of them is more. The bounds are the same for all groups and combinations, whatever the
+    values of each.
 
     Examples:
         >>> possible([0.5, 97.0], "%"), possible([0.5, 120.0], "ms"), possible([-0.5, 97.0], "dB")
@@ -104,7 +104,7 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int) -> Iterator[Metr
 
 
 def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterator[Metric]:
-    """DNS's figures; shares say which queries they count if some were open at the end."""
+    """The figures of DNS. If queries were open at the end, shares say which ones they count."""
     for metric in _section(figures, prefix, section, _DNS):
         of = ""
         if figures and figures.get("unfinished"):
@@ -147,7 +147,7 @@ def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
 
 
 LEFT_OUT = 0.05
-"""With this share of begun items missing from a mean, or more, a note says so (docs/sweeps.md)."""
+"""If a mean lacks at least this share of the begun items, a note says so (docs/sweeps.md)."""
 
 
 def _partial(record: Record) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ __all__ = ["PROCESSOR", "processor_load"]
 def processor_load(
     rows: pl.DataFrame, node: str, end_s: float, *, every_s: float = 1.0
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The processor's load that a node's packets make.
+    """The load that a node's packets put on the processor.
 
     Args:
         rows: The table `processor` of a run.

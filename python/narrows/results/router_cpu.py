@@ -4,9 +4,9 @@ A router receives a packet, lets the queue discipline decide, and sends or drops
 averages its queue and draws a random number for each arrival. The processor time is the number of
 operations, from the queue and link samples of a run, times their costs.
 
-The costs are not measurements of a router. They are of the order of a software router of about 2005
-that forwards 50,000 packets a second (20 us each). `scaled` gives others, and users of the model
-show what depends on them.
+The costs do not come from measurements of a router. They are of the order of a software router of
+about 2005 that forwards 50,000 packets a second (20 us each). `scaled` gives others, and users of
+the model show what depends on them.
 """
 
 from __future__ import annotations

@@ -97,11 +97,11 @@ class Run:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Mapping[str, Any]], **facts: Any) -> Run:
-        """A run from tables as columns of NumPy arrays and lists, as `_core` gives them.
+        """Makes a run from tables with columns of NumPy arrays and lists, as `_core` returns them.
 
-        ``queries`` need not have ``fates``: they are taken from ``attempts``. A table that no kind
-        of traffic in the scenario records, and that has no rows, is left out. Other arguments are
-        the fields of `Run`.
+        ``queries`` need not have ``fates``, which come from ``attempts``. An empty table that no
+        kind of traffic in the scenario records is left out. Other arguments are the fields of
+        `Run`.
 
         Raises:
             ValueError: A table or column is unknown, missing or of a wrong type.
@@ -161,7 +161,7 @@ class Run:
         return saved
 
     def document(self) -> dict[str, Any]:
-        """What run.json says (there, the tables' sizes and checksums follow): JSON values."""
+        """The contents of run.json as JSON values, without the tables' sizes and checksums."""
         return {
             "format": FORMAT,
             "narrows": self.narrows,
@@ -202,7 +202,7 @@ class Run:
     def plot(self, *names: str) -> Any:
         """The figures of the report: all, or those whose names begin with one of `names`.
 
-        A notebook shows them; `narrows.report.session.Figures` says what else can be done.
+        A notebook shows them; `narrows.report.session.Figures` describes what else they can do.
 
         Raises:
             NarrowsError: No figure's name begins with one of them.
@@ -225,7 +225,7 @@ class Run:
 
     @property
     def flags(self) -> list[str]:
-        """What readers should know before they trust a figure: sentences, most often none."""
+        """Sentences that readers should know before they trust a figure; usually none."""
         measured = self.host.get("kernel", {}).get("flags", ())
         return [*self.summary.get("flags", ()), *measured]
 
@@ -245,7 +245,7 @@ class Run:
             raise RunFolderError(found, (error.strerror or str(error)).lower()) from None
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table by name; without rows if the run has nothing of the kind.
+        """A table by name; it has no rows if the run recorded nothing of the kind.
 
         Raises:
             KeyError: No run has such a table.
@@ -260,7 +260,7 @@ class Run:
     def write_csv(self, name: str, path: str | Path) -> Path:
         """Writes a table as CSV, in which a list, such as a query's `fates`, is one text.
 
-        Polars' own `write_csv` refuses tables with lists. Here, `; ` stands between the entries.
+        Polars' own `write_csv` refuses tables with lists. Here, `; ` separates the entries.
 
         Args:
             name: The table's name.
@@ -285,7 +285,7 @@ class Run:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> pl.DataFrame:
-            """A table that a kind of traffic brings, as in `run.voip`; typed code uses `table`."""
+            """A table that a kind of traffic adds, as in `run.voip`; typed code uses `table`."""
             if not name.startswith("_"):
                 try:
                     return self.table(name)
@@ -335,7 +335,7 @@ class Run:
 def _schema(
     backend: str, tables: Mapping[str, Mapping[str, Any] | pl.DataFrame]
 ) -> dict[str, Table]:
-    """The declarations of every run's tables and of other tables with these names.
+    """The declarations of the tables of every run and of the other tables with these names.
 
     Raises:
         ValueError: A table is unknown.
@@ -345,7 +345,7 @@ def _schema(
 
 
 def _extra_tables(names: Collection[str]) -> dict[str, Table]:
-    """The declarations of those tables that not every run has."""
+    """The declarations of those tables that only some runs have."""
     found = {GOODPUT.name: GOODPUT} if GOODPUT.name in names else {}
     if set(names) - TABLES.keys() - found.keys():
         found |= {name: record.table for name, record in records().items() if name in names}

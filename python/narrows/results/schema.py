@@ -1,8 +1,8 @@
 """The tables that every run folder has: each column with its type, its unit and one sentence.
 
-This is the only such place: tables are built and checked against it, and the tables of
-docs/run-folder.md are generated from it (a test compares them). Kinds of traffic declare more
-tables of their own (`narrows.results.extras`).
+Nothing else declares them: tables are built and checked against this file, and the tables of
+docs/run-folder.md are generated from it (a test compares them). Kinds of traffic declare further
+tables (`narrows.results.extras`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ FORMAT = 1
 """Version of the run folder's format; a reader refuses any other."""
 
 WIDTH = 100
-"""Columns at which prose of the documents wraps."""
+"""The column at which the documents' prose wraps."""
 
 
 def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """A table from columns by name: NumPy arrays, lists or series; NaN becomes null.
+    """Makes a table from columns by name: NumPy arrays, lists or series; NaN becomes null.
 
     Args:
-        table: Which table.
-        columns: Its columns, in any order; all of one length.
+        table: The declaration of the table.
+        columns: Its columns, in any order and of equal length.
 
     Raises:
         ValueError: A column is missing, unknown, of another length or not of its type.
@@ -85,7 +85,7 @@ def mismatch(table: Table, found: pl.DataFrame) -> str | None:
 
 
 def reference() -> str:
-    """The tables as Markdown, for docs/run-folder.md: of every run, then those that some have."""
+    """The tables as Markdown, for docs/run-folder.md: first of every run, then of some runs."""
     parts = [table_reference(table) for table in (*TABLES.values(), GOODPUT)]
     parts += [_record_reference(record) for record in records().values()]
     return "\n".join(parts)
@@ -100,7 +100,7 @@ def _record_reference(record: Record) -> str:
         "|---|---|---|",
     ]
     for figure in record.figures:
-        # If people see another unit than the summary has, only the key names the summary's.
+        # If tables for people use another unit than the summary, only the key has the summary's.
         unit = figure.unit if figure.scale == 1.0 else figure.key.rpartition("_")[2]
         doc = figure.doc or f"{figure.name[0].upper()}{figure.name[1:]}."
         lines.append(f"| `{figure.key}` | {unit} | {doc} |")
@@ -155,7 +155,7 @@ def _null(name: str, unit: str, doc: str) -> Column:
 
 
 def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
-    """A column that is null if a kernel does not report it for a single connection or queue."""
+    """A column that is null if the kernel does not report it per connection or queue."""
     return Column(
         name, dtype, unit, f"{doc[:-1]}; null: a kernel does not report it.", nullable=True
     )

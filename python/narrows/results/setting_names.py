@@ -1,4 +1,4 @@
-"""Short names for varied keys, their values, and combinations of them: for tables and figures."""
+"""Short names of varied keys, of their values, and of combinations, for tables and figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def axis_named(sweep: Sweep, key: str) -> Axis:
-    """A varied key by its name, or by the end of its name.
+    """Finds a varied key by its name, or by the end of its name.
 
     Raises:
         NarrowsError: No varied key has this name, or several do.
@@ -47,10 +47,10 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
 
 
 def values_named(sweep: Sweep, axis: Axis, value: Any, *, several: bool = True) -> list[Any]:
-    """The values of an axis that were meant: by themselves, by their names, or as a quantity.
+    """Finds the values of an axis that a user means: the values, their names, or a quantity.
 
-    A table goes by the name that tables of results give it. `several` allows a list of values, or
-    names with commas between them.
+    A table's name is the one in tables of results. `several` allows a list of values, or names with
+    commas between them.
 
     Raises:
         NarrowsError: No run has such a value.
@@ -78,7 +78,7 @@ def values_named(sweep: Sweep, axis: Axis, value: Any, *, several: bool = True) 
 
 
 def as_option(axis: Axis, value: Any) -> str:
-    """A key and one of its values, as a shell takes them.
+    """A key and one of its values in the form that a shell takes.
 
     Examples:
         >>> axis = Axis("queue", ({"kind": "pie"}, {"kind": "red", "min": "9 kB"}))
@@ -106,7 +106,7 @@ def _value_named(axis: Axis, value: Any) -> tuple[Any] | None:
 
 
 def _short_names(axis: Axis) -> dict[str, str]:
-    """What names each value on the command line: tables by their names, others as they are."""
+    """The name of each value on the command line: a table's name, or the value itself."""
     names = value_names(axis)
     return {
         text: names[text] if isinstance(value, Mapping) else plain_value(value)
@@ -193,7 +193,7 @@ def settings_cells(axes: Sequence[Axis], settings: Mapping[str, Any]) -> tuple[s
 
 
 def _table_name(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> str:
-    """A table's kind, if tables have several, and what differs from others of its kind."""
+    """A table's kind, if tables have several, and what distinguishes it from others of its kind."""
     kind = table.get("kind")
     mine, *others = map(_flat, [table, *(one for one in tables if one.get("kind") == kind)])
     keys = [key for key in mine if any(other.get(key) != mine[key] for other in others)]
@@ -218,10 +218,10 @@ def combination_names(
 ) -> list[str]:
     """A name for the combination of each run, from the values that differ between the runs.
 
-    `all_keys` names all varied keys, also those whose value is the same in all these runs.
+    `all_keys` names all varied keys, even those whose value is the same in all these runs.
 
-    A table goes by its kind, a variant by its name, another value by its key's end and itself:
-    `fq-codel, tcp.ecn true`.
+    A table is named by its kind, a variant by its name, and any other value by the end of its key
+    and the value itself: `fq-codel, tcp.ecn true`.
     """
     varied = [
         axis

@@ -1,10 +1,10 @@
 """Student's t.
 
-It is written out here because narrows needs hardly any other statistics: SciPy takes 114 MB, for
-these lines and the chi-square quantiles of `narrows.reproduce.statistics`.
+This file implements it because narrows needs hardly any other statistics: SciPy takes 114 MB, and
+would only replace these lines and the chi-square quantiles of `narrows.reproduce.statistics`.
 
 Source: the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1), evaluated as the
-continued fraction 26.5.8 by Lentz's method. The tests hold it against printed tables.
+continued fraction 26.5.8 by Lentz's method. The tests compare it with printed tables.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def t_cumulative(t: float, freedom: int) -> float:
 
 
 def bisect(rising: Callable[[float], float], low: float, high: float) -> float:
-    """The zero of a rising function between two bounds, at which it is below and above zero."""
+    """The zero of a rising function that is below zero at `low` and above zero at `high`."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if rising(middle) < 0.0:

@@ -1,8 +1,8 @@
 """Which share of DNS queries shows how well a run did: first attempts, or answers within a second.
 
 Over UDP, an answer at the first attempt means that no packet was lost. Elsewhere, attempts mean
-something else: a truncated reply leads to a second attempt over TCP although nothing was lost, and
-over a connection an attempt goes on however often TCP retransmits a segment. So attempts cannot
+something else. A truncated reply leads to a second attempt over TCP although nothing was lost. Over
+a connection, an attempt goes on however often TCP retransmits a segment. Attempts therefore cannot
 compare transports, or runs with truncation; answers within a second and response times can.
 """
 
@@ -36,8 +36,8 @@ def is_first_attempt(key: str) -> bool:
 def counted(summaries: Summaries, key: str) -> tuple[int, int] | None:
     """Successes and queries of all runs together, by the key of one of the two shares.
 
-    The share may be that of a group. None for another key, and where the share is not of all
-    queries: answers within a second leave out the last second of a run that left queries open.
+    The share may be that of a group. The result is None for another key, and if the share is not of
+    all queries: answers within a second leave out the last second of a run that left queries open.
     """
     section, _, figure = key.rpartition(".")
     group = section.removeprefix("dns_groups.")

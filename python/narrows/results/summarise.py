@@ -1,7 +1,7 @@
-"""A run's figures: plain JSON values from its tables, the same for the same tables.
+"""Computes a run's figures from its tables: plain JSON values, the same for the same tables.
 
-Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation; figures
-have nine significant digits. Phases of a run:
+Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation. Figures
+have nine significant digits. A run has these phases:
 
 - ``run``: from 0 to the end.
 - ``dns_phase``: from the sending of the first query, warm-up included, until the last query is
@@ -10,7 +10,7 @@ have nine significant digits. Phases of a run:
   times, so others may still be warming up when it starts.
 
 Rates over a phase come from the cumulative counters, interpolated linearly between samples at the
-phase's ends; means and percentiles of a backlog are over the samples within it.
+phase's ends. Means and percentiles of a backlog are over the samples within the phase.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
     """The figures of a run that ended at ``end_s``.
 
     Returns:
-        ``dns`` and ``flows`` (None where the run had none), ``queues`` and ``links`` by link, and
-        what kinds of traffic bring; ``flags``, sentences on what is odd about it.
-        Percentages are 0 to 100; None stands for a figure that the run does not give.
+        ``dns`` and ``flows`` (None if the run had none), ``queues`` and ``links`` by link, and the
+        sections of kinds of traffic; ``flags`` are sentences on what is odd about the run.
+        Percentages are 0 to 100. A figure that the run does not give is None.
     """
     queries = tables["queries"]
     phase = dns_phase(queries, end_s)
@@ -100,7 +100,7 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
 
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
-    """The number of queries answered without a failed attempt; a truncated reply does not fail."""
+    """The number of queries answered without a failed attempt; truncated replies are no failure."""
     failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
     answered = done.filter(pl.col("attempt") > 0)
     return answered.join(failed.select("query").unique(), on="query", how="anti").height
@@ -115,7 +115,7 @@ def _truncated(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
 def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
     """The share of queries that were answered within a second of being asked.
 
-    If a run left queries open, only queries count that began a second before its end or earlier; of
+    If a run left queries open, only queries that began at least a second before its end count. Of
     later ones, quick answers would count and slow ones would not.
     """
     if measured.get_column("end_s").null_count():
@@ -139,7 +139,7 @@ _FAILURES = {
     # A late answer came after the attempt had timed out.
     "silent": ("timed-out", "late"),
 }
-"""The fates of failed attempts over connections, by the names that a scenario's `tries` has."""
+"""The fates of failed attempts over connections, by the names of a scenario's key `tries`."""
 
 
 def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
 
 
 def _packets_per_answer(transports: Mapping[str, Any], answered: int) -> float | None:
-    """Packets in both directions for an answered query; those of unanswered ones count too."""
+    """Packets in both directions per answered query; those of unanswered queries count too."""
     packets = sum(one["packets_sent"] + one["packets_received"] for one in transports.values())
     return ratio(packets, answered)
 
@@ -266,7 +266,7 @@ class _Counters:
 
     def __init__(self, samples: pl.DataFrame, times: Floats, span: Span) -> None:
         self._samples = samples
-        # Counters stand at zero when the run starts, where no sample is taken.
+        # Counters are zero when the run starts, and no sample is taken there.
         self._times = np.concatenate([[0.0], times])
         # Nothing is known about the time after the last sample, so the span ends there.
         self._ends = np.clip(np.asarray(span), 0.0, self._times[-1])
@@ -287,7 +287,7 @@ class _Counters:
 
 
 def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | None:
-    """Mean over packets; a sample's mean has the weight of the packets that left since the last."""
+    """Mean over packets: each sample counts by the number of packets that left since the last."""
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     means = samples.get_column("sojourn_mean_ms").to_numpy()
     use = within & ~np.isnan(means) & (left > 0)
@@ -296,7 +296,7 @@ def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | No
 
 
 def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -> float | None:
-    """Mean packets in queue and ring over time, by Little's law, whatever the samples' phase."""
+    """Mean packets in queue and ring over time, by Little's law, at any phase of the samples."""
     if samples.get_column("sojourn_mean_ms").null_count() == samples.height:
         return None
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
@@ -351,7 +351,7 @@ def _sum(counts: pl.Series) -> int | None:
 
 
 def jain(rates: Iterable[float]) -> float | None:
-    """Jain's fairness index: 1 when all rates are equal, 1/n when one has all; None for no traffic.
+    """Jain's fairness index: 1 if all rates are equal, 1/n if one has all; None without traffic.
 
     Examples:
         >>> jain([1.0, 1.0]), jain([2.0, 0.0])

@@ -65,7 +65,7 @@ class TextTable:
 
 
 def summary_table(run: Run) -> TextTable:
-    """A run's figures for people, without those that mean nothing."""
+    """A table of a run's figures for people, without those that mean nothing."""
     sections: dict[str, list[tuple[str, ...]]] = {}
     for metric in shown_metrics(run):
         row = (
@@ -150,7 +150,7 @@ def _html_row(tag: str, row: Sequence[str]) -> str:
 
 
 def _line(indent: str, row: tuple[str, ...], widths: Sequence[int]) -> str:
-    """The first column to the left, numbers to the right, a unit at the end to the left."""
+    """Aligns the first column to the left, numbers to the right, and a unit at the end left."""
     cells = [row[0].ljust(widths[0])]
     for cell, width in zip(row[1:], widths[1:], strict=False):
         cells.append(cell.rjust(width) if _numeric(cell) else cell.ljust(width))

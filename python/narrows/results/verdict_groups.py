@@ -11,7 +11,7 @@ __all__ = ["group_verdicts"]
 def group_verdicts(
     found: Sequence[Mapping[str, Any]],
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """The first verdict of each group, after the vantage points for which it holds, in words.
+    """The first verdict of each group, preceded by the vantage points for which it holds.
 
     Args:
         found: Verdicts as in the findings of a measurement.
