@@ -166,7 +166,7 @@ def test_a_run_of_another_draw_is_refused(tmp_path: Path) -> None:
     def other(_seed: int, _number: int) -> Scenario:
         return small(1, 7)
 
-    with pytest.raises(RunFolderError, match="draw-0: the run of another draw"):
+    with pytest.raises(RunFolderError, match="draw-0: holds the run of another draw"):
         conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=other, folder=tmp_path)
 
 

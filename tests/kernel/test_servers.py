@@ -107,7 +107,7 @@ def test_a_server_that_hangs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     told: list[dict[str, Any]] = [
         {"software": {**NSD}, "addresses": [], "exchanges": [], "tcp": None}
     ]
-    with pytest.raises(BackendError, match=r"^nsd -v says nothing for 0.2 s; hint: "):
+    with pytest.raises(BackendError, match=r"^nsd -v printed nothing for 0.2 s; hint: "):
         software.complete(told)
 
 

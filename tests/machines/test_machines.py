@@ -67,7 +67,7 @@ def test_metrics_that_only_routes_have_are_asked_of_the_machine() -> None:
     part = Part("drive", "client")
     told = Parts(lab(traffic__downloads__ecn_share=1, traffic__upload__ecn_share=1))
     assert told.metrics(part, LAB) == {PLACES["server"]: {"features": 1}}
-    with pytest.raises(MachineError, match="differ in settings of routes"):
+    with pytest.raises(MachineError, match="differ in route settings"):
         Parts(lab(traffic__downloads__ecn_share=1)).metrics(part, LAB)
 
 
@@ -171,7 +171,7 @@ def test_parts_meet_start_and_stop_together(port: int) -> None:
     for thread in threads:
         thread.join(30.0)
     assert starts[0] == starts[1] > clocks.now()
-    with pytest.raises(MachineError, match="the run has begun without it"):
+    with pytest.raises(MachineError, match="the run has already begun"):
         Member(Part("monitor", "router"), ("127.0.0.1", port), "d", wait_s=30.0)
     # Both use one clock, so the offset is zero within its uncertainty.
     offset = members[0].offset()

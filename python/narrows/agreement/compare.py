@@ -1,16 +1,16 @@
-"""What counts as agreement: figures of a run in both, their difference, and its bound.
+"""Defines agreement: figures of a run on both sides, their difference, and its bound.
 
 The simulator's figure is the mean over its seeds; the kernel has one run. Two runs of the same
-scenario differ too. `Comparison.chance` is the amount by which a run of the simulator differs from
-the mean of the others, which is the difference that a perfect simulator would show.
+scenario differ by chance. `Comparison.chance` says how much one run of the simulator differs from
+the mean of the others. A perfect simulator would still show this difference.
 
-If about 95 % of the queries are answered by the first attempt (or by the second, ...), the 95th
-percentile of response time is useless as a measure: chance decides whether it is the time of that
-attempt or of the next one, which comes a second or more later. A draw *stands at the jump* if the
-share that some attempt answers, in the kernel's run or in the mean of the simulator's, is closer to
-95 % than chance lets one tell, which is two standard deviations of the simulator's runs and of
-their mean. The response time of such a draw is not compared; the share of queries answered at the
-first attempt is, as in every draw. The rule was set before a sealed set was drawn.
+If the first attempt (or the second, ...) answers about 95 % of the queries, the 95th percentile of
+response time is useless as a measure: chance decides whether it is the time of that attempt or of
+the next one, a second or more later. A draw *stands at the jump* if the share that some attempt
+answers is too close to 95 % for chance to be excluded, in the kernel's run or in the mean of the
+simulator's. Too close means within two standard deviations of the simulator's runs and of their
+mean. Such a draw's response times are not compared. Its share of queries answered at the first
+attempt is compared, as in every draw. The rule was set before a sealed set was drawn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RESPONSE = "response, 95 % within"
 PERCENTILE = 95.0
 
 SURE = 2.0
-"""Standard deviations from 95 % within which chance decides the percentile."""
+"""Within this many standard deviations of 95 %, chance decides the percentile."""
 
 Summary = Mapping[str, Any]
 
@@ -46,14 +46,14 @@ class Metric:
     unit: str
     read: Callable[[Summary], float | None]
     bound: float
-    """The largest mean absolute difference that is agreement: points, or a share of the kernel's
-    figure."""
+    """The largest mean absolute difference that counts as agreement: points, or a share of the
+    kernel's figure."""
     relative: bool
     floor: float = 0.0
-    """If the kernel's figure is smaller than this, the difference is taken as a share of this."""
+    """If the kernel's figure is smaller than this, the difference is a share of this instead."""
 
     def difference(self, kernel: float, sim: float) -> float:
-        """How far the simulator is off, signed: in points, or in per cent of the kernel's.
+        """How far the simulator is off, signed: in points, or in per cent of the kernel's figure.
 
         Examples:
             >>> drops = METRICS[2]
@@ -94,17 +94,17 @@ METRICS = (
     Metric("goodput of a flow", "Mbit/s", _goodput, 0.05, relative=True),
     Metric(RESPONSE, "ms", _dns("response_p95_ms"), 0.10, relative=True),
 )
-"""The metrics, with bounds that were set before anything was drawn."""
+"""The metrics, with their bounds. The bounds were set before any draw."""
 
 
 def figures(run: Run) -> dict[str, float]:
-    """The metrics of a run by name, without those that it does not have."""
+    """The metrics that a run has, by name."""
     found = {metric.name: metric.read(run.summary) for metric in METRICS}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def answered(run: Run) -> list[float]:
-    """The share of the answered queries answered by each attempt or an earlier one, in per cent."""
+    """For each attempt, the per cent of answered queries that it or an earlier one answered."""
     dns = run.summary["dns"]
     counts = dns["answered_at_attempt"] if dns else []
     total = sum(counts)
@@ -114,18 +114,18 @@ def answered(run: Run) -> list[float]:
 def compared(
     number: int, name: str, what: str, kernel: Run, sim: Sequence[Run], left_out: str = ""
 ) -> Comparison:
-    """Compares a draw's run on the kernel with its runs in the simulator."""
+    """Compares a draw's kernel run with its simulator runs."""
     jump = at_the_jump(answered(kernel), [answered(run) for run in sim])
     runs = tuple(figures(run) for run in sim)
     return Comparison(number, name, what, figures(kernel), runs, left_out, jump)
 
 
 def at_the_jump(kernel: Sequence[float], sim: Sequence[Sequence[float]]) -> str:
-    """Which attempt answers so nearly 95 % of the queries that chance decides; empty if none does.
+    """Names the attempt whose share is so close to 95 % that chance decides; empty if none is.
 
     Args:
-        kernel: What `answered` gives for the kernel's run.
-        sim: The same of each simulated run.
+        kernel: The result of `answered` for the kernel's run.
+        sim: The same for each simulated run.
 
     Examples:
         >>> at_the_jump([94.9, 99.9], [[94.5, 99.8], [95.1, 99.9], [94.8, 99.9]])
@@ -153,7 +153,7 @@ class Comparison:
     number: int
     name: str
     what: str
-    """The draw in a few words."""
+    """The draw, in a few words."""
     kernel: Mapping[str, float]
     runs: Sequence[Mapping[str, float]]
     """The metrics of the simulator's runs, one run for each seed."""
@@ -172,7 +172,7 @@ class Comparison:
         }
 
     def differences(self) -> dict[str, float]:
-        """How far the simulator is off, by metric; without metrics that either of them lacks."""
+        """How far the simulator is off, by metric, for the metrics that both sides have."""
         return {
             metric.name: metric.difference(self.kernel[metric.name], self.sim[metric.name])
             for metric in METRICS
@@ -180,13 +180,13 @@ class Comparison:
         }
 
     def judged(self) -> dict[str, float]:
-        """The differences that count: without the percentile of a draw that stands at the jump."""
+        """The differences that count: all but the percentile of a draw that stands at the jump."""
         return {
             name: by for name, by in self.differences().items() if name != RESPONSE or not self.jump
         }
 
     def chance(self) -> dict[str, float]:
-        """By how much a run of the simulator differs from the mean of the others, on average."""
+        """The mean difference between one simulator run and the mean of the others."""
         if len(self.runs) < 2:
             return {}
         found = {}

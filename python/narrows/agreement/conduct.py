@@ -21,7 +21,7 @@ from narrows.scenario.amounts import DataRate
 __all__ = ["Agreement", "conduct"]
 
 WITHIN = 2.0
-"""Most draws must be within this multiple of the bound."""
+"""Most draws must lie within this multiple of the bound."""
 
 SHARE = 0.9
 
@@ -34,13 +34,13 @@ class Agreement:
     draws: int
     sim_seeds: int
     kernel: Mapping[str, Any] = field(default_factory=dict)
-    """Which kernel ran the draws: its way, version and kind of time."""
+    """The kernel that ran the draws: its way, version and kind of time."""
     comparisons: list[Comparison] = field(default_factory=list)
     interrupted: bool = False
 
     @property
     def counted(self) -> list[Comparison]:
-        """The comparisons whose run on the kernel counts."""
+        """The comparisons whose kernel run counts."""
         return [each for each in self.comparisons if not each.left_out]
 
     @property
@@ -118,14 +118,14 @@ def conduct(
     """Runs draws 0 to `draws` - 1 of a seed.
 
     Args:
-        draws: How many.
+        draws: The number of draws.
         seed: The draws' seed: 0 to 99 for development, 1000 and above for sealed sets.
-        sim_seeds: Runs in the simulator for each draw.
+        sim_seeds: Simulator runs per draw.
         backend: The backend of the kernel.
-        jobs: Draws at a time; a guest needs a core.
-        told: Called with how many draws are done, and how many there are.
-        draw: Gives a draw, from the seed and its number.
-        folder: Where the kernel's runs are kept; runs that it already holds are not done again.
+        jobs: Draws that run at a time; each guest needs a core.
+        told: Called with the number of finished draws and the total.
+        draw: Makes a draw from the seed and its number.
+        folder: Keeps the kernel's runs; runs that it already holds are not repeated.
 
     Raises:
         BackendError: The kernel is not available, or refuses a draw.

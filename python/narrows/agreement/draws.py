@@ -1,32 +1,32 @@
 """Scenarios drawn from a stated distribution.
 
 The network is a dumbbell: senders, a bottleneck, receivers, with DNS stubs next to the receivers
-and a server near the senders. These are drawn independently:
+and a server near the senders. Each draw chooses these independently:
 
 - the bottleneck's rate: 1 to 50 Mbit/s, uniform in its logarithm
-- the round trip of bulk traffic: 5 to 300 ms, uniform in its logarithm; of DNS: 2 to 60 ms likewise
+- the round trip: 5 to 300 ms for bulk traffic and 2 to 60 ms for DNS, uniform in its logarithm
 - the queue: bfifo, pfifo, red, codel, fq-codel, pie or sfq
 - its size: a quarter to four times the bandwidth-delay product, 15 kB to 2 MB, uniform in its
   logarithm; RED's `min` and `max` as shares of it; CoDel's and PIE's `target` 2 to 30 ms
 - marking: in half of the draws whose queue can mark
 - connections: 1 to 60, uniform in their logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
 - DNS workers: 5 to 40; pauses of 50 to 500 ms on average
-- the ring: none in two of three, otherwise 2 to 40 ms of the line
+- the ring: none in two draws of three, otherwise 2 to 40 ms at the line's rate
 
-The delay of bulk traffic's acknowledgements varies by as much as the bottleneck takes to send a
+The delay of acknowledgements of bulk traffic varies by the time that the bottleneck takes to send a
 frame. Without this variation, every data segment would arrive a fixed time after another one has
-left. The place at which it arrives in the gap between two departures would then decide how often
-the queue is full for everybody else (S. Floyd and V. Jacobson, "On traffic phase effects in
-packet-switched gateways", 1992, who add random time of that length at the senders). That place is a
-matter of microseconds. It says nothing about a queue, and no real network keeps it for long. In a
-draw of seed 1000, which had no such variation, 98 % of the first attempts are answered, and 90 %
-with a round trip that is 6 microseconds longer.
+left. Its position in the gap between two departures would then decide how often the queue is full
+for everybody else (S. Floyd and V. Jacobson, "On traffic phase effects in packet-switched
+gateways", 1992, who add a random time of that length at the senders). That position is a matter of
+microseconds. It says nothing about a queue, and no real network keeps it for long. One draw of seed
+1000, which had no such variation, answers 98 % of the first attempts. With a round trip that is 6
+microseconds longer, it answers 90 %.
 
 The variation lets no acknowledgement overtake another, because the bottleneck sends data no faster.
 
-The two routers learn each other's address by ARP, as the kernel's do, through the same queue. In
-draw 18 of seed 1002, CoDel marks 49 connections and drops whatever cannot be marked: no query is
-answered until it drops the ARP packets too, and the link rests.
+The two routers learn each other's address by ARP through the same queue, as the kernel's do. In
+draw 18 of seed 1002, CoDel marks 49 connections and drops whatever cannot be marked. No query gets
+an answer until CoDel drops the ARP packets too, and the link goes quiet.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = ["DURATION_S", "SETTLED_S", "drawn", "set_of"]
 
 DURATION_S = 80.0
 """With 40 s, two runs of the same draw differ by 0.64 points of first-attempt success on average,
-and by more than two points in six of 60 draws. With 80 s, the average is 0.41 points, and three or
-four draws differ by more than two."""
+and by more than two points in six of 60 draws. With 80 s, they differ by 0.41 points on average,
+and by more than two in three or four draws."""
 SETTLED_S = 12.0
-"""When DNS starts, and the figures with it."""
+"""When DNS starts, and with it the figures."""
 
 QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
 
@@ -51,11 +51,11 @@ DEVELOPMENT = range(100)
 SEALED_FROM = 1000
 
 FRAME_BITS = 1538 * 8
-"""Bytes that a full frame takes on an Ethernet line."""
+"""Bits that a full frame takes on an Ethernet line."""
 
 
 def set_of(seed: int) -> str:
-    """The set to which a seed's draws belong.
+    """The set that a seed's draws belong to.
 
     Examples:
         >>> set_of(1), set_of(500), set_of(1000)
@@ -88,7 +88,7 @@ def drawn(seed: int, number: int) -> Scenario:
     pause_ms = between(50.0, 500.0)
     room = between(0.25, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
     queue = _queue(chance, min(2e6, max(15e3, room)))
-    # Half of the range, and never more than the delay itself.
+    # Half of the range, but never more than the delay itself.
     jitter_ms = min(1e3 * FRAME_BITS / rate / 2.0, math.floor(500.0 * round_trip_ms) / 1e3)
     ring_ms = between(2.0, 40.0) if chance.random() < 1 / 3 else 0.0
     ring_bytes = max(3100, round(rate / 8.0 * ring_ms * 1e-3))
@@ -180,7 +180,7 @@ def _queue(chance: random.Random, room: float) -> str:
             return f'{{ kind = "pfifo", limit = {packets} }}'
         case "red":
             lower, upper = max(4500, round(room * low)), max(12_000, round(room * (low + width)))
-            # One or two packets above tc's default, and therefore never too few for tc.
+            # One or two packets above tc's default, so never too few for tc.
             burst = math.ceil((2 * lower + upper) / 3000) + 1
             return (
                 f'{{ kind = "red", limit = "{max(round(room), 2 * upper)} B", min = "{lower} B", '
@@ -194,7 +194,7 @@ def _queue(chance: random.Random, room: float) -> str:
                 f"ecn = {ecn} }}"
             )
         case "fq-codel":
-            # Many buckets, so that chance does not put two flows into one bucket in a single run.
+            # Many buckets, so that two flows never share one by chance in a single run.
             return (
                 f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = 65536, '
                 f'target = "{target:.1f} ms", ecn = {ecn} }}'

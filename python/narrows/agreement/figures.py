@@ -15,7 +15,7 @@ __all__ = ["scatter", "write_scatter"]
 
 @style.styled
 def scatter(result: Agreement) -> Figure:
-    """Plots all metrics. On the diagonal both agree; rings are figures that do not count."""
+    """Plots all metrics. Both agree on the diagonal; rings are figures that do not count."""
     figure = Figure(figsize=(9.6, 6.0), layout="constrained")
     axes = figure.subplots(2, 3)
     for place, metric in zip(axes.flat, METRICS, strict=True):

@@ -1,9 +1,9 @@
-"""The kernel's runs of draws, kept in a folder so that an interrupted agreement can be resumed.
+"""Keeps the kernel's runs of draws in a folder, so that an interrupted agreement can resume.
 
     FOLDER/kernel/draw-N     a run folder
 
-The simulator's runs are not kept: they take a hundredth of the time, and after a change the
-simulator is compared again with the same runs of the kernel.
+It does not keep the simulator's runs. They take a hundredth of the time, and after a change to the
+simulator, they run again and are compared with the same kernel runs.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ RUNS = "kernel"
 """The subfolder of an agreement's folder that holds the kernel's runs."""
 
 OWN = frozenset({RUNS, "agreement.json", "scatter.svg"})
-"""All that an agreement's folder holds."""
+"""Everything that an agreement's folder holds."""
 
 
 def kernel_run(
     folder: Path | None, number: int, scenario: Scenario, backend: str, progress: Progress
 ) -> Run:
-    """A draw's run on the kernel: the kept one, or a new one, which is then kept.
+    """A draw's kernel run: the kept one, or a new one, which it then keeps.
 
     Raises:
         BackendError: The kernel is not available, or refuses the draw.
-        RunFolderError: The kept run cannot be read, or is the run of something else.
+        RunFolderError: The kept run cannot be read, or belongs to something else.
     """
     path = None if folder is None else folder / RUNS / f"draw-{number}"
     if path is not None and path.exists():
@@ -46,7 +46,7 @@ def kernel_run(
 
 def _kept(path: Path, scenario: Scenario) -> Run:
     found = Run.load(path)
-    # Keys that no kernel looks at may differ; the run is the same.
+    # Keys that the kernel ignores may differ; the run is the same.
     if told(Scenario.of(found.scenario)) != told(scenario):
-        raise RunFolderError(path, "the run of another draw", "name another folder")
+        raise RunFolderError(path, "holds the run of another draw", "name another folder")
     return found

@@ -14,7 +14,7 @@ from narrows.results import TextTable
 __all__ = ["agreement_table", "write"]
 
 WORST = 10
-"""The most draws that are listed."""
+"""The most draws that the table lists."""
 
 
 def write(result: Agreement, folder: Path) -> None:
@@ -29,7 +29,7 @@ def write(result: Agreement, folder: Path) -> None:
 
 
 def agreement_table(result: Agreement) -> TextTable:
-    """Each metric with its bound, the worst draws, and what is left out."""
+    """Each metric with its bound, the worst draws, and the draws that do not count."""
     rows = [
         (
             entry["metric"],
@@ -56,9 +56,9 @@ def agreement_table(result: Agreement) -> TextTable:
     if result.at_the_jump:
         every = next(entry for entry in result.summary() if entry["metric"] == RESPONSE)
         notes.append(
-            f"response time is not compared in {len(result.at_the_jump)} draws where 95 % of the "
-            "queries are answered by one attempt, as nearly as one can tell; with them its mean "
-            f"difference is {_number(every['mean_absolute_difference_with_jumps'], '%')}"
+            f"response time is not compared in {len(result.at_the_jump)} draws, in which one "
+            "attempt answers so close to 95 % of the queries that chance decides; with them, its "
+            f"mean difference is {_number(every['mean_absolute_difference_with_jumps'], '%')}"
         )
     kernel = result.kernel
     clock = "virtual" if kernel.get("virtual_time") else "real"

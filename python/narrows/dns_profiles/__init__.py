@@ -1,8 +1,8 @@
 """What real DNS clients and servers do, as profiles that scenarios can name.
 
-Each profile is a TOML file, and each value says where it comes from: a trial with the program
-itself (tests/dns_behaviour), or a page of its documentation. docs/dns-clients.md and
-docs/dns-servers.md show them as tables.
+Each profile is a TOML file, and each value names its source: a trial with the program itself
+(tests/dns_behaviour), or a page of its documentation. docs/dns-clients.md and docs/dns-servers.md
+show the profiles as tables.
 """
 
 from narrows.dns_profiles.models import (

@@ -18,7 +18,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def names(kind: str) -> list[str]:
-    """The profiles of a kind: the files of its folder."""
+    """The profiles of a kind: the files in its folder."""
     folder = resources.files("narrows.dns_profiles") / kind
     return sorted(
         entry.name.removesuffix(".toml")
@@ -28,7 +28,7 @@ def names(kind: str) -> list[str]:
 
 
 def read(kind: str, name: str, model: type[Model]) -> Model:
-    """One profile; an unknown name is the user's mistake."""
+    """One profile; an unknown name is a user error."""
     known = names(kind)
     if name not in known:
         what = {"clients": "DNS client", "servers": "DNS server", "sizes": "size"}[kind]

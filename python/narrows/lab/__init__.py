@@ -1,7 +1,7 @@
-"""A laboratory for DNS servers on one machine: two network namespaces, a path of chosen delays.
+"""A laboratory for DNS servers on one machine: two network namespaces, and a path with set delays.
 
-A real server, or one that behaves as servers once did, stands at one end; a probe and other clients
-stand at the other. Needs root, /dev/net/tun and iproute2; `missing` says which of these are
+A real server, or one that behaves like old servers, stands at one end. A probe and other clients
+stand at the other. It needs root, /dev/net/tun and iproute2; `missing` says which of these are
 missing. docs/probe.md has an example.
 """
 

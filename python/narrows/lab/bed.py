@@ -1,6 +1,6 @@
 """Two namespaces with a path between them: clients at 10.9.0.0/16, servers at 10.8.0.0/16.
 
-Each client address may be at another distance, so that one namespace stands for many vantage
+Each client address may be at a different distance, so one namespace can stand for many vantage
 points. The path is `narrows._core.Path`: two TUN devices and a thread that carries packets.
 """
 
@@ -29,10 +29,10 @@ class Link:
     """The path of one client.
 
     Attributes:
-        client: Its address, of 10.9.0.0/16.
-        rtt_ms: Its round trip in ms; half of it each way.
-        loss: Share of packets that are lost each way, from 0 to 1.
-        tcp_rtt_ms: TCP's own round trip, if TCP is answered elsewhere than UDP; None: `rtt_ms`.
+        client: Its address, in 10.9.0.0/16.
+        rtt_ms: Its round trip in ms, half of it each way.
+        loss: The share of packets lost each way, from 0 to 1.
+        tcp_rtt_ms: TCP's own round trip, if another place answers TCP; None for `rtt_ms`.
 
     Examples:
         >>> Link("10.9.0.1", rtt_ms=40.0, loss=0.01)
@@ -47,13 +47,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Bed:
-    """A path that is set up.
+    """A path that is ready.
 
     Attributes:
         client: The namespace of the clients. A probe runs in `with bed.client.inside()`.
         server: The namespace of the servers. `bed.server.running(words, log)` starts one.
         links: The clients.
-        path: What carries the packets.
+        path: Carries the packets.
     """
 
     client: Namespace
@@ -66,17 +66,17 @@ class Bed:
 def bed(
     links: Sequence[Link], *, servers: Sequence[str] = (SERVER,), seed: int = 1
 ) -> Iterator[Bed]:
-    """A path until the block ends. It needs root; docs/probe.md has an example.
+    """Sets up a path until the block ends. It needs root; docs/probe.md has an example.
 
     Args:
         links: The clients: `Link(client, rtt_ms, loss=0.0, tcp_rtt_ms=None)`, each with an address
-            of 10.9.0.0/16, its round trip in ms, the share of packets lost each way, and TCP's
-            round trip if it is another.
-        servers: The servers' addresses, of 10.8.0.0/16.
-        seed: Which packets are lost.
+            in 10.9.0.0/16, its round trip in ms, the share of packets lost each way, and TCP's
+            round trip if it differs.
+        servers: The servers' addresses, in 10.8.0.0/16.
+        seed: Determines which packets are lost.
 
     Raises:
-        LabError: It cannot be made.
+        LabError: The path cannot be made.
     """
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(namespace("client"))
@@ -109,7 +109,7 @@ def bed(
 
 
 def prefer_this_thread() -> None:
-    """Lets this thread run before others if allowed, so that the path need not wait for a probe."""
+    """Lets this thread run before others, if allowed, so that the path never waits for a probe."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 

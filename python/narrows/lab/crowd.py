@@ -1,8 +1,8 @@
-"""Other clients of a server: they take its connections while a probe measures.
+"""A server's other clients, which use its connections while a probe measures.
 
-Each client connects, may ask a query, keeps its connection for a time, closes it, and pauses. At
-the end, clients that wait for an answer still get it, or give up as usual: if they closed earlier,
-a server's kernel might forget queries that it holds. The crowd is a separate program, so that it
+Each client connects, may send a query, keeps its connection for a time, closes it, and pauses. At
+the end, waiting clients still get their answers, or give up as usual. If they closed earlier, the
+server's kernel might forget queries that it holds. The crowd is a separate program, so that it
 takes no time from the probe's process.
 """
 
@@ -26,7 +26,7 @@ QUERY = b"\0\x11\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
 """A query for the root's SOA, with its length prefix."""
 
 ANSWER_S = 10.0
-"""How long a client waits for an answer."""
+"""Seconds that a client waits for an answer."""
 
 PROGRAM = "import sys; from narrows.lab.crowd import main; main(sys.argv[1])"
 
@@ -39,11 +39,11 @@ class Crowd:
     source: str
     """Their address."""
     hold_s: float = 0.2
-    """How long each keeps its connection after the answer."""
+    """Seconds that each keeps its connection after the answer."""
     think_s: float = 2.0
-    """Mean of the exponentially distributed pauses before the next connection."""
+    """Mean of the exponentially distributed pauses before the next connection, in seconds."""
     silent: bool = False
-    """Whether they connect and never ask."""
+    """Whether they connect but never ask."""
     server: str = SERVER
     seed: int = 1
 
@@ -97,5 +97,5 @@ async def _everyone(settings: Crowd) -> None:
 
 
 def main(text: str) -> None:
-    """Lets clients come and go until the process is ended."""
+    """Lets clients come and go until something ends the process."""
     asyncio.run(_everyone(Crowd(**json.loads(text))))

@@ -21,10 +21,10 @@ _CLONE_NEWNET = 0x40000000
 _COUNT = itertools.count()
 
 _START_S = 20.0
-"""How long a program may take to start."""
+"""Seconds that a program may take to start."""
 
 _END_S = 5.0
-"""How long it may usually go on after SIGTERM."""
+"""Seconds that it may usually continue after SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Moves this thread inside until the block ends; threads and programs started there too."""
+        """Moves this thread inside until the block ends, with threads and programs it starts."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             there = os.open(Path("/run/netns") / self.name, os.O_RDONLY)
@@ -73,8 +73,8 @@ class Namespace:
 
         Args:
             words: The program and its arguments.
-            log: Where its output goes; nowhere by default.
-            ends_within_s: How long it may go on after SIGTERM, unless the block raises.
+            log: Where its output goes; by default nowhere.
+            ends_within_s: Seconds that it may continue after SIGTERM, unless the block raises.
         """
         process = self.start(words, log)
         patience_s = _END_S
@@ -94,7 +94,7 @@ class Namespace:
         ip("-n", self.name, *words)
 
     def setting(self, name: str, value: str) -> None:
-        """Writes a setting to /proc/sys; skips a setting that this kernel does not have."""
+        """Writes a setting to /proc/sys; skips a setting that this kernel lacks."""
         with self.inside():
             path = Path("/proc/sys") / name
             if path.exists():
@@ -103,7 +103,7 @@ class Namespace:
 
 @contextlib.contextmanager
 def namespace(label: str) -> Iterator[Namespace]:
-    """A new namespace, `nrw-lab-PID-N-LABEL`, until the block ends; its contents go with it."""
+    """A new namespace, `nrw-lab-PID-N-LABEL`, which the end of the block removes with all in it."""
     made = Namespace(f"nrw-lab-{os.getpid()}-{next(_COUNT)}-{label}")
     ip("netns", "add", made.name)
     try:
@@ -117,7 +117,7 @@ def await_ready(process: subprocess.Popen[bytes], log: IO[bytes], name: str) -> 
     """Waits until a program of the laboratory has printed `ready` to `log`.
 
     Raises:
-        LabError: It has ended or takes too long; the text has its last words.
+        LabError: It has ended or takes too long; the message has its last words.
     """
     until = time.monotonic() + _START_S
     while os.pread(log.fileno(), 6, 0) != b"ready\n":
@@ -131,7 +131,7 @@ def ip(*words: str) -> None:
     """Runs iproute2's `ip`.
 
     Raises:
-        LabError: It fails; the text is its message.
+        LabError: It fails; the message is that of `ip`.
     """
     done = subprocess.run(
         ["ip", *words], capture_output=True, text=True, env={**os.environ, "PATH": PATH}
@@ -142,7 +142,7 @@ def ip(*words: str) -> None:
 
 
 def _enter(there: int) -> None:
-    # Python has os.setns from 3.12 on.
+    # Python has os.setns only since 3.12.
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(there, _CLONE_NEWNET):
         number = ctypes.get_errno()

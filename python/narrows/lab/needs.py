@@ -13,11 +13,11 @@ from narrows.errors import NarrowsError
 __all__ = ["PATH", "LabError", "missing"]
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
-"""Where programs are looked for: servers are in folders that a user's PATH does not contain."""
+"""Where to look for programs: servers are in folders that a user's PATH does not contain."""
 
 
 class LabError(NarrowsError):
-    """What this machine cannot do; its text is one line."""
+    """This machine cannot do something; the message is one line."""
 
 
 def missing(programs: Sequence[str] = ()) -> str | None:
@@ -27,7 +27,7 @@ def missing(programs: Sequence[str] = ()) -> str | None:
         programs: Programs that must be installed besides iproute2.
     """
     if sys.platform != "linux":
-        return "needs network namespaces, which Linux alone has"
+        return "needs network namespaces, which only Linux has"
     if os.geteuid() != 0:
         return "needs root for network namespaces; hint: run it as root"
     if not Path("/dev/net/tun").exists():

@@ -2,11 +2,11 @@
 
 Real servers behave as follows:
 
-- NSD until 3.2.13 wrote the two-byte length and the message with two calls of write(2) and left
+- NSD up to 3.2.13 wrote the two-byte length and the message with two calls to write(2) and left
   Nagle's algorithm on (Wijnen 2012; its server.c). 3.2.14 writes once, with writev(2).
-- NSD 3.2 takes at most `tcp-count` connections at once. Further ones wait in the kernel, behind
-  listen(2)'s backlog of 5; each may be idle for 120 s.
-- NSD from 4.3 on can close connections above the limit instead (`tcp-reject-overflow`).
+- NSD 3.2 accepts at most `tcp-count` connections at once. Further ones wait in the kernel, in
+  listen(2)'s backlog of 5. Each connection may be idle for 120 s.
+- Since 4.3, NSD can close connections above the limit instead (`tcp-reject-overflow`).
 
 The server is a separate program, so that it takes no time from others (`narrows.lab.emulated`
 starts it). It prints `ready` when it listens.
@@ -42,12 +42,12 @@ class OldServer:
     slots: int = 100
     """Connections that it serves at once."""
     overflow: Literal["wait", "close"] = "wait"
-    """What becomes of further connections."""
+    """What happens to further connections."""
     backlog: int = 5
     idle_s: float = 120.0
-    """How long a connection may be idle."""
+    """Seconds that a connection may be idle."""
     reply_bytes: int = 745
-    """Length of a reply; the root's SOA had 745 bytes in 2012."""
+    """Length of a reply; the reply for the root's SOA had 745 bytes in 2012."""
     udp_delay_ms: float = 0.0
     """Time from a query to its reply over UDP."""
     tcp_delay_ms: float = 0.0
@@ -55,7 +55,7 @@ class OldServer:
     tcp: bool = True
     """Whether it listens for TCP."""
     closes: bool = False
-    """Whether it closes connections when a query comes."""
+    """Whether it closes connections when a query arrives."""
 
     def text(self) -> str:
         """The settings as the program's argument."""
@@ -63,7 +63,7 @@ class OldServer:
 
 
 def reply(query: bytes, size: int) -> bytes:
-    """A reply of `size` bytes: the root's SOA, filled up with text (RFC 1035, section 4)."""
+    """A reply of `size` bytes: the root's SOA, padded with text (RFC 1035, section 4)."""
     end = 12
     while end < len(query) and query[end]:
         end += 1 + query[end]
@@ -88,7 +88,7 @@ def reply(query: bytes, size: int) -> bytes:
 
 
 class _Running:
-    """The loop: sockets, connections, and what is due later."""
+    """The loop: sockets, connections, and timers."""
 
     def __init__(self, settings: OldServer) -> None:
         self.settings = settings
@@ -111,7 +111,7 @@ class _Running:
             self.accept_again()
 
     def run(self) -> None:
-        """Serves until the process is ended."""
+        """Serves until something ends the process."""
         while True:
             wait = None if not self.due else max(0.0, self.due[0][0] - time.monotonic())
             for key, _ in self.selector.select(wait):
@@ -135,7 +135,7 @@ class _Running:
         self.later(self.settings.udp_delay_ms / 1e3, lambda: self.udp.sendto(answer, client))
 
     def accept_again(self) -> None:
-        """Takes connections again once a slot is free."""
+        """Accepts connections again once a slot is free."""
         full = self.settings.overflow == "wait" and len(self.input) >= self.settings.slots
         if full and self.accepting:
             self.selector.unregister(self.listener)
@@ -144,7 +144,7 @@ class _Running:
         self.accepting = not full
 
     def accept(self) -> None:
-        """Takes a connection."""
+        """Accepts a connection."""
         with contextlib.suppress(OSError):
             made, _ = self.listener.accept()
             if len(self.input) >= self.settings.slots:
@@ -207,7 +207,7 @@ class _Running:
                 made.send(answer)
 
     def touched(self, made: socket.socket) -> None:
-        """Begins the idle time of a connection anew."""
+        """Restarts the idle time of a connection."""
         now = self.last[made] = time.monotonic()
 
         def look() -> None:
@@ -217,7 +217,7 @@ class _Running:
         self.later(self.settings.idle_s, look)
 
     def close(self, made: socket.socket) -> None:
-        """Closes a connection; its slot is free."""
+        """Closes a connection and frees its slot."""
         if self.input.pop(made, None) is not None:
             self.last.pop(made)
             self.selector.unregister(made)
@@ -226,7 +226,7 @@ class _Running:
 
 
 def main(text: str) -> None:
-    """Serves, with settings as `OldServer.text` gives them."""
+    """Serves with the settings in `text`, which `OldServer.text` makes."""
     from narrows.lab.bed import prefer_this_thread
 
     prefer_this_thread()
@@ -236,6 +236,8 @@ def main(text: str) -> None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         where = f"{settings.address} port {settings.port}"
-        sys.exit(f"{where}: {why}; hint: end what listens there, or choose another port")
+        sys.exit(
+            f"{where}: {why}; hint: end the program that listens there, or choose another port"
+        )
     print("ready", flush=True)
     running.run()

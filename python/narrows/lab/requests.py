@@ -1,9 +1,9 @@
 """Counts the queries over TCP that arrive at a server's machine, and those that get an answer.
 
-It looks at the packets on the server's side of the path. So it also sees queries that the kernel
-holds for a server whose connections are all taken, and answers to clients that have given up.
-Crowds and probes that do not share connections ask one query per connection; a connection counts as
-one query here. At the end, the counter waits for answers that are still due.
+It watches the packets on the server's side of the path. So it also sees queries that the kernel
+holds for a server without free connections, and answers to clients that have given up. Crowds and
+probes that do not share connections send one query per connection, so a connection counts as one
+query here. At the end, the counter waits for answers that are still due.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ _TCP = 6
 _SYN = 0x02
 
 _ALL_PACKETS = 0x0003
-"""`ETH_P_ALL` of linux/if_ether.h: packets of both directions."""
+"""`ETH_P_ALL` from linux/if_ether.h: packets in both directions."""
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
-"""Of linux/if_packet.h. The statistics are two numbers: packets, and packets that were missed."""
+"""From linux/if_packet.h. The statistics are two numbers: packets, and missed packets."""
 _BUFFER_BYTES = 1 << 23
 
 _QUIET_S = 0.2
-"""After this long without packets, the counter checks whether it may end."""
+"""After this many seconds without packets, the counter checks whether it may end."""
 
 ANSWER_S = 15.0
-"""How long the counter waits at the end for answers that are due. A query that a full server's
-kernel has dropped comes again after 0.2, 0.4, 0.8 s and so on; with clients that give up after
+"""Seconds that the counter waits at the end for answers that are due. If a full server's kernel has
+dropped a query, it comes again after 0.2, 0.4, 0.8 s and so on. With clients that give up after
 10 s, the last but one comes less than 13 s after they closed."""
 
 
 @dataclass
 class Requests:
-    """What was counted, once the block of `counted` has ended."""
+    """The counts, once the block of `counted` has ended."""
 
     asked: int = 0
     """Connections over which a query arrived."""
     answered: int = 0
-    """Those of them over which the server sent anything."""
+    """Those over which the server sent anything."""
     missed: int = 0
-    """Packets that the counter was too slow to see; with any, the other numbers may be wrong."""
+    """Packets that the counter was too slow to see; if any, the other numbers may be wrong."""
 
     @property
     def lost_percent(self) -> float | None:
-        """Queries that arrived and got no answer, in percent; None if packets were missed."""
+        """Per cent of the arrived queries without an answer; None if the counter missed packets."""
         if self.missed or not self.asked:
             return None
         return 100.0 * (self.asked - self.answered) / self.asked
@@ -71,7 +71,7 @@ def counted(bed: Bed) -> Iterator[Requests]:
     """Counts until the block ends.
 
     Raises:
-        LabError: The packets cannot be seen.
+        LabError: The counter cannot see the packets.
     """
     found = Requests()
     with tempfile.TemporaryFile() as log:
@@ -93,10 +93,10 @@ class Counter:
     def __init__(self) -> None:
         self.asked = self.answered = 0
         self._seen: dict[bytes, tuple[bool, bool]] = {}
-        """By the client's address and port: whether a query came, and an answer."""
+        """By the client's address and port: whether a query arrived, and an answer."""
 
     def take(self, packet: bytes) -> None:
-        """Takes a packet that begins with its IPv4 header (RFC 791; RFC 9293, section 3.1)."""
+        """Counts a packet that begins with its IPv4 header (RFC 791; RFC 9293, section 3.1)."""
         if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != _TCP:
             return
         begin = 4 * (packet[0] & 15)
@@ -121,7 +121,7 @@ class Counter:
         return any(asked and not answered for asked, answered in self._seen.values())
 
     def total(self) -> tuple[int, int]:
-        """How many connections had a query, and how many of them an answer."""
+        """The number of connections with a query, and of those with an answer as well."""
         for client in list(self._seen):
             self._end(client)
         return self.asked, self.answered
@@ -133,7 +133,7 @@ class Counter:
 
 
 def main() -> None:
-    """Counts until SIGTERM comes and no answer is due, and prints the numbers."""
+    """Counts until SIGTERM arrives and no answer is due, and prints the numbers."""
     until = math.inf
 
     def end(*_: object) -> None:

@@ -30,12 +30,12 @@ SERVERS = tuple(_BY_PROGRAM)
 def real(
     bed: Bed, program: str, settings: Mapping[str, str] | None = None, root: str | None = None
 ) -> Iterator[str]:
-    """Runs a server of today until the block ends; the block gets its version.
+    """Runs a current server until the block ends; the block gets its version.
 
     Args:
-        bed: The bed at whose far end it runs.
+        bed: The bed; the server runs at its far end.
         program: One of `SERVERS`.
-        settings: More lines of the server section of its configuration.
+        settings: More lines for the server section of its configuration.
         root: The root zone that it serves, as a zone file; by default one with thirteen servers.
 
     Raises:
@@ -71,7 +71,7 @@ def emulated(bed: Bed, settings: OldServer) -> Iterator[None]:
 PROGRAM = "import sys; from narrows.lab.old_server import main; main(sys.argv[1])"
 
 START_S = 20.0
-"""How long a server may take to answer."""
+"""Seconds that a server may take to answer."""
 
 
 def _await_answer(bed: Bed, program: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -93,7 +93,7 @@ def _await_answer(bed: Bed, program: str, process: subprocess.Popen[bytes], log:
 
 
 def _root_zone() -> str:
-    """Thirteen servers with both addresses, like the root zone. All names are for documentation."""
+    """Thirteen servers with both addresses, as in the root zone. All names are examples."""
     lines = ["$TTL 518400"]
     lines += [". IN SOA a.servers.example. host.registry.example. 2012092000 1800 900 604800 86400"]
     for number, letter in enumerate("abcdefghijklm", start=1):

@@ -1,7 +1,7 @@
-"""DNS servers from packages: each is declared once, with its configuration.
+"""DNS servers from packages, each declared once, with its configuration.
 
-Each serves only the root zone. It runs with one thread or process, as on a machine with one core,
-unless more are asked for.
+Each serves only the root zone. By default it runs with one thread or process, as on a machine with
+one core.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Setup(NamedTuple):
     """The settings of a server."""
 
     folder: str
-    """A folder of its own."""
+    """Its own folder."""
     zone: str
     """The file of the root zone."""
     addresses: Sequence[str]
     settings: Mapping[str, str]
     """More settings, by the server's names for them."""
     pem: str | None = None
-    """The file of a private key and its certificate; None: it speaks no TLS."""
+    """The file with a private key and its certificate; None for no TLS."""
     threads: int = 1
-    """How many threads or processes answer."""
+    """The number of answering threads or processes."""
 
 
 Configure = Callable[[Setup], str]
@@ -83,7 +83,7 @@ class Software:
             )
         except subprocess.TimeoutExpired:
             raise LabError(
-                f"{self.program} {self.version_flag} says nothing for {_VERSION_S:g} s; "
+                f"{self.program} {self.version_flag} printed nothing for {_VERSION_S:g} s; "
                 f"hint: try it by hand, or apt-get install --reinstall {self.package}"
             ) from None
         words = (done.stdout or done.stderr).split()

@@ -1,8 +1,8 @@
-"""One scenario on several machines, over whatever network is between them.
+"""One scenario on several machines, over the network between them.
 
-Each command runs one role of the scenario at one node: opening connections, accepting them and
-answering DNS queries, the DNS workers, or the monitor of a queue. The commands agree on the run and
-on its start over a connection to the machine whose clock counts, and each leaves a record. `merge`
+Each command runs one role of the scenario at one node: it opens connections, accepts them and
+answers DNS queries, runs the DNS workers, or monitors a queue. All commands connect to the machine
+whose clock counts, and agree there on the run and its start. Each leaves a record, and `merge`
 makes one run from the records.
 """
 

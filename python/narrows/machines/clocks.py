@@ -1,10 +1,10 @@
 """The offset of another machine's clock from this machine's, and its uncertainty.
 
-As in NTP (RFC 5905, section 8), this machine notes when it asks (t1) and when the answer comes
-(t4), and the other machine notes when it is asked (t2) and when it answers (t3). The other clock is
-ahead by ((t2 - t1) + (t3 - t4)) / 2. The error of this offset is at most half of the round trip,
-((t4 - t1) - (t3 - t2)) / 2, whatever the time of each direction. Of several exchanges, the one with
-the shortest round trip counts.
+As in NTP (RFC 5905, section 8), this machine notes when it asks (t1) and when the answer arrives
+(t4). The other machine notes when the question arrives (t2) and when it answers (t3). The other
+clock is ahead by ((t2 - t1) + (t3 - t4)) / 2. The error of this offset is at most half of the round
+trip, ((t4 - t1) - (t3 - t2)) / 2, whatever the delay in each direction. Of several exchanges, the
+one with the shortest round trip counts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ EXCHANGES = 24
 def _since() -> float:
     """Seconds from 1970 to the monotonic clock's zero.
 
-    The clocks are read one after the other, and a busy machine may take milliseconds in between. Of
-    several readings, the one that took the shortest time counts.
+    The code reads the clocks one after the other, and a busy machine may take milliseconds in
+    between. Of several readings, the quickest one counts.
     """
     readings = []
     for _ in range(EXCHANGES):
@@ -43,7 +43,7 @@ class Offset(NamedTuple):
 
 
 def now() -> float:
-    """Seconds since 1970 by this machine's clock as it was at the start; they never jump."""
+    """Seconds since 1970 by this machine's clock, without jumps after the program's start."""
     return time.monotonic() + _SINCE
 
 
@@ -51,7 +51,8 @@ def measure(ask: Callable[[], tuple[float, float]], clock: Callable[[], float] =
     """Measures the offset of another clock.
 
     Args:
-        ask: Asks the other machine; returns when it was asked and when it answered, by its clock.
+        ask: Asks the other machine; returns, by its clock, when the question came and the answer
+            left.
         clock: This machine's clock.
     """
     found = []

@@ -1,6 +1,6 @@
 """The connection between machines: who takes part, what time it is, when the run starts and ends.
 
-One machine conducts; each part of the run, including its own, keeps a TCP connection to it.
+One machine conducts. Each part of the run, including its own, keeps a TCP connection to it.
 Messages are lines of JSON:
 
     part                                      conductor
@@ -39,10 +39,10 @@ from narrows.machines.parts import Part
 __all__ = ["Conductor", "Member"]
 
 LEAD_S = 5.0
-"""Seconds from when everybody is ready until the start; programs start meanwhile."""
+"""Seconds between the last part's "ready" and the start; programs start in this time."""
 
 LINGER_S = 60.0
-"""Seconds for which the conductor waits for others that still measure its clock."""
+"""Seconds that the conductor waits for parts that still measure its clock."""
 
 _SILENCE_S = 20.0
 _LONGEST = 65_536
@@ -64,16 +64,16 @@ class _Line:
         """Sends a message.
 
         Raises:
-            OSError: The connection is over.
+            OSError: The connection has ended.
         """
         with self._writing:
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def hear(self, timeout_s: float | None) -> Message | None:
-        """The next message; None: none came in time.
+        """The next message; None if none arrived in time.
 
         Raises:
-            OSError: The connection is over, or the input is not a message.
+            OSError: The connection has ended, or the input is not a message.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while b"\n" not in self._text:
@@ -95,16 +95,16 @@ class _Line:
 
 
 class Conductor:
-    """Answers the parts of a run, in threads of its own."""
+    """Answers the parts of a run, in its own threads."""
 
     def __init__(self, address: str, port: int, digest: str, parts: Sequence[Part]) -> None:
-        """Begins to listen.
+        """Starts listening.
 
         Args:
             address: This machine's address.
             port: The port at which the parts reach it.
             digest: The digest of the scenario.
-            parts: The parts that must be there before the run starts.
+            parts: The parts that must be ready before the run starts.
 
         Raises:
             MachineError: The address is not this machine's, or the port is in use.
@@ -128,11 +128,11 @@ class Conductor:
             return sorted(self._awaited - self._ready)
 
     def close(self, linger_s: float = LINGER_S) -> None:
-        """Waits until the parts have gone, for at most `linger_s`, and ends."""
+        """Waits until the parts have left, for at most `linger_s`, and ends."""
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, linger_s)
             left = list(self._lines.values())
-        # Wakes the thread that waits for the next connection.
+        # Wake the thread that waits for the next connection.
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
@@ -171,7 +171,7 @@ class Conductor:
                     self._changed.notify_all()
 
     def _greet(self, line: _Line, hello: Message | None) -> Part | None:
-        """The part that says hello; None if it has been refused."""
+        """The part that says hello, or None after refusing it."""
         told = None if hello is None else hello.get("hello")
         if not isinstance(told, dict):
             return None
@@ -184,7 +184,7 @@ class Conductor:
             elif part in self._lines:
                 why = f"{part.role} at {part.node} has already connected"
             elif self._started:
-                why = "the run has begun without it"
+                why = "the run has already begun"
             else:
                 self._lines[part] = line
                 line.tell({"run": self.run})
@@ -217,16 +217,16 @@ class Member:
     """A part's end of the connection."""
 
     def __init__(self, part: Part, where: tuple[str, int], digest: str, *, wait_s: float) -> None:
-        """Connects as soon as the conductor is there.
+        """Connects as soon as the conductor listens.
 
         Args:
             part: This part.
             where: The conductor's address and port.
             digest: The digest of the scenario.
-            wait_s: For how many seconds the conductor may be missing.
+            wait_s: Seconds to wait for the conductor.
 
         Raises:
-            MachineError: Nobody is there, or this part is refused.
+            MachineError: Nobody listens, or the conductor refuses this part.
         """
         self._where = where
         self._kept: list[Message] = []
@@ -240,7 +240,7 @@ class Member:
         if answer is None or "run" not in answer:
             self._line.socket.close()
             why = "there is no answer" if answer is None else str(answer.get("refused", answer))
-            raise MachineError(f"{part} was refused by {where[0]}: {why}")
+            raise MachineError(f"{where[0]} refused {part}: {why}")
         self.run = str(answer["run"])
 
     def offset(self) -> clocks.Offset:
@@ -270,7 +270,7 @@ class Member:
             waiting()
 
     def stopped(self) -> str | None:
-        """Why the run is over for everybody; None if it is not.
+        """Why the run has ended for everybody; None if it has not.
 
         Raises:
             MachineError: The connection is over.
@@ -279,7 +279,7 @@ class Member:
         return None if message is None else message.get("stop")
 
     def tell(self, what: str) -> None:
-        """Sends `done`, `interrupted` or `bye`; does nothing if the connection is over."""
+        """Sends `done`, `interrupted` or `bye`; does nothing if the connection has ended."""
         with contextlib.suppress(MachineError):
             self._tell({what: 0})
 
@@ -313,7 +313,7 @@ class Member:
                     why = (error.strerror or str(error)).lower()
                     raise MachineError(
                         f"{address}: nothing listens on port {port} ({why}); hint: start the "
-                        "command of that machine first, or give more time with "
+                        "command on that machine first, or wait longer with "
                         f"{argument('wait_s')}"
                     ) from None
             time.sleep(_RETRY_S)
@@ -333,7 +333,7 @@ class Member:
     def _lost(self, error: OSError) -> MachineError:
         why = (error.strerror or str(error)).lower()
         return MachineError(
-            f"{self._where[0]}: the connection to the machine that keeps the time is lost ({why}); "
+            f"{self._where[0]}: lost the connection to the machine that keeps the time ({why}); "
             "hint: see the output of its command"
         )
 

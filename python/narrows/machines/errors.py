@@ -1,7 +1,7 @@
-"""What can go wrong between machines."""
+"""Errors between machines."""
 
 from narrows.errors import NarrowsError
 
 
 class MachineError(NarrowsError):
-    """A machine, a peer or a record that does not fit; its text is one line with the remedy."""
+    """A machine, a peer or a record does not fit; the message is one line with the remedy."""

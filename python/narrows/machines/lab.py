@@ -1,4 +1,4 @@
-"""Which node of a scenario is which machine.
+"""Maps the nodes of a scenario to machines.
 
 clock = "server"          # whose clock counts; the first machine by default
 control_port = 7053       # where the others reach it
@@ -34,16 +34,16 @@ class Lab:
     addresses: Mapping[str, str]
     """The IPv4 address of each node's machine."""
     clock: str
-    """The node whose machine's clock counts."""
+    """The node of the machine whose clock counts."""
     control_port: int = CONTROL_PORT
     monitors: Sequence[str] = ()
-    """Nodes whose monitors must be there before the run starts."""
+    """Nodes whose monitors must be ready before the run starts."""
 
     @classmethod
     def read(
         cls, file: Path | None = None, at: Sequence[str] = (), *, clock: str | None = None
     ) -> Lab:
-        """Machines from a file, from `NODE=ADDRESS` texts, or both; the texts take precedence.
+        """Reads machines from a file, `NODE=ADDRESS` texts, or both; the texts take precedence.
 
         Raises:
             MachineError: They name no machine, or something is wrong with one.
@@ -68,7 +68,7 @@ class Lab:
             addresses[node] = address
         for node, address in addresses.items():
             try:
-                # `ipaddress` would take a number for an address too.
+                # `ipaddress` would also accept a number as an address.
                 addresses[node] = str(ipaddress.IPv4Address(f"{address}"))
             except ValueError:
                 raise MachineError(

@@ -1,8 +1,8 @@
 """Makes one run from several machines' records.
 
-All records must be of the same run and scenario, and each part of the scenario must have one. A
-machine's times are converted to the clock that counts, as far as the two exchanges of time stamps
-allow: the difference between both offsets plus their uncertainties must stay within a bound.
+All records must belong to the same run and scenario, and each part of the scenario must have one.
+`merge` converts each machine's times to the clock that counts. Two exchanges of time stamps limit
+this: the difference between their offsets plus their uncertainties must stay within a bound.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from narrows.scenario import Scenario
 __all__ = ["BOUND_S", "merge"]
 
 BOUND_S = 0.01
-"""By how many seconds a machine's times may be off."""
+"""Seconds by which a machine's times may be off."""
 
 LATE_S = 0.1
-"""A part that began this many seconds after the start has a line in `flags`."""
+"""A part that began this many seconds after the start gets a line in `flags`."""
 
 
 def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
@@ -36,7 +36,7 @@ def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
 
     Args:
         folders: The folders of the records.
-        bound_s: By how many seconds a machine's times may be off.
+        bound_s: Seconds by which a machine's times may be off.
 
     Raises:
         MachineError: They do not belong together, one is missing, or a clock is too far off.
@@ -114,8 +114,8 @@ def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
         clock = record.clock
         if clock.after is None:
             raise MachineError(
-                f"{folder}: its clock was not measured after the run, because the connection was "
-                "lost; hint: run again"
+                f"{folder}: its clock was not measured after the run, because it lost the "
+                "connection; hint: run again"
             )
         if clock.uncertainty_s > bound_s:
             raise MachineError(
@@ -128,7 +128,7 @@ def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
 def _tables(
     records: Mapping[Part, Record], parts: Parts
 ) -> tuple[dict[str, dict[str, list[Any]]], dict[str, int]]:
-    """The tables, and the number of missed samples by the monitor's node."""
+    """The tables, and the number of missed samples by monitor node."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for number, rows in enumerate(_bulk(records, parts)):
@@ -154,7 +154,7 @@ def _tables(
 
 
 def _bulk(records: Mapping[Part, Record], parts: Parts) -> list[list[dict[str, Any]]]:
-    """The agent's rows of each group of connections, with both ends of each joined."""
+    """The agent's rows for each group of connections, with both ends of each joined."""
     ends: dict[int, dict[str, dict[str, Any]]] = {}
     for part, record in records.items():
         for name, rows in record.files.items():
@@ -191,7 +191,7 @@ def _dns(records: Mapping[Part, Record], parts: Parts) -> list[dict[str, Any]]:
     turns: dict[str, int] = {}
     for group in parts.job["dns"]:
         node = nodes[int(group["client"])]
-        # At a node, groups are numbered among those of the node.
+        # A node numbers only its own groups.
         turn = turns.get(node, 0)
         turns[node] = turn + 1
         name = f"dns-{turn}.json"

@@ -1,8 +1,8 @@
-"""Which part of a scenario each machine does, and the agent's job there.
+"""The part of a scenario that each machine runs, and the agent's job there.
 
 The job is that of the kernel backend (`backends.kernel.design`), so programs, ports, times and
-records are the same; only namespaces and addresses are those of the machines. The network between
-the machines is their own: the scenario's links, queues and routes are not made.
+records are the same. Only namespaces and addresses are the machines' own. So is the network between
+them: nothing sets up the scenario's links, queues and routes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PLAIN = {
     "opportunities_ms": None,
     "framing": {"overhead": 38, "min": 84, "queue_overhead": 14},
 }
-"""The keys of every link in the design, because the real network between machines is given."""
+"""The keys of every link in the design; the real network between machines replaces the link."""
 
 
 class Part(NamedTuple):
@@ -72,7 +72,7 @@ class Parts:
         self.plan: Mapping[str, Any] = json.loads(json.dumps(scenario.plan(self.seed)))
         text = json.dumps(self.plan, sort_keys=True)
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        """The digest of the scenario's meaning; machines with different ones do not fit."""
+        """The digest of the scenario's meaning; all machines must have the same one."""
         design = _design(scenario, self.plan)
         self.job: Mapping[str, Any] = design.job()
         """The kernel backend's whole job."""
@@ -81,7 +81,7 @@ class Parts:
 
     @property
     def all(self) -> Sequence[Part]:
-        """Every part that the scenario needs; monitors may come besides."""
+        """Every part that the scenario needs; monitors may join them."""
         nodes: Sequence[str] = self.plan["nodes"]
         found = set()
         for group in self.job["bulk"]:
@@ -95,7 +95,7 @@ class Parts:
         return sorted(found, key=lambda part: (list(ROLES).index(part.role), part.node))
 
     def conducting(self, lab: Lab) -> Part:
-        """The part to which the others connect, at the machine whose clock counts.
+        """The part that the others connect to, at the machine whose clock counts.
 
         Raises:
             MachineError: There is no such part.
@@ -112,7 +112,7 @@ class Parts:
         """The agent's job at a part's machine.
 
         Raises:
-            MachineError: The scenario has no such part, or a machine is not named.
+            MachineError: The scenario has no such part, or no machine is named for a node.
         """
         if part.node not in self.plan["nodes"]:
             known = ", ".join(self.plan["nodes"])
@@ -144,7 +144,7 @@ class Parts:
             for server in told["dns_servers"]
             if part.role == "serve" and server["namespace"] == node
         ]
-        # Without namespaces, devices, queues and the rest of the network.
+        # It has no namespaces, devices, queues or other parts of the network.
         nothing = {key: type(value)() for key, value in told.items()}
         return {
             **nothing,
@@ -156,7 +156,7 @@ class Parts:
         }
 
     def settings(self, part: Part) -> dict[str, str]:
-        """The TCP sysctls of a part's node in the scenario, by their paths below /proc/sys/net."""
+        """The TCP sysctls of a part's node in the scenario, by path below /proc/sys/net."""
         found = self.job["settings"].get(str(self.plan["nodes"].index(part.node)), {})
         return {
             path: value
@@ -165,10 +165,10 @@ class Parts:
         }
 
     def metrics(self, part: Part, lab: Lab) -> dict[str, Mapping[str, int]]:
-        """The metrics that a node's routes to its peers must have, by the peers' addresses.
+        """The metrics that a node's routes to its peers must have, by peer address.
 
         Raises:
-            MachineError: Connections to the same peer want different routes.
+            MachineError: Connections to the same peer need different routes.
         """
         nodes: Sequence[str] = self.plan["nodes"]
         node = str(nodes.index(part.node))
@@ -178,13 +178,13 @@ class Parts:
             wanted = routes[address]
             if peers.setdefault(lab.address(nodes[number]), wanted) != wanted:
                 raise MachineError(
-                    f"{key}: connections from {part.node} to {nodes[number]} differ in settings of "
-                    "routes (ECN, initial window, least time-out); hint: use a node for each"
+                    f"{key}: connections from {part.node} to {nodes[number]} differ in route "
+                    "settings (ECN, initial window, minimum time-out); hint: use a node for each"
                 )
         return peers
 
     def _peers(self, node: str) -> Sequence[tuple[int, str, str]]:
-        """The peers of a node's connections: number of the node, address in the design, key."""
+        """The peers of a node's connections: node number, address in the design, key."""
         found = []
         for group in self.job["bulk"]:
             for flow in group["flows"]:
@@ -217,7 +217,7 @@ class Parts:
         ports: dict[str, int] = {}
         for group in told["bulk"]:
             for flow in group["flows"]:
-                # A node has one address here, instead of one for each flavour.
+                # A node has one address here, not one for each flavour.
                 port = ports.get(flow["opener"], _FIRST_PORT)
                 ports[flow["opener"]] = port + 1
                 flow["opener_address"], flow["opener_port"] = at(flow["opener"]), port
@@ -235,7 +235,7 @@ class Parts:
         return told
 
     def _check(self) -> None:
-        """Refuses, by name, what is not supported.
+        """Refuses unsupported keys by name.
 
         Raises:
             MachineError: The scenario has something that is not supported.
@@ -264,7 +264,7 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
     """The kernel backend's design, over plain links.
 
     Raises:
-        MachineError: Linux cannot honour the traffic, or a server is a real one.
+        MachineError: Linux cannot honour the traffic, or the scenario has a real server.
     """
     for name in named(scenario):
         raise MachineError(

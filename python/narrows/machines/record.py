@@ -41,15 +41,15 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 class Clock(NamedTuple):
-    """How far the clock that counts was ahead of a machine's, before and after the run."""
+    """How far the clock that counts was ahead of the machine's, before and after the run."""
 
     before: Offset
     after: Offset | None
-    """The offset after the run; None: the connection was lost."""
+    """The offset after the run; None if the connection was lost."""
 
     @property
     def uncertainty_s(self) -> float:
-        """By how much the machine's times may be off: the offsets' uncertainty and the drift."""
+        """How far the machine's times may be off: the offsets' uncertainties plus the drift."""
         if self.after is None:
             return self.before.uncertainty_s
         drift = abs(self.after.offset_s - self.before.offset_s)
@@ -70,16 +70,16 @@ class Record:
     stopped: str
     end_s: float
     late_s: float
-    """How many seconds after the start its programs began."""
+    """Seconds between the start and the beginning of its programs."""
     clock: Clock
     differs: Sequence[str] = ()
-    """TCP settings of the machine that are not as the scenario asks."""
+    """TCP settings of the machine that differ from the scenario's."""
     host: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
-    """The results of the part's programs, by the names of their files."""
+    """The results of the part's programs, by file name."""
 
     def save(self, folder: Path) -> None:
-        """Writes the record, `record.json` last."""
+        """Writes the record, with `record.json` last."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_text(json.dumps(content))
@@ -153,8 +153,8 @@ def check_target(folder: Path) -> None:
     """Checks that a record can be written to a folder.
 
     Raises:
-        RunFolderError: Something is there already.
-        MachineError: There is no room.
+        RunFolderError: The folder already holds something.
+        MachineError: The disk is full.
     """
     refuse_others(folder)
     free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free

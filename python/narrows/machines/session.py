@@ -1,4 +1,4 @@
-"""A part's session: it starts the conductor if needed, measures the clocks, awaits the start."""
+"""A part's session: it starts the conductor if needed, measures the clocks, waits for the start."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Session:
     """From the first connection to the last exchange of clocks."""
 
     def __init__(self, parts: Parts, part: Part, lab: Lab, *, wait_s: float, told: Told) -> None:
-        """Finds the others.
+        """Finds the other machines.
 
         Args:
             parts: The parts of the scenario.
             part: This part.
             lab: The machines.
-            wait_s: For how many seconds the conducting machine may be missing.
+            wait_s: Seconds to wait for the conducting machine.
             told: Called with what the part is waiting for.
 
         Raises:
-            MachineError: A port is in use, nobody is there, or this part is refused.
+            MachineError: A port is in use, nobody listens, or the conductor refuses this part.
         """
         self._told = told
         self._conductor: Conductor | None = None
@@ -75,10 +75,10 @@ class Session:
         return self._member.run
 
     def start(self) -> float:
-        """Waits for everybody; returns the start, by this machine's `CLOCK_MONOTONIC`.
+        """Waits for all parts; returns the start, by this machine's `CLOCK_MONOTONIC`.
 
         Raises:
-            MachineError: The conducting machine is gone.
+            MachineError: The conducting machine has left.
         """
         missing: list[Part] | None = None
 
@@ -98,12 +98,12 @@ class Session:
         return time.monotonic() + (begins - clocks.now())
 
     def stopped(self) -> str | None:
-        """Why the run is over for everybody; None if it is not."""
+        """Why the run has ended for everybody; None if it has not."""
         if self._lost is None and self._stopped is None:
             try:
                 self._stopped = self._member.stopped()
             except MachineError as error:
-                # The part goes on to its end, so that no measurement is lost.
+                # The part continues to its end, so that no measurement is lost.
                 self._lost = str(error)
         return self._stopped
 
@@ -112,7 +112,7 @@ class Session:
         self._member.tell(what)
 
     def clock(self) -> Clock:
-        """Measures the offset again; returns it with that before the run."""
+        """Measures the offset again; returns it together with the one before the run."""
         after = None
         if self._lost is None:
             try:

@@ -1,7 +1,7 @@
-"""TCP settings of a scenario that no socket option can make: sysctls, and metrics of routes.
+"""TCP settings of a scenario that need more than a socket option: sysctls and route metrics.
 
-They are compared with those of the machine. `Setting.SET` sets the sysctls for the run and restores
-them afterwards; routes always remain the machine's own.
+This module compares them with the machine's. `Setting.SET` sets the sysctls for the run and
+restores them afterwards. It never changes the machine's routes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ECN = "ipv4/tcp_ecn"
 
 
 class Setting(StrEnum):
-    """What is done about differences."""
+    """What to do about differences."""
 
     CHECK = "check"
-    """They are an error."""
+    """Raise an error."""
     SET = "set"
-    """Sysctls are set for the run, and restored at its end."""
+    """Set the sysctls for the run, and restore them at its end."""
     AS_IS = "as-is"
-    """They are noted in the record."""
+    """Note them in the record."""
 
 
 @contextlib.contextmanager
@@ -41,14 +41,14 @@ def held(
     sysctls: Mapping[str, str],
     metrics: Mapping[str, Mapping[str, int]],
 ) -> Iterator[Sequence[str]]:
-    """Keeps the machine's TCP as the scenario asks while the block runs, as far as `setting` says.
+    """Keeps the machine's TCP settings as `setting` demands while the block runs.
 
     The block gets the settings that still differ, in words.
 
     Args:
-        setting: What is done about differences.
-        sysctls: The wanted sysctls, by their paths below /proc/sys/net.
-        metrics: The wanted metrics of routes, by the address of the peer.
+        setting: What to do about differences.
+        sysctls: The required sysctls, by path below /proc/sys/net.
+        metrics: The required route metrics, by peer address.
 
     Raises:
         MachineError: Something differs, or cannot be set.
@@ -56,7 +56,7 @@ def held(
     wrong = {}
     for path, wanted in sysctls.items():
         place = _PLACE / path
-        # A machine that asks every peer for ECN needs no metric for it.
+        # A machine that requests ECN from every peer needs no metric for it.
         if place.exists() and path != _ECN and _words(place.read_text()) != wanted:
             wrong[path] = wanted
     if setting is Setting.CHECK and wrong:
@@ -102,7 +102,7 @@ def _write(place: Path, value: str) -> None:
 
 
 def _differs(peer: str, wanted: Mapping[str, int]) -> Sequence[str]:
-    """The metrics of the route to a peer that are not as wanted, in words."""
+    """The metrics of the route to a peer that differ from `wanted`, in words."""
     has: Mapping[str, object] = {}
     with contextlib.suppress(ValueError, LookupError, OSError):
         ip = shutil.which("ip", path=PATH) or "ip"

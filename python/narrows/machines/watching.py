@@ -1,4 +1,4 @@
-"""Records the queues of this machine that are links of a scenario, at the run's times."""
+"""Records this machine's queues that belong to links of a scenario, at the run's times."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ def watch(
     rate: float = 10.0,
     wait_s: float = WAIT_S,
 ) -> Record:
-    """Watches until the run's end, and leaves a record.
+    """Watches until the run ends, and leaves a record.
 
     Args:
         parts: The parts of the scenario.
         node: The node of this machine.
-        links: The queue of each watched link, as `narrows monitor` names it (`eth0`, `eth0/10:`),
-            by the link's name in the scenario with its direction.
+        links: For each watched link, its queue. The key is the link's name in the scenario with its
+            direction; the value is as in `narrows monitor` (`eth0`, `eth0/10:`).
         lab: The machines.
         out: The record's folder, which must not exist yet.
         told: Called with what the part is waiting for.
         rate: Samples a second.
-        wait_s: For how many seconds the conducting machine may be missing.
+        wait_s: Seconds to wait for the conducting machine.
 
     Raises:
-        MachineError: There is no such link or queue, nobody is there, or this part is refused.
+        MachineError: There is no such link or queue, nobody listens, or the conductor refuses this
+            part.
     """
     known = [link["name"] for link in parts.plan["links"]]
     for link in links:
@@ -111,7 +112,7 @@ def _record(
         _add(queues, run.queues, queue, link, shift)
         _add(wires, run.links, queue.partition("/")[0], link, shift)
     if wires:
-        # The kernel counts Ethernet's header; the scenario counts what a frame takes on the wire.
+        # The kernel counts Ethernet's header; the scenario counts the whole frame on the wire.
         wires["bytes"] = [
             bytes_ + packets * (framing[link]["framing"]["overhead"] - 14)
             for link, packets, bytes_ in zip(
@@ -141,7 +142,7 @@ def _record(
 
 
 def _add(columns: dict[str, list[Any]], table: Any, queue: str, link: str, shift: float) -> None:
-    """Adds the rows of a queue under the link's name, at the run's times."""
+    """Adds a queue's rows under the link's name, at the run's times."""
     rows = {name: column.to_list() for name, column in _of(table, queue).items()}
     rows["link"] = [link] * len(rows["link"])
     rows["t_s"] = [t_s + shift for t_s in rows["t_s"]]

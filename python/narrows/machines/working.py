@@ -1,4 +1,4 @@
-"""Runs a part's programs here: the kernel backend's agent, without a network of its own."""
+"""Runs a part's programs on this machine: the kernel backend's agent, without its own network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from narrows.machines.session import Session, Told
 __all__ = ["WAIT_S", "work"]
 
 WAIT_S = 60.0
-"""For how many seconds the conducting machine may be missing."""
+"""Seconds to wait for the conducting machine."""
 
 _HERE = Way("host", "this machine", None, virtual=False, hint="see docs/machines.md")
 
@@ -41,9 +41,9 @@ def work(
     wait_s: float = WAIT_S,
     setting: tcp.Setting = tcp.Setting.CHECK,
 ) -> Record:
-    """Does a part of a scenario, and leaves its record.
+    """Runs a part of a scenario, and leaves its record.
 
-    Ctrl-C ends the run for every machine; what was measured until then is kept.
+    Ctrl-C ends the run for every machine; all keep what they have measured so far.
 
     Args:
         parts: The parts of the scenario.
@@ -51,11 +51,11 @@ def work(
         lab: The machines.
         out: The record's folder, which must not exist yet.
         told: Called with what the part is waiting for.
-        wait_s: For how many seconds the conducting machine may be missing.
-        setting: What is done about TCP settings that are not as the scenario asks.
+        wait_s: Seconds to wait for the conducting machine.
+        setting: What to do about TCP settings that differ from the scenario's.
 
     Raises:
-        MachineError: A port is in use, nobody is there, or this part is refused.
+        MachineError: A port is in use, nobody listens, or the conductor refuses this part.
     """
     job = parts.of(part, lab)
     check_target(out)
@@ -110,7 +110,7 @@ def _conduct(job: Mapping[str, Any], session: Session) -> dict[str, Any]:
         except BackendError as error:
             raise MachineError(str(error)) from None
         except (OSError, ValueError, KeyError) as error:
-            raise MachineError(f"what the agent left cannot be read ({error})") from None
+            raise MachineError(f"the agent's results cannot be read ({error})") from None
 
 
 def _try_ports(job: Mapping[str, Any]) -> None:
