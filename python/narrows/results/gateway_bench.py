@@ -1,11 +1,11 @@
-"""What `make bench-gateway` measured: its tables, its run folder, and its figures.
+"""The measurements of `make bench-gateway`: their tables, their run folder, and their figures.
 
 An *arm* is a server with a transport: `udp`, `tcp` (the kernel's), `gateway` (stateless TCP in
 front of it, the connection kept), `gateway-axfr` (with transfer detection), `gateway-fin` (FIN on
-the last segment, as in the paper), `xdp-udp` and `xdp-tcp` (Knot's own XDP mode). Three arms take
-the cost of the kernel's TCP apart: `tcp-connect` (connections that the client closes without a
-query), `tcp-kept` (queries on connections that stay), `tcp-fastopen` (a connection for each query,
-which its SYN carries). Arms are measured in turn, in rounds of intervals.
+the last segment, as in the paper), `xdp-udp` and `xdp-tcp` (Knot's own XDP mode). Three arms break
+down the cost of the kernel's TCP: `tcp-connect` (connections that the client closes without a
+query), `tcp-kept` (queries on connections that stay open), `tcp-fastopen` (a connection for each
+query, which its SYN carries). Arms are measured in turn, in rounds of intervals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from narrows.results.schema import FORMAT, Column, Table, mismatch
 __all__ = ["BENCH_TABLES", "JOURNAL", "GatewayBench"]
 
 JOURNAL = "unfinished.jsonl"
-"""The file in the folder of an unfinished bench from which the bench is resumed."""
+"""The file in an unfinished bench's folder from which the bench resumes."""
 
 _TEXT, _F64, _U32, _U64, _U8 = pl.String(), pl.Float64(), pl.UInt32(), pl.UInt64(), pl.UInt8()
 _BOOL = pl.Boolean()
@@ -137,16 +137,16 @@ class GatewayBench:
     """The measurements of one run of the bench.
 
     Attributes:
-        settings: What was asked for: servers, rates, rounds, lengths. `sittings`: how many
-            processes measured it, one after the other.
-        seed: What arrivals and the order of arms come from.
-        status: `partial` when it was not measured to the end, or when an arm could not be.
+        settings: The requested servers, rates, rounds and lengths. `sittings` is the number of
+            processes that measured it, one after the other.
+        seed: The seed of the arrivals and of the order of the arms.
+        status: `partial` if it was not measured to the end, or if an arm could not be measured.
         stopped: Why it ended: `end`, `interrupted`, `budget` (of time), or the failure.
         end_s: How long it took, in seconds, without the time between sittings.
         tables: Tables by name; `BENCH_TABLES` says what their columns mean.
         narrows: The version that measured.
-        wall: Facts about wall-clock time; `sittings` has for each when it began, by the clock and
-            in the time of the tables, and on what kernel and processor.
+        wall: Facts about wall-clock time. `sittings` says when each began, by the clock and in the
+            time of the tables, and on which kernel and processor it ran.
         host: Facts about the machine: kernel, processor, the servers' versions.
     """
 
@@ -233,7 +233,7 @@ class GatewayBench:
 
     @property
     def sittings(self) -> int:
-        """How many processes measured it, one after the other."""
+        """The number of processes that measured it, one after the other."""
         return int(self.settings.get("sittings", 1))
 
     @property
@@ -285,10 +285,10 @@ class GatewayBench:
         return rows.select(pl.col("packets") / pl.col("answered")).to_series().to_list()
 
     def ratios(self, server: str, transport: str, base: str, rate: float) -> list[float]:
-        """Processor time for an answered query in units of another arm's, one value for each round.
+        """Processor time for an answered query divided by another arm's, one value for each round.
 
         The arms of a round and rate are measured one after the other. On a machine that is slow for
-        minutes, a ratio within a round says more than a ratio of medians.
+        minutes at a time, a ratio within a round says more than a ratio of medians.
         """
         spent = pl.sum_horizontal("kernel_s", "server_s", "gateway_s") / pl.col("answered")
         own = self._answered(server, transport, rate).select("round", own=spent)
@@ -297,7 +297,7 @@ class GatewayBench:
         return both.select(pl.col("own") / pl.col("base")).to_series().to_list()
 
     def _answered(self, server: str, transport: str, rate: float) -> pl.DataFrame:
-        """The intervals of an arm at a rate in which anything was answered, by round."""
+        """The intervals of an arm at a rate that have answers, by round."""
         rows = self.intervals.filter(
             server=server, transport=transport, rate_per_s=float(rate)
         ).sort("round")
@@ -333,7 +333,7 @@ class GatewayBench:
         return {**figures, **self._saturation(rows)}
 
     def _saturation(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """The most answers per second, at whatever rate was offered."""
+        """The most answers per second, over all offered rates."""
         found: dict[str, Any] = {}
         for rate in rows["rate_per_s"].unique().sort():
             at = rows.filter(rate_per_s=rate)
@@ -342,7 +342,7 @@ class GatewayBench:
                 continue
             spent = at.select(pl.sum_horizontal("kernel_s", "server_s", "gateway_s")).to_series()
             busy = statistics.median(spent / at["length_s"])
-            # A server with time left that answered every query could have answered more.
+            # A server that answered every query and had time left could have answered more.
             found = {"most_per_s": _rounded(answered), "at_least": busy < SATURATED}
         return found
 

@@ -1,4 +1,4 @@
-"""What `Sweep.plot` returns, for those who type their code.
+"""The type of what `Sweep.plot` returns, for typed code.
 
 `narrows.report.SweepPlot` is the class. `results` cannot name it, because `report` builds on
 `results`.
@@ -21,7 +21,7 @@ class PlottedSweep(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes that a reader has to know."""
+        """Notes that readers must know."""
 
     def write(
         self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES

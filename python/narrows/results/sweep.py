@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SWEEP_FILE = "sweep.json"
-"""The file that makes a folder a sweep's."""
+"""The file that makes a folder a sweep folder."""
 ROWS_FILE = "rows.jsonl"
 SWEEP_FORMAT = 1
 """Version of the sweep folder's format; a reader refuses any other."""
@@ -52,16 +52,16 @@ class Sweep:
 
     Attributes:
         name: The scenario's name.
-        scenario: The scenario's values with what is set for all runs, as TOML has them.
-        axes: What was varied, in the order given.
+        scenario: The scenario's values, with the settings for all runs, in TOML's types.
+        axes: The varied keys, in the given order.
         seeds: The seeds with which each combination was run.
         runs: The runs that ended, in the table's order.
         narrows: The version that ran them.
         backend: What ran them.
-        status: `complete`; `failed` when runs failed or ended early; `partial` when it was
-            interrupted; `running` while it runs, or after it was killed.
+        status: `complete`; `failed` if runs failed or ended early; `partial` if it was interrupted;
+            `running` while it runs, or after it was killed.
         folder: The folder that keeps it; None if there is none.
-        combinations: How many combinations of values are run; None for all of them.
+        combinations: The number of combinations that it runs; None for all.
     """
 
     name: str
@@ -144,14 +144,14 @@ class Sweep:
         return [run for run in self.runs if not run.complete]
 
     def counts(self) -> dict[str, int]:
-        """How many runs there are of each kind."""
+        """The number of runs of each kind."""
         found = {"total": self.total}
         for status in ("complete", "partial", "failed"):
             found[status] = sum(run.status == status for run in self.runs)
         return {**found, "missing": self.total - len(self.runs)}
 
     def document(self) -> dict[str, Any]:
-        """What `narrows sweep --json` prints: JSON values."""
+        """The JSON values that `narrows sweep --json` prints."""
         return {
             "folder": None if self.folder is None else str(self.folder),
             "status": self.status,
@@ -217,7 +217,7 @@ def in_order(
     seeds: Sequence[int],
     folder: Path | None,
 ) -> tuple[SweepRun, ...]:
-    """Each run once, in the order of values and seeds; any other row replaces that of a failure."""
+    """Each run once, in the order of values and seeds; any other row replaces a failure's row."""
     place_of_seed = {seed: place for place, seed in enumerate(seeds)}
     found: dict[tuple[int, ...], SweepRun] = {}
     for row in rows:
@@ -251,7 +251,7 @@ def in_order(
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """sweep.json, checked.
+    """Reads and checks sweep.json.
 
     Raises:
         RunFolderError: There is none, or it is damaged or of another format.
@@ -311,7 +311,7 @@ def read_document(folder: Path) -> dict[str, Any]:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of runs in the order in which they ended; none if there is no file.
 
-    A last line without an end is the rest of a row after a crash, and does not count.
+    A last line without a line end is an incomplete row after a crash and does not count.
 
     Raises:
         RunFolderError: The file cannot be read, or another line is not a row.
@@ -335,7 +335,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_sets(sets: Any, names: Sequence[Any]) -> bool:
-    """Whether this is what variants of these names set; None without variants."""
+    """Whether this can be what variants with these names set: None without variants."""
     return sets is None or (
         isinstance(sets, dict)
         and all(isinstance(keys, dict) for keys in sets.values())

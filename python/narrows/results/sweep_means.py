@@ -2,11 +2,11 @@
 
 A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it between
 0 and 100 for percentages and above 0 for figures that are never negative. There is no interval with
-one seed, nor if all seeds give the same, because they do not show how much another seed would
+one seed, nor if all seeds give the same value, because they do not show how much another seed would
 differ. Percentages have no interval with two seeds either, nor if more than half of the seeds give
-0 % or 100 %. The spread would then be known from one or two values only: Student's factor is 12.7
-with two seeds, and a seed at an end only says that something is rarer than one in so many. Close to
-an end, the interval would go from nearly 0 to 100 %. Runs that failed or ended early do not count.
+0 % or 100 %. Only one or two values would then show the spread: Student's factor is 12.7 with two
+seeds, and a seed at an end only says that something is rarer than one in so many. Close to an end,
+the interval would reach from nearly 0 to 100 %. Runs that failed or ended early do not count.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ NO_INTERVAL = (
     'no interval ("-"): a percentage needs three seeds or more, at least half of them away from '
     "0 % and 100 %"
 )
-"""A note that is shown once, if a point has too few seeds."""
+"""A note that is shown once if a point has too few seeds."""
 
 
 def figures_of(sweep: Sweep) -> dict[str, Figure]:
@@ -156,7 +156,7 @@ def points(sweep: Sweep, figure: Figure) -> list[Point]:
 
 
 def is_seedless(runs: Sequence[SweepRun]) -> bool:
-    """Whether there are several seeds and all gave the same."""
+    """Whether there are several seeds and all gave the same figures."""
     first, *others = runs
     return bool(others) and all(run.summary == first.summary for run in others)
 
@@ -194,7 +194,7 @@ _UNITS = {
 
 
 def _unnamed(key: str) -> Figure:
-    """A figure without words of its own: its path is its name, which ends in the unit.
+    """A figure without its own words: its name is its path, which ends in the unit.
 
     Examples:
         >>> _unnamed("flows.web.srtt_median_ms").unit, _unnamed("run.drops_per_s.early").unit

@@ -22,13 +22,13 @@ class Axis:
     key: str
     """`variant` for variants."""
     values: tuple[Any, ...]
-    """The values as TOML has them, or the names of variants."""
+    """The values in TOML's types, or the names of variants."""
     sets: Mapping[str, Mapping[str, Any]] | None = None
-    """What each variant sets, by its name and the keys; None for an axis with values of a key."""
+    """The values that each variant sets, by its name and by key; None for the axis of a key."""
 
     @classmethod
     def of_document(cls, axis: Mapping[str, Any]) -> Axis:
-        """The axis from the JSON values of `document`."""
+        """Makes the axis from the JSON values of `document`."""
         return cls(axis["key"], tuple(axis["values"]), axis.get("sets"))
 
     def document(self) -> dict[str, Any]:
@@ -37,13 +37,13 @@ class Axis:
         return {"key": self.key, "values": list(self.values), **sets}
 
     def settings(self, place: int) -> Mapping[str, Any]:
-        """The keys of the scenario that a value sets, and what it sets them to."""
+        """The scenario's keys that the value at an index sets, with their values."""
         value = self.values[place]
         return {self.key: value} if self.sets is None else self.sets[value]
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Each value's place, by its JSON text."""
+        """Each value's index, by its JSON text."""
         return {canonical(value): place for place, value in enumerate(self.values)}
 
 
@@ -74,7 +74,7 @@ class SweepRun:
 
     @property
     def failure(self) -> str:
-        """Which run it is, and why it failed or ended early, in one line."""
+        """One line that names the run and says why it failed or ended early."""
         which = ", ".join(filter(None, (self.name, f"seed {self.seed}")))
         return f"{which}: {self.message or f'stopped early: {self.stopped}'}"
 
@@ -85,7 +85,7 @@ class SweepRun:
 
     @property
     def flags(self) -> list[str]:
-        """What readers should know before they trust a figure."""
+        """Sentences that readers should know before they trust a figure."""
         return list(self.summary.get("flags", ()))
 
 

@@ -2,8 +2,8 @@
 
 A figure's column is its path in the summary, such as `dns.first_attempt_percent` or
 `queues.bottleneck.forward.run.sojourn_mean_ms`; names contain the unit of the values. An array's
-entries are numbered from 1; an interval's are `.low` and `.high`. A figure with the name of a
-varied key has `summary.` before it.
+entries are numbered from 1, and an interval's ends are `.low` and `.high`. A figure with the same
+name as a varied key gets the prefix `summary.`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narrows.results.sweep_run import Axis, SweepRun, plain_value
 __all__ = ["FACTS", "figures", "figures_or_null", "sweep_table"]
 
 FACTS = ("seed", "status", "stopped", "message", "end_s", "events", "run")
-"""Columns that say which run a row is, and how it ended."""
+"""Columns that identify the run and say how it ended."""
 
 
 def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def _collect(path: str, value: Any, found: dict[str, float | None]) -> None:
 
 
 def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:
-    """A varied key's column: Booleans, whole numbers, numbers, or else text.
+    """A varied key's column: Booleans, whole numbers, numbers, or text otherwise.
 
     Values that are neither numbers nor text, such as a queue's table, become JSON.
     """

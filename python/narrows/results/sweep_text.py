@@ -26,18 +26,18 @@ from narrows.results.text import TextTable
 __all__ = ["jump_notes", "left_out_notes", "point_text", "range_text", "sweep_text"]
 
 MOST_NOTES = 3
-"""The most combinations that are named if their means leave something out."""
+"""The most combinations that a note names because their means leave something out."""
 
 MOST_ROWS = 60
-"""The most combinations that are printed; the others are in the table."""
+"""The most combinations that are printed; the table has the others."""
 
 NO_MEAN = (
     'no mean ("-"): no complete run of the combination has the figure; there is no response time, '
     "for example, if no query was answered"
 )
-"""A note that is shown once, if a combination lacks a figure."""
+"""A note that is shown once if a combination lacks a figure."""
 
-# If no figure is asked for, the first four of these that a sweep has are printed.
+# If the user names no figure, the first four of these that the sweep has are printed.
 _LIKELY = (
     "dns.within_1s_percent",
     "dns.first_attempt_percent",
@@ -54,10 +54,10 @@ _MOST_COLUMNS = 4
 
 
 def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
-    """The named figures, or else the likeliest ones, of every combination.
+    """The named figures of every combination, or the likeliest ones if none is named.
 
     Raises:
-        NarrowsError: A name is not that of a figure.
+        NarrowsError: No figure has one of the names.
     """
     known = figures_of(sweep)
     if names:
@@ -65,7 +65,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     else:
         summaries = [run.summary for run in sweep.runs]
         chosen = [known[key] for key in likeliest(_LIKELY, known, summaries, _MOST_COLUMNS)]
-    # If only a few figures are shown, there is room for the single seeds beside the mean.
+    # If there are only a few figures, single seeds have room beside the mean.
     ranges = bool(names) and len(sweep.seeds) > 1
     per_figure = 2 if ranges else 1
     blank = ["-"] * (per_figure * len(chosen))
@@ -126,7 +126,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
 def _partial_notes(
     sweep: Sweep, complete: Mapping[str, Sequence[SweepRun]], found: Sequence[tuple[str, str, int]]
 ) -> list[str]:
-    """Which means are of some seeds only, because a figure is missing from other runs.
+    """Notes on means over some seeds only, because other runs lack the figure.
 
     `found` has the combination, the figure and the number of runs that have it.
     """
@@ -147,9 +147,9 @@ def _partial_notes(
 def left_out_notes(
     sweep: Sweep, combinations: Sequence[Sequence[SweepRun]], shown: Collection[str] | None = None
 ) -> list[str]:
-    """What the means of combinations leave out; for many combinations, only the first few.
+    """Notes on what the means of combinations leave out; of many combinations, only the first few.
 
-    `shown` has the paths of the figures that are shown; None: all are.
+    `shown` has the paths of the figures that are shown; None means all.
     """
     names = combination_names(sweep.axes, [runs[0] for runs in combinations])
     notes = [
@@ -165,7 +165,7 @@ def left_out_notes(
 def jump_notes(
     sweep: Sweep, combinations: Sequence[Sequence[SweepRun]], shown: Sequence[str]
 ) -> list[str]:
-    """Which of the shown percentiles stand at the jump to a repeated query, and where."""
+    """Warnings about shown percentiles that are at the jump to a repeated query, and where."""
     names = combination_names(sweep.axes, [runs[0] for runs in combinations])
     named = [
         (name, [run.summary for run in runs])
@@ -175,7 +175,7 @@ def jump_notes(
 
 
 def point_text(point: Point) -> str:
-    """A mean and its interval's ends, which may be at different distances from it."""
+    """A mean and the ends of its interval, which may be asymmetric."""
     if point.low is None or point.high is None:
         return value_text(point.mean) + (" (-)" if point.is_short_of_seeds else "")
     return f"{value_text(point.mean)} ({value_text(point.low)} to {value_text(point.high)})"

@@ -1,15 +1,15 @@
 """Many runs of one scenario: combinations of keys' values and seeds, on all cores or a cluster.
 
-    axes.py      what is varied, from the command line, a plan file or Python
-    options.py   what the command line says about both, and about seeds
+    axes.py      varied keys and their values, from the command line, a plan file or Python
+    options.py   the command line's options about axes, variants and seeds
     variants.py  named variants, each of which sets several keys
     plan.py      every combination, checked before anything runs, and its digest
-    work.py      one run, in whatever process: a plan's item in, a row out
-    local.py     processes of this machine;  worker.py is what they run
+    work.py      one run, in any process: takes an item of the plan, returns a row
+    local.py     processes of this machine;  worker.py is their program
     cluster.py   a Dask cluster
-    store.py     the sweep folder: appended to run by run, so that it survives whatever happens
-    wanted.py    whether the sweep will have the figures that are asked for
-    preview.py   the same before anything is kept, from short runs
+    store.py     the sweep folder, which grows run by run and so survives a crash
+    wanted.py    whether the sweep will have the figures that the user asks for
+    preview.py   the same before the sweep starts, from short runs that are not kept
     conduct.py   `sweep`, which joins these parts
 
 The package is called sweeps, so that `narrows.sweep` is the function.

@@ -1,4 +1,4 @@
-"""What is varied: keys and their values, from the command line, a plan file, or Python.
+"""The varied keys and their values, from the command line, a plan file, or Python.
 
 A plan file is TOML:
 
@@ -66,9 +66,9 @@ class SweepPlanFile:
 
 
 def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
-    """`KEY=V1,V2,...` texts: values by key; the values of a key that comes again are added.
+    """Parses `KEY=V1,V2,...` texts into values by key; a repeated key adds its values.
 
-    Commas within quotes, brackets and braces separate nothing. Values are left as texts.
+    Commas within quotes, brackets and braces do not separate values. Values stay text.
 
     Raises:
         SweepError: A text has no `=`, no key or no value.
@@ -97,7 +97,7 @@ def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
 def joined(
     plan: Mapping[str, Sequence[Any]], more: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """A plan's values by key with the added ones; a value that the plan has is not repeated.
+    """Adds values to those of a plan, by key; does not repeat values that the plan has.
 
     Examples:
         >>> joined({"traffic.connections": ["1", "4"]}, {"traffic.connections": ["4", "8"]})
@@ -154,7 +154,7 @@ def read_plan(path: Path) -> SweepPlanFile:
 
 
 def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
-    """The axes of values by key; text is read as TOML, or taken as it is if it is no TOML.
+    """Makes axes from values by key; text that is valid TOML is parsed, other text stays as it is.
 
     Raises:
         SweepError: A key has no values, one twice, or more than a sweep can have.
@@ -193,7 +193,7 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
 
 
 def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    """Seeds 1 to a number, or those given.
+    """Seeds 1 to a number, or the given seeds.
 
     Raises:
         SweepError: There are none, too many, one twice, or one is out of range.
@@ -218,7 +218,7 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
 
 def split_values(text: str) -> list[str]:
-    """A text split at the commas outside quotes and brackets."""
+    """Splits a text at the commas outside quotes and brackets."""
     parts, start, depth, quote = [], 0, 0, ""
     skip = False
     for place, letter in enumerate(text):
@@ -242,7 +242,7 @@ def split_values(text: str) -> list[str]:
 
 
 def _as_text(value: Any) -> Any:
-    """Text that was already read from TOML, as TOML text again; other values as they are."""
+    """Turns text that came from TOML into TOML text again; returns other values unchanged."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else plain(value)
 
 

@@ -1,8 +1,8 @@
 """The workers of a Dask cluster.
 
 Runs are sent in batches of about a second. A worker that dies costs only time: the scheduler gives
-its batch to another worker, and a row counts when it has arrived here. Each batch contains the
-scenario, a few kilobytes, because data that are kept on a worker would be lost with it.
+its batch to another worker, and a row counts once it has arrived here. Each batch contains the
+scenario, a few kilobytes, because data on a worker would be lost with it.
 
 Workers must have the same version of narrows. Each is asked before the sweep, and also checks every
 batch, because workers may join later.
@@ -29,14 +29,14 @@ from narrows.sweeps.work import Fatal, Worker, failed_row
 __all__ = ["DaskCluster"]
 
 CONNECT_S = 10.0
-"""Seconds for which the sweep waits for the scheduler and a first worker."""
+"""Seconds that the sweep waits for the scheduler and a first worker."""
 NO_WORKERS_S = 30.0
-"""Seconds for which the sweep waits for workers after all have gone."""
+"""Seconds that the sweep waits for workers after all have gone."""
 
 _BATCH_S = 1.0
 _MOST_IN_BATCH = 64
 _LOOK_S = 1.0
-"""Seconds between two looks at the number of workers."""
+"""Seconds between two checks of the number of workers."""
 
 _START_ONE = "start one: dask scheduler, and dask worker ADDRESS for each machine"
 
@@ -71,7 +71,7 @@ class DaskCluster:
             raise SweepError(
                 self._name, "needs Dask, which is not installed", "pip install 'narrows[dask]'"
             ) from None
-        # Dask's messages about a lost connection are replaced by one line.
+        # One line replaces Dask's messages about a lost connection.
         logger = logging.getLogger("distributed")
         self._level = logger.level
         logger.setLevel(logging.CRITICAL)
@@ -126,7 +126,7 @@ class DaskCluster:
         return f"{self._threads} thread{'' if self._threads == 1 else 's'} on the cluster"
 
     def _look(self) -> None:
-        """Looks how many workers there are.
+        """Checks how many workers there are.
 
         Raises:
             SweepError: There has been no worker for a while.
@@ -189,7 +189,7 @@ class DaskCluster:
         """Rows for a batch that failed; its runs may be tried again, each alone.
 
         Raises:
-            SweepError: The failure is not the batch's fault.
+            SweepError: The batch did not cause the failure.
         """
         import distributed
 
@@ -237,7 +237,7 @@ class DaskCluster:
 def do_batch(
     job: Mapping[str, Any], items: Sequence[tuple[str, tuple[int, ...], int]]
 ) -> tuple[list[dict[str, Any]], float, str]:
-    """Does the runs of a batch on a worker, one after the other.
+    """Runs a batch on a worker, one run after the other.
 
     Returns:
         Their rows, the wall-clock time, and the error that ends the whole sweep, or an empty text.

@@ -1,4 +1,4 @@
-"""`sweep`: makes the plan, hands out what is missing, keeps what comes back."""
+"""`sweep`: makes the plan, distributes the missing runs, and keeps the results."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ __all__ = ["Executor", "Progress", "default_folder", "sweep", "sweep_preview"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is."""
+    """How far a sweep has got."""
 
     done: float
-    """Runs that have ended, plus the completed shares of those under way."""
+    """Finished runs, plus the completed shares of those under way."""
     total: int
     before: int
-    """Runs that were there when the sweep started, which took no time now."""
+    """Runs that the folder already had when the sweep started, which take no time now."""
     label: str
-    """What is being done, in a few words."""
+    """The current work, in a few words."""
 
     @property
     def share(self) -> float:
-        """The completed share of the work that was left, so that the estimated time is right."""
+        """The completed share of the remaining work, so that the estimated time is right."""
         left = self.total - self.before
         return (self.done - self.before) / left if left else 1.0
 
     @property
     def words(self) -> str:
-        """How many runs there are, and what is being done."""
+        """The number of runs and the current work, in words."""
         return ", ".join(filter(None, (f"{int(self.done)} of {self.total} runs", self.label)))
 
 
 class Executor(Protocol):
-    """Something that does runs: processes, or a cluster."""
+    """Does the runs: processes, or a cluster."""
 
     def __enter__(self) -> Self:
-        """Starts it, or connects to it."""
+        """Starts the processes, or connects to the cluster."""
 
     def __exit__(self, *error: object) -> None:
         """Ends its remaining work."""
 
     def run(self, job: Mapping[str, Any], items: Iterator[Item]) -> Iterator[Event]:
-        """Does all items; yields an event for each that ends, and sometimes one without a row."""
+        """Runs all items; yields an event for each that ends, and sometimes one without a row."""
 
 
 def sweep(
@@ -90,40 +90,40 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
 
-    A run that fails has a row with the reason; the others are kept. Ctrl-C ends the sweep early,
-    and the runs so far are returned with the status `partial`. Called again with the same folder,
-    a sweep runs what is missing, failed runs included; it may have more values and seeds than
+    A failed run has a row with the reason; the other runs are kept. Ctrl-C ends the sweep early; it
+    then returns the runs so far, with the status `partial`. Called again with the same folder, the
+    sweep runs what is missing, failed runs included. It may then have more values and seeds than
     before.
 
     Args:
-        scenario: A scenario file, a scenario, or its values as TOML has them.
-        vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, text
-            is read as TOML, or taken as it is if it is not TOML; a value may be a whole table.
+        scenario: A scenario file, a scenario, or values of TOML's types.
+        vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As in `Scenario.load`, text that
+            is valid TOML is parsed, and other text is used as it is. A value may be a whole table.
         variants: Several keys that change together, by the name of the variant:
             `{"fifo": {}, "red": {"queue.kind": "red", "traffic.tcp.ecn": True}}`. One that
             gives a table's `kind` gives the whole table.
-        seeds: How many (1, 2, ...), or which.
-        set: Values that all runs have, by dotted key.
-        out: The sweep's folder; in memory only by default.
+        seeds: The number of seeds (1, 2, ...), or the seeds themselves.
+        set: Values for all runs, by dotted key.
+        out: The sweep's folder; by default, results stay in memory.
         backend: What does the runs, one of `narrows.backends.BACKENDS`.
-        workers: Processes; as many as there are cores by default.
-        dask: Address of a Dask scheduler, whose workers are used instead of processes.
-        keep_runs: Whether whole run folders are kept, below `out`.
-        csv: Whether the table is also written as CSV.
-        only: Says which combinations are run, by the place of each value among its key's; all by
-            default.
-        measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
-            the row's summary beside the run's own.
-        metrics: Figures that are wanted, by path or its end: the sweep does not start if short runs
-            show that there is none of a name. It ends after its first runs if only these do.
-        progress: Called now and then with the sweep's progress; True shows it on a terminal or in
-            a notebook, and elsewhere writes a line every ten seconds.
+        workers: Number of processes; by default one per core.
+        dask: Address of a Dask scheduler, whose workers replace the processes.
+        keep_runs: Whether to keep whole run folders, below `out`.
+        csv: Whether to write the table as CSV too.
+        only: Says whether to run a combination, from the index of each value on its axis; by
+            default all run.
+        measure: `MODULE:FUNCTION` that returns further sections of figures for a run, by name; the
+            row's summary has them beside the run's own.
+        metrics: Required figures, by path or its end. If short runs show that one of them does not
+            exist, the sweep does not start. If only its first runs show it, the sweep ends then.
+        progress: Called from time to time with the sweep's progress; True shows it on a terminal or
+            in a notebook, and writes a line every ten seconds elsewhere.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large; the cluster cannot be reached or has another version.
-        NarrowsError: A figure that is wanted does not exist.
+        NarrowsError: A required figure does not exist.
         RunFolderError: `out` holds something else or cannot be written.
 
     Examples:
@@ -209,7 +209,7 @@ def sweep(
                         interrupted = True
                         break
         except NarrowsError:
-            # The results so far should stay readable, if the disk allows it.
+            # The results so far should stay readable if the disk allows it.
             with contextlib.suppress(NarrowsError):
                 store.finish("partial", csv=csv)
             raise
@@ -224,7 +224,7 @@ def sweep_preview(
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
 ) -> Sweep:
-    """Short runs of what `sweep` would run, to get the figures' names; nothing is kept.
+    """Makes short runs of the same combinations to learn the figures' names; keeps nothing.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
@@ -239,7 +239,7 @@ def sweep_preview(
 def all_axes(
     vary: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Axis, ...]:
-    """The axis of variants, and then those of keys, which may change what a variant leaves open.
+    """The axis of variants, then those of keys, which may change keys that a variant leaves alone.
 
     Raises:
         SweepError: A key has no values, or one twice; a variant is invalid.
@@ -252,7 +252,7 @@ def base_values(
 ) -> tuple[dict[str, Any], str, dict[str, str]]:
     """A scenario's values with the settings for all runs, its name in errors, and the set keys.
 
-    The keys are as their user wrote them, by their paths.
+    The keys are in the user's spelling, by their paths.
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.
@@ -277,13 +277,13 @@ def default_folder(
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
 ) -> Path:
-    """The folder of a sweep that was given none: the same for the same backend and values.
+    """The default folder of a sweep, which is the same for the same backend and values.
 
-    So the same command resumes a sweep, and a command with more seeds adds them.
+    The same command therefore resumes a sweep, and a command with more seeds adds them.
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.
-        SweepError: A key has no values, or one twice; a variant is none.
+        SweepError: A key has no values, or one twice; a variant is invalid.
     """
     axes = all_axes(vary or {}, variants or {})
     base, _, _ = base_values(scenario, set or {})

@@ -1,4 +1,4 @@
-"""What can be wrong with a sweep as a whole, and with its combinations."""
+"""Errors in a sweep as a whole, and in its combinations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Errors", "SweepError", "setting_words"]
 
 
 class SweepError(HintedError):
-    """A sweep that is invalid or cannot go on; its text is one line.
+    """A sweep is invalid or cannot go on; the error's text is one line.
 
     Examples:
         >>> str(SweepError("queue.limit", "has no values", "such as queue.limit=100,500"))
@@ -21,7 +21,7 @@ class SweepError(HintedError):
 
 
 class Errors:
-    """What is wrong with combinations; each error is kept once."""
+    """Collects the errors of combinations and keeps each only once."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._axes = axes
@@ -30,13 +30,13 @@ class Errors:
         self._found: dict[str, _Found] = {}
 
     def add(self, error: ScenarioError | BackendError, places: Sequence[int]) -> None:
-        """Keeps an error of a combination, and its others."""
+        """Keeps an error of a combination, and the further errors that it carries."""
         for each in (error, *error.others):
             self._found.setdefault(str(each), _Found(each, places)).times += 1
 
     @property
     def are_many(self) -> bool:
-        """Whether there are as many as are reported."""
+        """Whether there are as many errors as narrows reports at most."""
         return len(self._found) >= MOST_TOGETHER
 
     def raise_all(self) -> None:

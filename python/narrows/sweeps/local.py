@@ -1,8 +1,8 @@
 """Worker processes of this machine.
 
-They are started anew (never forked, which threads would not survive) and talk over pipes. So a
-worker's death is noticed at once, and concerns only the run that it was doing. A run whose worker
-dies is tried once more; if that worker dies too, the run has failed.
+They start afresh (never by fork, which threads would not survive) and talk over pipes. A worker's
+death is therefore noticed at once and affects only its current run. That run is tried once more; if
+the second worker dies too, the run has failed.
 
 loky 3.7 fails every run that is not finished when a worker is killed (nine of twelve, in a trial
 that killed the fourth). Dask's LocalCluster takes 5.9 s of processor time to start two workers,
@@ -33,13 +33,13 @@ __all__ = ["Event", "LocalWorkers"]
 TICK_S = 0.1
 """Longest time without an event."""
 ATTEMPTS = 2
-"""How often a run may lose its worker before it has failed."""
+"""How many workers a run may lose until it has failed."""
 
 _AHEAD_S = 0.5
-"""Seconds of work that a worker gets at once, so that it need not wait for more short runs."""
+"""Seconds of work that a worker gets at once, so that it does not wait between short runs."""
 _MOST_AHEAD = 64
 _STARTS = 3
-"""How many workers in a row may die before they have started to work."""
+"""How many workers in a row may die before they start to work."""
 
 # The start of `python -c`, which finds narrows where this process has found it.
 _START = (
@@ -50,10 +50,10 @@ _START = (
 
 @dataclass(frozen=True)
 class Event:
-    """A report from an executor. An empty one means that time has passed."""
+    """A report from an executor. An empty report only means that time has passed."""
 
     row: Mapping[str, Any] | None = None
-    """A run has ended."""
+    """The row of a run that has ended."""
     running: float = 0.0
     """Progress of the runs under way, in runs."""
     label: str = ""
@@ -69,11 +69,11 @@ class _Process:
     """Items that it has not finished yet; it works on the first."""
     progress: float = 0.0
     heard: bytes = b""
-    """The beginning of a line of output that is not complete yet."""
+    """The beginning of an incomplete line of output."""
 
 
 class LocalWorkers:
-    """A number of processes for one sweep. Leaving the context ends them."""
+    """The processes of one sweep. Leaving the context ends them."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -123,7 +123,7 @@ class LocalWorkers:
     def _start(self, job: str) -> None:
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path)]
-        # One core each, because a run is one thread, and the tables of a run are small.
+        # Each gets one core, because a run is one thread and its tables are small.
         alone = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
         popen = subprocess.Popen(
             command,
@@ -158,7 +158,7 @@ class LocalWorkers:
 
     def _tell(self, process: _Process, line: str) -> None:
         assert process.popen.stdin is not None, "it was asked for a pipe"
-        # A dead worker is noticed by the end of its output.
+        # If the worker is dead, the end of its output will show that.
         with contextlib.suppress(BrokenPipeError):
             process.popen.stdin.write(line.encode() + b"\n")
             process.popen.stdin.flush()
@@ -193,7 +193,7 @@ class LocalWorkers:
                 raise SweepError("", message["fatal"])
 
     def _died(self, process: _Process, job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Gives a dead worker's runs to others, except one that has cost several workers."""
+        """Gives a dead worker's runs to other workers, unless a run has lost several workers."""
         why = self._bury(process)
         if not process.ready:
             self._failed_starts += 1
@@ -215,7 +215,7 @@ class LocalWorkers:
         yield failed_row(suspect, values, message)
 
     def _bury(self, process: _Process) -> str:
-        """Frees what a dead worker leaves; returns why it died."""
+        """Frees a dead worker's resources; returns why it died."""
         popen = process.popen
         assert popen.stdin is not None and popen.stdout is not None, "pipes were asked for"
         self._selector.unregister(popen.stdout)

@@ -1,4 +1,4 @@
-"""The options of `narrows sweep` that say what is varied, together with a plan file."""
+"""Combines a plan file with the options of `narrows sweep` that say what to vary."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def varied(
     set: Mapping[str, Any],
     seeds: str | None,
 ) -> tuple[Varied, int | list[int]]:
-    """What a plan file and options give together, and how many seeds, or which.
+    """Combines a plan file with options; returns the result, and the number of seeds or the seeds.
 
     Args:
         plan: The plan file, if there is one.
-        vary: `KEY=V1,V2,..` texts, which add values to the plan's.
-        variants: `NAME:KEY=VALUE,..` texts; a name of the plan's replaces that variant.
-        set: Values for all runs, which replace the plan's.
-        seeds: As `parse_seeds` takes them, instead of the plan's; 1 if nothing says more.
+        vary: `KEY=V1,V2,..` texts, which add values to those of the plan.
+        variants: `NAME:KEY=VALUE,..` texts; a name in the plan replaces that variant.
+        set: Values for all runs, which replace those of the plan.
+        seeds: Seeds as for `parse_seeds`, instead of the plan's; 1 if neither gives any.
 
     Raises:
         ScenarioError: The plan file is not valid.
@@ -54,7 +54,7 @@ def varied(
 
 
 def parse_seeds(text: str) -> int | list[int]:
-    """`5`, `3,7`, `11-20`: how many, or which.
+    """Parses seeds: `5` (how many), or `3,7` and `11-20` (which).
 
     Raises:
         SweepError: The text names no seeds, or too many.

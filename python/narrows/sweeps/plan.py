@@ -1,7 +1,7 @@
 """A sweep's plan: all combinations, each validated before anything runs.
 
 A run is identified by a digest of its resolved scenario (without the seed), its seed, its backend,
-and the version of narrows. A run with a known digest need not be done again.
+and the version of narrows. A run with a known digest does not run again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Plan:
     """What a sweep runs."""
 
     base: Mapping[str, Any]
-    """The scenario's values with what is set for all runs."""
+    """The scenario's values, with the settings for all runs."""
     file: str
     """The scenario's file, for errors."""
     name: str
@@ -61,10 +61,10 @@ class Plan:
     backend: str
     """What does the runs."""
     whole: bool = True
-    """Whether every combination is in it."""
+    """Whether the plan has every combination."""
 
     def items(self) -> Iterator[Item]:
-        """All runs, seeds outermost: an interrupted sweep has some seeds of every combination."""
+        """All runs, by seed first, so that an interrupted sweep has some seeds of every combination."""
         for seed in self.seeds:
             for places, digest in self.digests.items():
                 yield Item(run_digest(digest, seed), places, seed)
@@ -95,17 +95,17 @@ def make_plan(
     only: Callable[[tuple[int, ...]], bool] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
-    """Validates every combination, each value alone first, and makes the plan.
+    """Validates first each value alone and then every combination, and makes the plan.
 
     Args:
-        base: The scenario's values with what is set for all runs.
+        base: The scenario's values, with the settings for all runs.
         file: The scenario's file, for errors.
-        axes: What is varied.
+        axes: The varied keys.
         seeds: The seeds with which every combination is run.
         backend: The backend of the runs.
-        written: The keys that are set for all runs, as their user wrote them, by their paths.
-        only: Says which combinations are in it, by the index of each value; all by default.
-        progress: Told how many combinations have been checked, and how many there are.
+        written: The keys that are set for all runs, in the user's spelling, by their paths.
+        only: Says whether the plan has a combination, from the index of each value; by default all.
+        progress: Called with the number of checked combinations and the number of all.
 
     Raises:
         ScenarioError: Combinations are not valid scenarios; each error is raised once.
@@ -191,11 +191,11 @@ def combined(
     """The scenario of one combination.
 
     Args:
-        base: The scenario's values with what is set for all runs.
-        axes: What is varied.
+        base: The scenario's values, with the settings for all runs.
+        axes: The varied keys.
         places: The index of the value on each axis.
         file: The scenario's file, for errors.
-        written: The keys that are set for all runs, as their user wrote them, by their paths.
+        written: The keys that are set for all runs, in the user's spelling, by their paths.
 
     Raises:
         ScenarioError: It is invalid.

@@ -1,8 +1,8 @@
-"""The figures that a sweep will have, found before it starts by short runs that are not kept.
+"""Finds the figures that a sweep will have, before it starts, by short runs that are not kept.
 
-A figure's path has names of the scenario's groups and links, and kinds of traffic bring figures of
-their own. A short run in the simulator has nearly all of them. What has not happened by its end may
-be missing.
+A figure's path contains names of the scenario's groups and links, and kinds of traffic add their
+own figures. A short run in the simulator has nearly all of them. Figures of events that have not
+happened by its end may be missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narrows.sweeps.wanted import Wanted, with_figures
 __all__ = ["preview", "refuse_wrong_metrics"]
 
 EVENTS = 1_000_000
-"""The most events of a run, which take a fraction of a second."""
+"""The most events of a short run, which take a fraction of a second."""
 
 MOST_RUNS = 16
 
@@ -41,7 +41,7 @@ def preview(plan: Plan) -> Sweep:
 
 
 def refuse_wrong_metrics(plan: Plan, names: Sequence[str]) -> None:
-    """Checks before a sweep starts that the wanted figures will exist.
+    """Checks before a sweep starts that the required figures will exist.
 
     Raises:
         NarrowsError: Some do not exist; the message names all of them.

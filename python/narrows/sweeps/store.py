@@ -1,8 +1,8 @@
-"""The sweep folder while it is being filled.
+"""The sweep folder while a sweep fills it.
 
-A run's row is one appended line; everything else can be made from sweep.json and these lines. Only
-one process at a time may fill a folder. A lock on the file of lines ensures this; it disappears
-with the process, however that ends.
+Each run appends its row as one line; everything else can be made from sweep.json and these lines.
+Only one process at a time may fill a folder. A lock on the file of lines ensures this, and
+disappears with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Store:
     """The rows of a sweep, on disk if there is a folder."""
 
     def __init__(self, plan: Plan, folder: Path | None) -> None:
-        """Opens a folder: new, or holding an earlier part of the same sweep.
+        """Opens a folder, which is new or holds an earlier part of the same sweep.
 
         Raises:
             RunFolderError: It holds something else, another process fills it, or it cannot be
@@ -70,21 +70,21 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Releases the folder."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     @property
     def done(self) -> set[str]:
-        """Digests of the runs that need not be done again, which are those that did not fail."""
+        """Digests of the runs that did not fail, which need not run again."""
         return {row["run"] for row in self.rows if row["status"] != "failed"}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Keeps a run's row.
 
         Raises:
-            RunFolderError: It cannot be written, such as to a full disk; the earlier rows stay.
+            RunFolderError: The row cannot be written, as on a full disk; earlier rows stay.
         """
         if self._file is not None and self._folder is not None:
             line = (json.dumps(row, separators=(",", ":")) + "\n").encode()
@@ -118,7 +118,7 @@ class Store:
         )
 
     def finish(self, status: Status, *, csv: bool) -> Sweep:
-        """Writes the table and how the sweep ended.
+        """Writes the table, and how the sweep ended.
 
         Raises:
             RunFolderError: They cannot be written.
@@ -151,7 +151,7 @@ class Store:
             self._check_same(folder)
             self._drop_torn_line(folder / ROWS_FILE)
             rows = read_rows(folder / ROWS_FILE)
-            # Checked here against the plan, because these rows are now part of it.
+            # This checks the rows against the plan, because they are now part of it.
             in_order(rows, self._plan.axes, self._plan.seeds, folder)
             self.rows = list(rows)
         else:
@@ -161,7 +161,7 @@ class Store:
     def _check_same(self, folder: Path) -> None:
         """Refuses a folder that holds another sweep.
 
-        A sweep may grow by values and seeds; anything else makes it another sweep.
+        A sweep may get more values and seeds; any other change makes it another sweep.
         """
         before, plan = read_document(folder), self._plan
         keys = [axis["key"] for axis in before["vary"]]
@@ -210,7 +210,7 @@ class Store:
             )
 
     def _drop_torn_line(self, path: Path) -> None:
-        """Removes a row that a crash has left incomplete, so that the next row begins a line."""
+        """Removes a row that a crash left incomplete, so that the next row begins a new line."""
         assert self._file is not None, "the file was opened"
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1

@@ -2,7 +2,7 @@
 
 In a plan file:
 
-    [variants.fifo]                     # the scenario as it stands
+    [variants.fifo]                     # the scenario as it is
 
     [variants.red]
     queue.kind = "red"
@@ -14,7 +14,7 @@ In a plan file:
 
 On the command line: `--variant fifo --variant red:queue.kind=red,queue.limit=150 kB,...`.
 
-The variants are one axis of the sweep, the first: other axes change what a variant leaves open.
+The variants are the first axis of the sweep. Other axes change keys that no variant sets.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ _FORM = "such as red:queue.kind=red,queue.limit=100"
 
 
 def parse_variants(given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """`NAME:KEY=VALUE,KEY=VALUE` texts: keys and values by name; a name that comes again adds keys.
+    """Parses `NAME:KEY=VALUE,KEY=VALUE` texts into keys and values by name.
 
-    Commas within quotes, brackets and braces separate nothing. Values are left as texts.
+    A repeated name adds keys. Commas within quotes, brackets and braces do not separate keys.
+    Values stay text.
 
     Raises:
         SweepError: A text has no name, a part of it has no `=`, or a key comes twice.
@@ -73,10 +74,10 @@ def parse_variants(given: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
-    """The axis of variants by name; text is read as TOML, or taken as it is if it is no TOML.
+    """Makes the axis of variants; text that is valid TOML is parsed, other text stays as it is.
 
-    A variant that gives a table's kind, as `queue.kind`, gives the whole table: what the scenario
-    has there belongs to another kind.
+    A variant that gives a table's kind, such as `queue.kind`, gives the whole table, because the
+    scenario's keys there belong to another kind.
 
     Raises:
         SweepError: A name is not valid, or a variant is not a table of keys.
@@ -106,7 +107,7 @@ def variant_axis(variants: Mapping[str, Mapping[str, Any]]) -> Axis:
 
 
 def refuse_overlaps(base: Mapping[str, Any], axes: Sequence[Axis], file: str) -> None:
-    """Refuses a varied key that a variant sets too, because it would be unclear which value holds.
+    """Refuses a varied key that a variant sets too, because either value might be meant.
 
     Raises:
         SweepError: There is such a key.
@@ -146,7 +147,7 @@ def _leaves(path: str, value: Any) -> Iterator[str]:
 
 
 def _whole_tables(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant's keys, with those of a table whose kind is given joined to that table.
+    """A variant's keys; if a table's kind is among them, the table's keys are joined to it.
 
     Raises:
         SweepError: A key is given, and also a key above it.

@@ -1,4 +1,4 @@
-"""Finds out from some runs whether a sweep will have the figures that the user asks for."""
+"""Finds out from a few runs whether a sweep will have the figures that the user asks for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Wanted", "with_figures"]
 
 
 class Wanted:
-    """Waits for a run with each variant, table and text: each may bring figures of its own."""
+    """Waits for a run with each variant, table and text, because each may add its own figures."""
 
     def __init__(
         self, names: Sequence[str], axes: Sequence[Axis], scenario: Mapping[str, Any]
     ) -> None:
-        """Waits for figures of these names; the scenario has what all runs have in common."""
+        """Waits for figures with these names; the scenario holds what all runs have in common."""
         self._names = list(names)
         self._axes = axes
         self._scenario = scenario
@@ -36,10 +36,10 @@ class Wanted:
         return all(map(self._is_known, self._names))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Looks at a run's row; one that is not complete may lack figures.
+        """Examines a run's row; an incomplete run may lack figures.
 
         Raises:
-            NoSuchMetric: Everything that could bring a figure has run, and some names have none.
+            NoSuchMetric: Everything that could add a figure has run, and some names have none.
         """
         if not self._names or row["status"] != "complete":
             return
@@ -59,8 +59,8 @@ class Wanted:
     def _may_be(self, name: str) -> bool:
         if self._is_known(name):
             return True
-        # Another seed or value may have a figure that no run has had so far, because nothing of the
-        # kind happened, or it did not happen before a short run ended.
+        # Another seed or value may have a figure that no run has had so far, because its events did
+        # not happen, or not before a short run ended.
         whole_run = name.replace(".dns_phase.", ".run.")
         if whole_run != name and self._groups("dns") and self._is_known(whole_run):
             return True
@@ -97,7 +97,7 @@ class Wanted:
 
 
 def with_figures(axes: Sequence[Axis], places: Sequence[int]) -> set[tuple[str, str]]:
-    """The keys of a combination and their values that may bring figures of their own."""
+    """The keys of a combination, with their values, that may add their own figures."""
     return {
         (axis.key, canonical(axis.values[place]))
         for axis, place in zip(axes, places, strict=True)

@@ -1,7 +1,7 @@
 """Does one run, in any process: it takes an item of a plan and returns a row.
 
 A worker gets the scenario once, and then the values and seed of each run. It validates the scenario
-of each combination anew, and keeps it for the next seeds.
+of each combination again, and keeps it for the next seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narrows.sweeps.plan import Item, Plan, combined
 __all__ = ["Fatal", "Worker", "failed_row", "job_of"]
 
 RUNS = "runs"
-"""Where run folders are kept, below the sweep's."""
+"""The folder for run folders, below the sweep's."""
 
 _KEPT_SCENARIOS = 64
 
@@ -33,12 +33,12 @@ class Fatal(Exception):  # noqa: N818 - named after what it is
 
 
 def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[str, Any]:
-    """What a worker has to know about a plan, as JSON values.
+    """What a worker needs to know about a plan, as JSON values.
 
     Args:
         plan: The plan.
-        keep: The sweep folder, if whole run folders are to be kept.
-        measure: `MODULE:FUNCTION` that gives more sections of figures for a run.
+        keep: The sweep folder, if it keeps whole run folders.
+        measure: `MODULE:FUNCTION` that returns more sections of figures for a run.
     """
     return {
         "narrows": _core.version,
@@ -67,10 +67,10 @@ class Worker:
         self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
 
     def row(self, item: Item, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
-        """Runs an item and gives its row; a run that fails is a row that says why.
+        """Runs an item and returns its row; the row of a failed run says why.
 
         Raises:
-            Fatal: The sweep cannot go on, such as with a full disk.
+            Fatal: The sweep cannot go on, for example because the disk is full.
         """
         values = [axis.values[place] for axis, place in zip(self._axes, item.places, strict=True)]
         try:
@@ -107,7 +107,7 @@ class Worker:
         folder = self._keep / name
         try:
             if folder.exists():
-                # A worker wrote it and was lost before it said so. Folders are whole or absent.
+                # A worker wrote it and died before it could report that. Folders are always whole.
                 return Run.load(folder), name
             try:
                 return self._one(scenario, item, progress, folder), name
@@ -156,7 +156,7 @@ def _function(name: str | None) -> Callable[[Run], Mapping[str, Any]]:
 
 
 def failed_row(item: Item, values: Sequence[Any], message: str) -> dict[str, Any]:
-    """The row of a run that gave nothing."""
+    """The row of a run without results."""
     return {
         "run": item.run,
         "values": list(values),

@@ -1,11 +1,11 @@
-"""What a local worker process does: lines of JSON in on stdin, lines of JSON out on stdout.
+"""A local worker process: it reads lines of JSON from stdin and writes lines of JSON to stdout.
 
     in:   the job (see `work.job_of`), then lists of items as [run, places, seed]
     out:  {"ready": true}, then {"row": ..., "took_s": ...} for each item in order, between them
           {"progress": 0.3}, and {"fatal": "..."} when the sweep cannot go on
 
-When stdin ends, the process that started this one has gone, and this one exits at once. Interrupts
-of the terminal are for the process that started it.
+When stdin ends, the process that started this one has gone, and this one exits at once. It leaves
+interrupts from the terminal to the process that started it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 __all__ = ["main"]
 
 _REPORT_S = 0.5
-"""Seconds between two reports of how far a run is."""
+"""Seconds between two reports of a run's progress."""
 
 
 def main() -> None:
     """Works until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Other output goes to stderr, and not between the lines.
+    # Other output goes to stderr, so that it cannot come between the lines.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
