@@ -56,7 +56,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name at its first use, so that the command line starts and stops quickly."""
+    """Imports a name on first use, so that the command line starts and stops quickly."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, there = _HOMES[name]

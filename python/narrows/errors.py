@@ -18,7 +18,7 @@ __all__ = [
 E = TypeVar("E", bound="NarrowsError")
 
 MOST_TOGETHER = 20
-"""The most errors that are reported together for one scenario or sweep, or keys for one run."""
+"""The most errors reported together for one scenario or sweep, or keys reported for one run."""
 
 _LONGEST_PART = 300
 
@@ -54,7 +54,7 @@ class HintedError(NarrowsError):
 
 
 class ScenarioError(NarrowsError):
-    """A scenario that cannot be read, or is invalid.
+    """A scenario cannot be read, or is invalid.
 
     Attributes:
         file: The file, or `<text>` for a scenario that is not from a file.
@@ -92,7 +92,7 @@ def argument(name: str, value: str | float = "") -> str:
 
 
 def together(errors: Sequence[E]) -> E:
-    """The first of several errors, with the others as its `others`.
+    """Returns the first of several errors, with the others in its `others`.
 
     Examples:
         >>> together([NarrowsError("one"), NarrowsError("two")]).others
@@ -104,7 +104,7 @@ def together(errors: Sequence[E]) -> E:
 
 
 def one_line(text: str) -> str:
-    r"""Any text as one printable line of bounded length.
+    r"""Turns any text into one printable line of bounded length.
 
     Examples:
         >>> one_line("two\nlines")

@@ -1,6 +1,6 @@
-"""Progress: a bar on a terminal or in a notebook, and elsewhere a line every ten seconds.
+"""Shows progress: a bar on a terminal or in a notebook, and elsewhere a line every ten seconds.
 
-Lines are for log files and pipes. Anything that takes less than ten seconds writes none.
+Lines are for log files and pipes. Work that takes less than ten seconds writes none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EVERY_S = 10.0
 
 
 class Update(Protocol):
-    """Shows the share of the work that is done, and what is being done."""
+    """Shows the completed share of the work, and what is being done."""
 
     def __call__(self, done: float | None, label: str = "") -> None:
         """`done` is a share from 0 to 1, or None if it is unknown; then only the label is shown."""
@@ -40,7 +40,7 @@ def shown(title: str, *, quiet: bool) -> Iterator[Update]:
 
 @contextmanager
 def _bar(title: str) -> Iterator[Update]:
-    # Rich takes a tenth of a second to load, so it is loaded only if it is shown.
+    # Rich takes a tenth of a second to load, so it is loaded only if it is needed.
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (

@@ -1,7 +1,7 @@
 """RED's and FIFO's settings for a given maximum delay of a link, after Harhalakis et al.
 
-A full queue and a full ring of the network card together delay a packet by the given time. RED's
-thresholds and the FIFO's size are therefore lower by the ring's bytes; RED's limit is not
+Together, a full queue and a full ring of the network card delay a packet by the given time. RED's
+thresholds and the FIFO's size are therefore reduced by the ring's bytes. RED's limit is not
 (Harhalakis 2011, section IV: 300 ms at 10 Mbit/s give a limit of 375000 bytes and a FIFO of
 262500).
 
@@ -21,7 +21,7 @@ from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN
 __all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
 
 AVERAGE_PACKET = 1400
-"""Bytes of an average packet, which RED's `burst` counts in (the paper's assumption)."""
+"""Bytes of an average packet, the unit of RED's `burst` (the paper's assumption)."""
 
 RING_PACKET = 1406.25
 """Bytes of a packet in the ring: in the paper, 80 packets take 90 ms at 10 Mbit/s."""
@@ -30,7 +30,7 @@ _PROBABILITY = 0.1
 _MOST_APART = _core.red_most_apart(_PROBABILITY)
 """The most bytes between RED's thresholds; with more, tc(8) computes no probability per byte."""
 _TC_RATES = (8, 8 * MOST_BYTES)
-"""The least and largest RED bandwidth of tc(8) in bits per second: bytes in 32 bits, not zero."""
+"""The least and largest RED bandwidth of tc(8) in bits per second: 1 byte/s to 32 bits of them."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Sizes:
         """The commands that put RED, or the FIFO, at an interface (tc-red(8), tc-bfifo(8)).
 
         RED's bandwidth only determines how fast its average falls while the queue is empty. tc
-        takes it up to 34 Gbit/s; for a faster link, the command has that value.
+        accepts up to 34 Gbit/s; for a faster link, the command has that value.
         """
-        # A plain number, because a quantity is shown with a unit that tc does not know.
+        # This is a plain number, because a quantity prints with a unit that tc does not know.
         bandwidth = int(min(max(self.rate, _TC_RATES[0]), _TC_RATES[1]))
         replace = f"tc qdisc replace dev {interface} root"
         return (
@@ -89,7 +89,7 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
         (375000, 75000, 262500, 98, 262500)
 
     Raises:
-        NarrowsError: The ring alone takes half of the delay or more, or too little is left for a
+        NarrowsError: The ring alone takes half of the delay or more, or leaves too little for a
             packet.
     """
     limit = rate * max_delay // (8 * 10**12)
@@ -103,7 +103,7 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     if low < AVERAGE_PACKET:
         least = 2 * (ring_bytes + AVERAGE_PACKET) * 8 * 10**12 // rate + 10**9
         remedies = ["a shorter ring"] if ring else []
-        # A delay that no scenario accepts would be no remedy.
+        # A delay that no scenario accepts would not help.
         at_least = least // 10**9 * 10**9
         longer = f"at least {Duration(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
         remedies.append(longer)
@@ -118,6 +118,6 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
             f"{DataSize(high - low)} apart at {DataRate(rate)}, and tc takes "
             f"{DataSize(_MOST_APART)}; hint: a shorter delay"
         )
-    # With thresholds of few packets, tc's own default may be less than it accepts.
+    # With thresholds of few packets, tc's own default may be less than tc accepts.
     burst = max(_core.red_bursts(low, high, AVERAGE_PACKET))
     return Sizes(rate, max_delay, ring, limit, low, high, burst, high)

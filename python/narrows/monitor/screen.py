@@ -29,7 +29,7 @@ class Screen:
         self._backlogs: dict[str, deque[int]] = {}
 
     def add(self, readings: Sequence[Reading]) -> None:
-        """Takes the samples of one moment."""
+        """Adds the samples of one moment."""
         for each in readings:
             recent = self._recent.setdefault(each.queue, deque())
             recent.append(each)
@@ -39,7 +39,7 @@ class Screen:
             backlogs.append(each.counters["backlog_bytes"])
 
     def show(self) -> RenderableType:
-        """What the terminal shows now."""
+        """Returns what the terminal shows now."""
         table = Table(box=None, pad_edge=False)
         for name in ("queue", "kind"):
             table.add_column(name)

@@ -1,4 +1,4 @@
-"""Samples of a machine's queue disciplines, and the run that they make.
+"""Samples a machine's queue disciplines, and makes a run of the samples.
 
 A queue is named after its device: `eth0` is the device's root discipline, `eth0/10:` a discipline
 below it, by its handle. Devices without a queue (`noqueue`, such as loopback) are left out.
@@ -30,11 +30,11 @@ _INGRESS = ("ingress", "clsact")
 _DEVICES = Path("/sys/class/net")
 
 LATE = 0.5
-"""A sample that is late by this share of its period counts as missed."""
+"""A sample counts as missed if it is late by this share of its period."""
 
 
 class MonitorError(NarrowsError):
-    """A machine, or a device, that cannot be watched."""
+    """The machine or the device cannot be watched."""
 
 
 class Reading(NamedTuple):
@@ -44,19 +44,19 @@ class Reading(NamedTuple):
     queue: str
     kind: str
     counters: Mapping[str, int]
-    """`backlog_packets`, `backlog_bytes`, and from the start of watching `sent_packets`,
-    `sent_bytes`, `drops`, `dropped_early`, `dropped_overflow`, `marked`."""
+    """`backlog_packets` and `backlog_bytes`; and since watching started, `sent_packets`,
+    `sent_bytes`, `drops`, `dropped_early`, `dropped_overflow` and `marked`."""
 
 
 class Watch:
-    """Watches one device, or all that have a queue.
+    """Watches one device, or all devices that have a queue.
 
     Raises:
-        MonitorError: This is not Linux, or there is no such device, or none that has a queue.
+        MonitorError: This is not Linux, there is no such device, or no device has a queue.
     """
 
     def __init__(self, device: str | None = None, *, rate: float = 10.0) -> None:
-        """Looks for queues, and takes no sample yet.
+        """Looks for queues; takes no sample yet.
 
         Args:
             device: The device's name; all devices by default.
@@ -97,7 +97,7 @@ class Watch:
         """Samples all queues at the rate, until the time is over.
 
         Args:
-            duration_s: For how many seconds; without an end by default.
+            duration_s: The time in seconds; by default without end.
         """
         number = 0
         self.origin = time.monotonic()
@@ -117,10 +117,10 @@ class Watch:
             yield found
 
     def run(self, *, complete: bool = True) -> Run:
-        """Everything so far, as a run.
+        """Returns everything so far as a run.
 
         Args:
-            complete: Whether it lasted as long as it should.
+            complete: Whether it lasted as long as planned.
         """
         readings = self._readings
         speeds = {name: _speed(name) for name in {each.queue for each in readings}}
@@ -158,7 +158,7 @@ class Watch:
     def _sample(self, now: float) -> list[Reading]:
         found = []
         for name, (kind, counters) in self._look().items():
-            # The counters of a queue that is new, or was made anew, begin at zero.
+            # The counters of a new queue, or of one that was replaced, begin at zero.
             first = self._first.setdefault(name, counters)
             if counters["sent_packets"] < first["sent_packets"]:
                 first = self._first[name] = dict.fromkeys(counters, 0)
@@ -184,7 +184,7 @@ class Watch:
             try:
                 device = socket.if_indextoname(entry["index"])
             except OSError:
-                # The device has disappeared meanwhile.
+                # The device has disappeared in the meantime.
                 continue
             if self.device not in (None, device):
                 continue

@@ -30,7 +30,7 @@ OTHERS = "other servers"
 
 
 class RatioError(NarrowsError):
-    """Measurements that hold no pair; the text is one line."""
+    """The measurements hold no pair; the error's text is one line."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        """Server, and its day or measurement."""
+        """The server, with its day or measurement."""
         parts = [self.server, *([self.source] if self.source else [])]
         return ", ".join(parts if self.day is None else [*parts, str(self.day)])
 
@@ -69,7 +69,7 @@ class Group:
     @property
     def all_truncated(self) -> bool:
         """Whether each pair's answer over UDP was truncated."""
-        # An analysis of an earlier version does not know it.
+        # An analysis by an earlier version lacks this.
         known = "udp_truncated" in self.table.columns
         return known and bool(self.table["udp_truncated"].fill_null(value=False).all())
 
@@ -80,7 +80,7 @@ class Group:
 
     @cached_property
     def excess_ms(self) -> tuple[float, Interval | None]:
-        """Median of TCP's time less twice UDP's, in ms, with its interval."""
+        """Median of TCP's time minus twice UDP's, in ms, with its interval."""
         values = self.table["excess_ms"].to_numpy()
         return float(np.median(values)), of_medians(values, self.vantage)
 
@@ -98,7 +98,7 @@ class Group:
 
     @cached_property
     def line(self) -> Line | None:
-        """The line through TCP's times over UDP's, if there is one."""
+        """The line through TCP's times against UDP's, if there is one."""
         each = self.by_vantage
         return line_through(each["udp_ms"].to_numpy(), each["tcp_ms"].to_numpy())
 
@@ -120,9 +120,9 @@ class RatioAnalysis:
 
     Attributes:
         table: All pairs, with the columns of `Pairs.table`, `name` and `day`.
-        dropped: Queries that are in no pair, by reason.
+        dropped: Queries that no pair contains, by reason.
         failures: Unanswered queries by server and transport.
-        vantages: Where the vantage points are.
+        vantages: The places of the vantage points.
         rules: The rules that made the pairs.
         variants: The results under other rules.
         sources: The folders that were read.
@@ -180,11 +180,12 @@ class RatioAnalysis:
         ]
 
     def by_source(self, server: str) -> list[Group]:
-        """A group for each measurement of a server if it was measured more than once; else none.
+        """A group for each measurement of a server; none if there is only one measurement.
 
-        A pair belongs to the measurement of its TCP query: UDP may have been measured apart.
+        A pair belongs to the measurement of its TCP query, because UDP may have been measured
+        separately.
         """
-        # An analysis of an earlier version does not know its measurements.
+        # An analysis by an earlier version does not know its measurements.
         table = self.table.filter(name=server)
         known = table["source"].unique().to_list() if "source" in table.columns else []
         found = [source for source in self.sources if source in known]
@@ -206,14 +207,14 @@ def analyse(
     servers: Sequence[str] = (),
     variants: bool = True,
 ) -> RatioAnalysis:
-    """Pairs the queries of measurements, all together.
+    """Pairs the queries of all measurements together.
 
     Args:
         measurements: One or more, from any source.
         rules: The rules for pairs.
-        servers: Only these servers, by name or address; empty for all. An address alone stands for
-            its servers at all ports.
-        variants: Whether to compute the results under other rules, too.
+        servers: Use only these servers, given by name or address; empty for all. An address alone
+            stands for its servers at all ports.
+        variants: Whether to compute the results under other rules too.
 
     Raises:
         RatioError: No query pairs with another; the message says why.
@@ -264,7 +265,7 @@ _MOST_ASKED = 3
 
 
 def _asked(exchanges: pl.DataFrame) -> tuple[str, ...]:
-    """The questions in order, or none if there are more than a sentence can hold."""
+    """The questions in order; none if there are more than fit into a sentence."""
     known = exchanges.select("qname", "qtype").drop_nulls().unique().sort("qname", "qtype")
     if known.height > _MOST_ASKED:
         return ()
@@ -272,7 +273,7 @@ def _asked(exchanges: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _labels(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """The folder of each measurement as its label; numbered if two have none, or the same."""
+    """Labels measurements by their folders, numbered if two have the same folder or none."""
     found: list[str] = []
     for part in measurements:
         name = str(part.folder or f"unsaved ({part.source})")
@@ -282,7 +283,7 @@ def _labels(measurements: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _verdicts(measurements: Sequence[Measurement], targets: set[str]) -> list[str]:
-    """What the measurements found on their own, by server and vantage point."""
+    """What the measurements themselves found, by server and vantage point."""
     said = []
     for part in measurements:
         for where, found in group_verdicts(part.findings.get("verdicts", ())):
@@ -322,7 +323,7 @@ WHOLE_PACKETS = "a capture that cuts packets loses names and types; tcpdump -s 0
 
 
 def _untold(part: Measurement) -> int:
-    """How many answers over UDP or TCP do not tell what was asked."""
+    """The number of answers over UDP or TCP that do not show the question."""
     rows = part.exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]), outcome="answered")
     return rows["qtype"].null_count()
 
@@ -368,7 +369,7 @@ def _few_servers(exchanges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _comparable(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Queries of the kinds that were asked over both UDP and TCP, of the same server."""
+    """Queries of the kinds that the same server got over both UDP and TCP."""
     keys = ["name", "question"]
     both = (
         exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]))

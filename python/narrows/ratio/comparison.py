@@ -1,7 +1,7 @@
-"""Two analyses side by side: before and after an upgrade, two servers, IPv4 and IPv6.
+"""Compares two analyses: before and after an upgrade, two servers, IPv4 and IPv6.
 
 If the same vantage points measured both, a bootstrap replicate draws the same ones for both, so
-that what they have in common does not widen the interval of the difference.
+that common effects do not widen the interval of the difference.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def difference(self) -> float:
-        """The second less the first."""
+        """The second minus the first."""
         return self.second - self.first
 
 
@@ -63,7 +63,7 @@ class RatioComparison:
     """Whether the same vantage points measured both."""
 
     def sentences(self) -> list[str]:
-        """Which differences are real, in words, after what makes the two hard to compare."""
+        """Warnings about what makes the two hard to compare, and then the real differences."""
         asked = [analysis.asked for analysis in self.analyses]
         cautions = []
         if all(asked) and asked[0] != asked[1]:
@@ -117,7 +117,7 @@ class RatioComparison:
         }
 
     def write(self, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES) -> Path:
-        """Writes a report with figures, which are files of these kinds too.
+        """Writes a report, and its figures as files of these types.
 
         Raises:
             RunFolderError: The folder cannot be written.
@@ -157,10 +157,10 @@ class RatioComparison:
 
 
 def compare_ratios(analyses: Mapping[str, RatioAnalysis]) -> RatioComparison:
-    """Compares two analyses, server by server, or their one server each.
+    """Compares two analyses server by server, or the only server of each.
 
     Raises:
-        RatioError: There are not two, or they have no server in common.
+        RatioError: There are not exactly two, or they have no server in common.
     """
     if len(analyses) != 2:
         raise RatioError(f"{len(analyses)} analyses are given; hint: name two")
@@ -204,7 +204,7 @@ _FIGURES: Sequence[tuple[str, str, str, Callable[[Floats], Floats | None]]] = (
     ("median UDP time", " ms", "udp_ms", lambda values: None),
     ("median TCP time", " ms", "tcp_ms", lambda values: None),
 )
-"""Name, unit, column, and a function whose mean is taken; None takes the column's median."""
+"""Name, unit, column, and a function to average; if it returns None, the column's median."""
 
 
 def _same_vantages(one: Group, other: Group) -> bool:
@@ -224,7 +224,7 @@ def _rows(name: str, one: Group, other: Group, paired: bool) -> list[Row]:
     counts = [int(code.max()) + 1 for code in codes]
     drawn = [np.concatenate(list(weights(count, _REPLICATES))) for count in counts]
     if not paired:
-        # The same seed would draw the same vantage numbers for both.
+        # With the same seed, both would draw the same vantage numbers.
         drawn[1] = drawn[1][::-1]
     rows = []
     for what, unit, column, hits in _FIGURES:

@@ -1,13 +1,13 @@
 """Histograms and densities of ratios.
 
 The article plots a density without naming an estimator. It has histograms with "bins of 1/100th of
-a second" for a quantity that has no unit. Here a bin is 0.01 wide and holds percent of the valid
+a second" for a quantity that has no unit. Here, a bin is 0.01 wide and shows percent of the valid
 pairs. The density has a Gaussian kernel with the bandwidth of Sheather and Jones ("A reliable
 data-based bandwidth selection method for kernel density estimation", J. R. Statist. Soc. B 53,
 1991, pages 683-690: the method that solves the equation, R's `bw.SJ`), over the plotted ratios. R
-uses `bw.nrd0` by default, for compatibility, and recommends this one. A rule of thumb such as nrd0
-assumes one hump and scales with the spread of the data. If a full server sends a quarter of the
-ratios beyond 13, it smooths a peak at 3 away. SciPy's `gaussian_kde` has such rules only.
+uses `bw.nrd0` by default, for compatibility, but recommends this one. A rule of thumb such as nrd0
+assumes a single hump and scales with the spread of the data. If a full server pushes a quarter of
+the ratios beyond 13, such a rule smooths a peak at 3 away. SciPy's `gaussian_kde` has no others.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ BIN = 0.01
 """Width of a histogram's bin."""
 
 TOP = 10.0
-"""Where figures end. A note gives the share beyond."""
+"""The end of the figures' axis. A note gives the share beyond it."""
 
 SMOOTHED = (
     "A density is smoothed, which can move a peak towards its longer tail; the mode that narrows "
     "ratio prints is not smoothed."
 )
-"""What the caption of a density says."""
+"""The text in the caption of a density."""
 
 _GRID = 4096
 _STEP = TOP / _GRID
 
 _FEW = 5
-"""With fewer ratios the rule of thumb has to do."""
+"""With fewer ratios than this, the rule of thumb gives the bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def histogram(ratios: Floats) -> tuple[Floats, Floats, float]:
         (50.0, 25.0, 25.0)
     """
     count = round(TOP / BIN)
-    # A ratio that lies on a bin's left end belongs to it, whatever the rounding of the quotient.
+    # A ratio on a bin's left end belongs to that bin, however the quotient is rounded.
     bins = np.floor(ratios / BIN + 1e-9)
     inside = bins[(bins >= 0) & (bins < count)].astype(np.int64)
     scale = 100.0 / max(len(ratios), 1)
@@ -93,16 +93,16 @@ def nrd0(ratios: Floats) -> float:
     spread = float(np.std(ratios, ddof=1))
     low, high = np.quantile(ratios, (0.25, 0.75))
     scale = min(spread, float(high - low) / 1.34)
-    # As R does where one of them is zero.
+    # R does the same if one of them is zero.
     scale = scale or spread or abs(float(ratios[0])) or 1.0
     return float(0.9 * scale * len(ratios) ** -0.2)
 
 
 def sheather_jones(ratios: Floats) -> float:
-    """The bandwidth of Sheather and Jones for the ratios in [0, `TOP`]; `nrd0` where it has none.
+    """The bandwidth of Sheather and Jones for the ratios in [0, `TOP`]; `nrd0` if none exists.
 
-    The best bandwidth depends on the density's roughness, which is estimated with a kernel of its
-    own, whose bandwidth depends on the one that is looked for (their equation 12).
+    The best bandwidth depends on the density's roughness. Another kernel estimates the roughness,
+    and its bandwidth depends on the one that is sought (their equation 12).
     """
     drawn = ratios[(ratios >= 0.0) & (ratios <= TOP)]
     count = len(drawn)
@@ -134,7 +134,7 @@ def sheather_jones(ratios: Floats) -> float:
     factor = 1.357 * (fourth / sixth) ** (1 / 7)
 
     def excess(width: float) -> float:
-        """How far a bandwidth is above the one that its roughness asks for."""
+        """How far a bandwidth is above the best one for its estimate of the roughness."""
         found = roughness(4, factor * width ** (5 / 7))
         if found <= 0.0:
             return -math.inf
@@ -152,7 +152,7 @@ def sheather_jones(ratios: Floats) -> float:
 
 
 def _distances(drawn: Floats) -> tuple[Floats, Floats]:
-    """Distances on the grid, from one step on, and how many pairs of ratios are so far apart."""
+    """Distances on the grid, from one step on, and the number of pairs of ratios at each."""
     bins = np.minimum(np.floor(drawn / _STEP).astype(np.int64), _GRID - 1)
     mass = np.bincount(bins, minlength=_GRID).astype(np.float64)
     spectrum = np.fft.rfft(mass, 2 * _GRID)
@@ -164,10 +164,10 @@ def _distances(drawn: Floats) -> tuple[Floats, Floats]:
 
 
 def density(ratios: Floats, bandwidth: float | None = None) -> Density:
-    """The density of ratios on [0, `TOP`]; `bandwidth` None takes `sheather_jones`.
+    """The density of ratios on [0, `TOP`]; the default `bandwidth` is that of `sheather_jones`.
 
-    Ratios are put on a fine grid and convolved with the kernel (Silverman, section 3.5); a ratio
-    beyond `TOP` counts for the scale but is not drawn.
+    It puts ratios on a fine grid and convolves them with the kernel (Silverman, section 3.5). A
+    ratio beyond `TOP` counts for the scale but is not drawn.
     """
     width = sheather_jones(ratios) if bandwidth is None else bandwidth
     step = _STEP
@@ -178,7 +178,7 @@ def density(ratios: Floats, bandwidth: float | None = None) -> Density:
     part = at[inside] - low
     mass = np.bincount(low, weights=1.0 - part, minlength=_GRID + 1)
     mass += np.bincount(low + 1, weights=part, minlength=_GRID + 1)
-    # Twice the length, so that one end does not run into the other.
+    # The grid has twice the length, so that the convolution does not wrap around.
     length = 2 * (_GRID + 1)
     frequency = 2.0 * np.pi * np.fft.rfftfreq(length, d=step)
     kernel = np.exp(-0.5 * (frequency * width) ** 2)
@@ -194,7 +194,7 @@ def over_the_day(
     """Counts by time (rows) and ratio (columns), with the left ends of both.
 
     Args:
-        seconds: When each pair was, from the start of the day.
+        seconds: The time of each pair, from the start of the day.
         ratios: The ratios; those at or beyond `TOP` are left out.
         step_s: Length of a time step.
         width: Width of a bin of ratios.

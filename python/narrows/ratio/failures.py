@@ -13,16 +13,16 @@ from narrows.results.intervals import wilson
 __all__ = ["NOT_THE_SERVERS", "Failures", "failures_of"]
 
 NOT_THE_SERVERS = ("not-asked", "no-reply-seen", "no-query-seen")
-"""Outcomes outside of failure rates: nothing was asked, or only half was seen in a capture."""
+"""Outcomes that failure rates leave out: nothing was asked, or a capture has only one half."""
 
 
 FEW = 10
-"""Below this many vantage points an interval says nothing: none of nine may mean up to 30 %."""
+"""With fewer vantage points, an interval says nothing: none of nine may mean up to 30 %."""
 
 
 @dataclass(frozen=True)
 class Failures:
-    """What became of the queries to one server over one transport."""
+    """The outcomes of the queries to one server over one transport."""
 
     server: str
     transport: str
@@ -30,9 +30,9 @@ class Failures:
     """The number of queries, without those that were never asked or only half seen."""
     failed: int
     interval: Interval | None
-    """The 95 % interval of the share that failed, from a bootstrap over vantage points. It is
-    Wilson's if each asked once, or if none or all failed: then over the number of vantage points,
-    if there are `FEW`."""
+    """The 95 % interval of the failed share, from a bootstrap over vantage points. If each asked
+    once, it is Wilson's. If none or all failed, it is Wilson's over the number of vantage points,
+    if there are at least `FEW`."""
     kinds: dict[str, int]
     """Failed queries by outcome, the most frequent first."""
     left_out: dict[str, int]
@@ -67,7 +67,7 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
             if vantages == total:
                 interval = wilson(count, total)
             elif count in (0, total):
-                # A bootstrap has nothing to draw from, so each vantage point counts as one trial.
+                # A bootstrap would show no spread, so each vantage point counts as one trial.
                 if vantages >= FEW:
                     trials = vantages
                     interval = wilson(vantages if count else 0, vantages)

@@ -1,7 +1,7 @@
-"""An analysis as a folder: ratio.json, and the pairs and failures it was made of.
+"""An analysis as a folder: ratio.json, with the pairs and failures behind it.
 
-`narrows compare` reads two of them. The pairs, the failures and the places are read; everything
-else is computed from them again.
+`narrows compare` reads two of them. It reads the pairs, the failures and the places, and computes
+everything else again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load(folder: Path) -> RatioAnalysis:
     """Reads an analysis that `save` wrote.
 
     Raises:
-        RunFolderError: The folder holds none, or a damaged one.
+        RunFolderError: The folder holds no analysis, or a damaged one.
     """
     path = folder / RATIO_FILE
     try:

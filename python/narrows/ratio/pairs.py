@@ -1,8 +1,8 @@
 """Pairs of a UDP and a TCP query of the same vantage point to the same server.
 
-Source: Wijnen 2012. The article pairs the two results of a probe and a cycle when they are within
-150 s, and discards the rest. It leaves open whether the bound is inclusive (here it is), whether
-IPv4 and IPv6 are mixed (here never within a pair), which replies count (here every answer), and
+Source: Wijnen 2012. The article pairs the two results of a probe and a cycle if they are within
+150 s of each other, and discards the rest. It leaves open whether the bound is inclusive (here it
+is), whether a pair may mix IPv4 and IPv6 (here never), which replies count (here every answer), and
 which of several results pair (here the closest, each used once). `Rules` has the other readings,
 and the report shows what they change.
 """
@@ -27,8 +27,8 @@ class Rules:
     """What makes a pair.
 
     Attributes:
-        window_s: The longest time between the two; infinity pairs whatever there is.
-        families: Which IP versions count.
+        window_s: The longest time between the two, in seconds; infinity means no limit.
+        families: The IP versions that count.
         noerror_only: Whether both replies must have the code NOERROR.
         matching: `nearest` pairs the closest first, each used once; `cycle` takes the first of
             each in every `cycle_s`, as the article describes it.
@@ -59,7 +59,7 @@ PAPER = Rules()
 
 @dataclass(frozen=True)
 class Dropped:
-    """Exchanges that are in no pair, and why."""
+    """Exchanges that no pair contains, and why."""
 
     transport: str
     reason: str
@@ -68,7 +68,7 @@ class Dropped:
 
 @dataclass(frozen=True, repr=False)
 class Pairs:
-    """Pairs as a table, and what is in none.
+    """Pairs as a table, and the exchanges that no pair contains.
 
     The table's columns: `source` (the measurement of the TCP query, if known), `vantage`, `target`,
     `name`, `server`, `family`, `started_s` (the UDP query's), `apart_s`, `udp_ms`, `udp_truncated`
@@ -83,7 +83,7 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.table.height
 
     def __repr__(self) -> str:
@@ -135,11 +135,11 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
 
 
 NO_TYPE = "for a type that is not known"
-"""Why an answer without its question is in no pair."""
+"""Why no pair contains an answer without its question."""
 
 
 def _unpaired(usable: pl.DataFrame, left: pl.DataFrame, rules: Rules) -> list[Dropped]:
-    """Why the rest of the usable rows is in no pair."""
+    """Why no pair contains the remaining usable rows."""
     near = f"within {rules.window_s:g} s" if math.isfinite(rules.window_s) else "to pair with"
     place = ["transport", "vantage", "target", "server", "family"]
     swapped = pl.col("transport").replace({"udp": "tcp", "tcp": "udp"})
@@ -162,11 +162,11 @@ def _unpaired(usable: pl.DataFrame, left: pl.DataFrame, rules: Rules) -> list[Dr
 
 
 def questions(exchanges: pl.DataFrame) -> pl.Series:
-    """The type that each query asks for, as far as anything says; the empty text for none.
+    """The type that each query asks for, as far as it is known; the empty text if it is not.
 
-    A failure, or a reply without its question, says nothing, so it gets the type that most of its
-    measurement asks for. So a probe's SOA over TCP never pairs with its hostname.bind over UDP.
-    Names do not matter, because some measurements ask for another name each time.
+    A failure, or a reply without its question, does not show a type. It gets the type that most
+    queries of its measurement ask for, so a probe's SOA over TCP never pairs with its hostname.bind
+    over UDP. Names do not matter, because some measurements ask for a new name each time.
     """
     keys = ["measurement", "transport"]
     usual = (
@@ -185,7 +185,7 @@ def questions(exchanges: pl.DataFrame) -> pl.Series:
 
 
 def _unusable(rows: pl.DataFrame, rules: Rules) -> pl.Series:
-    """Why a row can be in no pair; null where it can."""
+    """Why no pair can contain a row; null if one can."""
     families = list(rules.families)
     return rows.select(
         pl.when(pl.col("family").is_not_null() & ~pl.col("family").is_in(families))
@@ -249,12 +249,12 @@ def _nearest(
     row: Rows,
     window_s: float,
 ) -> tuple[Rows, Rows]:
-    """Pairs the closest first, each used once; input is sorted by group and time.
+    """Pairs the closest queries first, each used once; input is sorted by group and time.
 
-    Queries that are each other's nearest are paired, then those among the rest, and so on. This
-    gives the same pairs as taking the closest pair again and again, because no third query can be
-    closer to either. Of two that are equally near, the earlier one counts as nearer, so that every
-    step pairs some.
+    Each step pairs the queries that are each other's nearest among those left. This gives the same
+    pairs as taking the closest pair again and again, because no third query can be closer to
+    either. Of two equally near queries, the earlier one counts as nearer, so that every step makes
+    pairs.
     """
     udp_rows: list[Rows] = []
     tcp_rows: list[Rows] = []
@@ -269,7 +269,7 @@ def _nearest(
         rest = np.ones(len(row), dtype=bool)
         rest[mutual] = False
         rest[nearest[mutual]] = False
-        # A query without a partner within the window will never get one.
+        # A query that has no partner within the window will never get one.
         rest &= nearest >= 0
         group, time, tcp, row = group[rest], time[rest], tcp[rest], row[rest]
     if not udp_rows:
@@ -282,7 +282,7 @@ def _nearest(
 def _nearest_other(
     group: Rows, time: npt.NDArray[np.float64], tcp: npt.NDArray[np.bool_], window_s: float
 ) -> Rows:
-    """For each row the nearest one of the other transport in its group; -1 for none."""
+    """For each row, the nearest row of the other transport in its group; -1 if there is none."""
     count = len(group)
     index = np.arange(count)
     best = np.full(count, -1)

@@ -1,4 +1,4 @@
-"""Where ratios gather: shares around 2 and 3, the mode, and the peaks of the density."""
+"""Where ratios cluster: shares around 2 and 3, the mode, and the peaks of the density."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AROUND = {"around_2": (1.8, 2.2), "around_3": (2.7, 3.3)}
 """Ranges of ratios, both ends included."""
 
 BEYOND = {"above_4": 4.0, "above_10": 10.0}
-"""Shares of ratios above these."""
+"""Bounds above which shares of ratios are given."""
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -52,8 +52,8 @@ class Peak:
 class Peaks:
     """The shape of one group's ratios.
 
-    Shares are from 0 to 1, each with the 95 % interval of a bootstrap over vantage points; an
-    interval is None where there are too few of them.
+    Shares are from 0 to 1, each with the 95 % interval of a bootstrap over vantage points. An
+    interval is None if there are too few vantage points.
     """
 
     count: int
@@ -99,8 +99,8 @@ def peaks_of(ratios: Floats, vantage: Codes, replicates: int = 1_000) -> Peaks:
 def half_sample_mode(ranked: Floats) -> float:
     """The half-sample mode of sorted values (Bickel and Frühwirth, 2006, section 3).
 
-    It goes on to the half with the smallest range until three or fewer values are left. It needs
-    no bandwidth, and outliers do not move it.
+    It selects the half with the smallest range again and again until three or fewer values are
+    left. It needs no bandwidth, and outliers do not move it.
 
     Examples:
         >>> half_sample_mode(np.array([1.0, 2.0, 2.01, 2.02, 3.0, 9.0]))
@@ -122,25 +122,26 @@ def half_sample_mode(ranked: Floats) -> float:
 
 
 APART = 0.1
-"""Peaks nearer than this share of the lower one's ratio are one: the half width of `AROUND`.
+"""Two peaks count as one if they are closer than this share of the lower one's ratio, which is the
+half width of `AROUND`.
 
-Peaks that the analysis has to tell apart, from round trips and fixed delays of many milliseconds,
-are farther apart.
-On a constant path, a machine's delays of one or two milliseconds make peaks a few hundredths apart,
-and the bandwidth, which falls with the number of pairs, no longer smooths them away.
+Peaks that the analysis must tell apart come from round trips and from fixed delays of many
+milliseconds, and are farther apart. On a constant path, a machine's delays of one or two
+milliseconds make peaks a few hundredths apart. The bandwidth falls with the number of pairs, and
+with many pairs it no longer smooths these away.
 """
 
 
 def find_peaks(smooth: Density, ratios: Floats, least: float = 0.05) -> tuple[Peak, ...]:
-    """Peaks that rise by at least ``least`` of the highest above the valleys next to them.
+    """Finds peaks that rise above their valleys by at least ``least`` of the highest peak.
 
-    Peaks nearer than `APART` become one, at the highest, with the shares of all.
+    Peaks closer than `APART` become one, at the place of the highest, with the shares of all.
     """
     values = smooth.density
     top = float(values.max(initial=0.0))
     if top <= 0.0:
         return ()
-    # A walk over the hills: a valley counts once the path has risen from it by enough.
+    # Walk over the hills; a valley counts once the path has risen far enough above it.
     peaks: list[int] = []
     valleys: list[int] = []
     high = low = 0

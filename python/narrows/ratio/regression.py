@@ -1,13 +1,14 @@
-"""TCP's time as a line over UDP's, vantage point by vantage point.
+"""TCP's time as a line over UDP's, with one point for each vantage point.
 
 The slope counts round trips, and the intercept is the time that does not depend on the distance. A
-server that writes once has a slope of 2 and nearly no intercept. One that writes the length in a
-segment of its own has a slope of 3, and one that lets TCP wait for 20 ms has 2 and 20 ms. A ratio
-mixes the two: those 20 ms give 12 at a round trip of 2 ms, and 2.07 at 300 ms.
+server that writes once has a slope of 2 and almost no intercept. A server that sends the length in
+a separate segment has a slope of 3. A server that makes TCP wait for 20 ms has a slope of 2 and an
+intercept of 20 ms. A ratio mixes the two: those 20 ms give 12 at a round trip of 2 ms, and 2.07 at
+300 ms.
 
 The line is that of Theil and Sen (Sen 1968): its slope is the median of the slopes between all
-pairs of points, so nearly a third of the points may be anywhere. SciPy has it (`theilslopes`);
-`narrows.results.student` says why narrows does without SciPy.
+pairs of points, so nearly a third of the points may lie anywhere. SciPy has it (`theilslopes`);
+`narrows.results.student` says why narrows does not use SciPy.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Line:
 def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
     """The line through one point for each vantage point; None if they give no slope.
 
-    Of more than 600 points, every n-th by distance is taken, which gives enough slopes.
+    Of more than 600 points, it uses every n-th by distance, which gives enough slopes.
     """
     if len(udp_ms) < 3 or np.ptp(udp_ms) <= 0.0:
         return None
@@ -58,12 +59,12 @@ def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
 
 
 def is_pattern(line: Line) -> bool:
-    """Whether the slope is that of one way of writing: two round trips, or three."""
+    """Whether the slope matches a way of writing: two round trips, or three."""
     return min(abs(line.slope - trips) for trips in (2.0, 3.0)) <= 0.12
 
 
 def say_line(line: Line) -> str:
-    """What a line means, in words."""
+    """Says in words what a line means."""
     whole = round(line.slope)
     fixed = line.intercept_ms
     trips = {2: "two round trips: the server writes the reply at once"}

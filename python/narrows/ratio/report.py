@@ -1,4 +1,4 @@
-"""The report: one page on all servers, and one for each if there are several."""
+"""The report: one page on all servers, and if there are several, one page for each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_ratio_report(
     progress: Progress | None = None,
     kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
 ) -> Path:
-    """Writes report.html, pages of servers, figures (as files of these kinds) and the analysis.
+    """Writes report.html, pages of servers, the analysis, and figures as files of these types.
 
     Raises:
         RunFolderError: The folder cannot be written.
@@ -225,11 +225,11 @@ def _figures(
 
 
 _CELL_S = 1800.0
-"""Length of a cell in the figure over time, in seconds; a shorter analysis has no such figure."""
+"""Length of a cell in the figure over time, in seconds; shorter analyses have no such figure."""
 
 
 def _page_name(server: str, taken: Collection[str]) -> str:
-    """The name of a server's page, without its end; none of `taken`, which are whole names."""
+    """The name of a server's page, without suffix; it avoids `taken`, which are whole names."""
     plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server).strip("-.") or "server"
     tries = (f"server-{plain}{f'-{number}' if number else ''}" for number in itertools.count())
     return next(name for name in tries if f"{name}.html" not in taken)

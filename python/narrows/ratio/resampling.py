@@ -2,7 +2,7 @@
 
 The 48 pairs of one probe and day are not independent, so a bootstrap draws whole vantage points
 (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8: resampling of
-clusters). Replicates come from a fixed seed: the same data give the same interval.
+clusters). Replicates come from a fixed seed, so the same data give the same interval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BATCH = 100
 
 
 def weights(vantages: int, replicates: int) -> Iterator[npt.NDArray[np.int64]]:
-    """How often each vantage point is drawn, in batches of replicates (rows)."""
+    """How often each vantage point is drawn, as batches of replicates (rows)."""
     rng = np.random.Generator(np.random.PCG64(_SEED))
     even = np.full(vantages, 1.0 / vantages)
     for done in range(0, replicates, _BATCH):
@@ -50,7 +50,7 @@ def of_shares(
     Args:
         hits: For each row, whether it counts.
         vantage: For each row, the number of its vantage point, from 0.
-        replicates: How many to draw.
+        replicates: The number of replicates.
     """
     count = int(vantage.max()) + 1 if len(vantage) else 0
     if count < 2:
@@ -73,7 +73,7 @@ def of_medians(values: Floats, vantage: Codes, replicates: int = REPLICATES) -> 
         return None
     order = np.argsort(values, kind="stable")
     ranked, owner = values[order], vantage[order]
-    # Large sets have narrow intervals, whose ends fewer replicates find well enough.
+    # Large sets have narrow intervals, for whose ends fewer replicates are enough.
     replicates = min(replicates, max(200, 20_000_000 // max(len(values), 1)))
     found = []
     for batch in weights(count, replicates):

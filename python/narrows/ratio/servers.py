@@ -1,4 +1,4 @@
-"""Names of root servers by address, today's and earlier ones (IANA's root hints since 2010)."""
+"""Names of root servers by their current and earlier addresses (IANA's root hints since 2010)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES = {
 
 
 def server_name(target: str) -> str:
-    """A root server's name by its address; anything else as it is.
+    """Returns a root server's name for its address, and any other text unchanged.
 
     Examples:
         >>> server_name("193.0.14.129"), server_name("192.0.2.1")

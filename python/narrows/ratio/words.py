@@ -49,7 +49,7 @@ _SHARES = ("around_2", "around_3", "above_4", "above_10")
 
 
 def say_group(group: Group) -> list[str]:
-    """What a group's ratios say about its server, in sentences."""
+    """Says in sentences what a group's ratios show about its server."""
     peaks = group.peaks
     said = _truncated(group)
     if why := _too_little(group):
@@ -79,7 +79,7 @@ def say_group(group: Group) -> list[str]:
 
 
 def _truncated(group: Group) -> list[str]:
-    """Sentences on what clients wait for in addition if each answer over UDP was truncated."""
+    """Sentences on the additional wait of clients if every answer over UDP was truncated."""
     if not group.all_truncated or group.udp_ms < NEAR_MS:
         return []
     ratio = group.peaks.quantiles[0.5]
@@ -90,7 +90,7 @@ def _truncated(group: Group) -> list[str]:
 
 
 def _too_little(group: Group) -> str:
-    """Why nothing is said about a group's peaks; empty if something is."""
+    """Why `say_group` says nothing about a group's peaks; empty if it does."""
     if group.peaks.count < FEWEST:
         return (
             f"{group.peaks.count} pair{'' if group.peaks.count == 1 else 's'} show no peaks; at "
@@ -106,11 +106,11 @@ def _too_little(group: Group) -> str:
 
 
 FEWEST = 30
-"""With fewer pairs than this, a density has peaks by chance."""
+"""With fewer pairs, a density has peaks by chance."""
 
 
 def say_failures(part: Failures) -> str:
-    """One transport's failures in a sentence."""
+    """Describes one transport's failures in a sentence."""
     where = f"{part.server} over {part.transport.upper()}"
     left = sum(part.left_out.values())
     tail = f"; {left} more were never asked or only half seen" if left else ""
@@ -134,7 +134,7 @@ def _trials(part: Failures) -> str:
 
 
 def say_server(analysis: RatioAnalysis, group: Group) -> list[str]:
-    """What a server's ratios say: of each of its measurements, if there are several."""
+    """Says what a server's ratios show; if it has several measurements, for each of them."""
     parts = analysis.by_source(group.server)
     if not parts:
         return say_group(group)

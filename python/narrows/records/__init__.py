@@ -1,8 +1,8 @@
 """What a run records, as declarations: tables, figures of the summary, figures of the report.
 
-A kind of traffic that records more than every run does declares it in its own file
-(`narrows.scenario.traffic`) with the classes of this package. `narrows.results` writes, reads and
-summarises what was declared, and `narrows.report` draws it. This package knows neither of them.
+A kind of traffic that records more than every run declares that in its own file
+(`narrows.scenario.traffic`), with the classes of this package. `narrows.results` writes, reads and
+summarises these records, and `narrows.report` draws them. This package depends on neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds of files that figures can be written as."""
+"""The file types in which figures can be written."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Literal, get_args
 __all__ = ["FIGURE_FILES", "USUAL_FIGURE_FILES", "FigureFile"]
 
 FigureFile = Literal["png", "svg", "pdf"]
-"""A kind of file, which is also its suffix. In SVG and PDF, text stays text."""
+"""A file type, which is also the suffix. In SVG and PDF, text stays text."""
 
 FIGURE_FILES: tuple[FigureFile, ...] = get_args(FigureFile)
 
 USUAL_FIGURE_FILES: tuple[FigureFile, ...] = ("png", "svg")
-"""What is written if nobody asks for something else."""
+"""The default file types."""

@@ -40,7 +40,7 @@ def mean(values: Floats) -> float | None:
 
 
 def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
-    """The quantile of ``values``, interpolated linearly (Hyndman and Fan's type 7), if any."""
+    """The linearly interpolated quantile of ``values`` (Hyndman and Fan's type 7), if any."""
     if len(values) == 0:
         return None
     return float(np.quantile(np.asarray(values, dtype=np.float64), share))
@@ -50,7 +50,7 @@ def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
     """The smallest of ``values`` within which at least ``percent`` of them lie, if there are any.
 
     This is the value of the nearest rank (Hyndman and Fan's type 1). It is always one of the
-    values, also where they have a gap, in which an interpolated percentile may lie.
+    values, even if they have a gap into which an interpolated percentile may fall.
 
     Examples:
         >>> reached([10.0, 20.0, 5000.0, 30.0], 75), reached([10.0, 20.0, 5000.0, 30.0], 76)
@@ -58,7 +58,7 @@ def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
     """
     if len(values) == 0:
         return None
-    # In whole numbers, because 0.95 of a count is not exact.
+    # This counts in whole numbers, because 0.95 of a count is not exact.
     rank = max(1, -(-percent * len(values) // 100))
     return float(np.sort(np.asarray(values, dtype=np.float64))[rank - 1])
 

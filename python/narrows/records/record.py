@@ -1,4 +1,4 @@
-"""What a kind of traffic records beyond the tables of every run, and how it is shown."""
+"""What a kind of traffic records beyond the tables of every run, and how reports show it."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ class Figure:
     key: str
     """Its name in the summary, with the unit, as in `rtt_median_ms`."""
     name: str
-    """For people."""
+    """The name that people see."""
     unit: str = ""
-    """For people."""
+    """The unit that people see."""
     scale: float = 1.0
     """The factor from the summary's unit to `unit`."""
     doc: str = ""
     """A sentence for docs/run-folder.md, if the name does not say everything."""
     range: tuple[float, float] | None = None
-    """The lowest and highest possible value, if it is a score; axes show all of the scale."""
+    """The lowest and highest possible value, if it is a score; axes show the whole scale."""
     better: Direction = ""
     """Whether a higher or a lower value is better; empty if neither is."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """Figures of completed items only, which lack the slowest if the run ended before they did."""
+    """Figures of completed items only, which lack the slowest items if the run ended too early."""
 
     begun: str
-    """The key of how many were begun; `completed` is the key of how many were completed."""
+    """The key of the number of begun items; `completed` is the key of the number completed."""
     figures: tuple[str, ...]
     """Keys of the figures that leave out items that were not completed."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Figures that the parts of a table have too, such as the directions of calls."""
+    """Figures that parts of a table also have, such as the directions of calls."""
 
     column: str
     """The column that distinguishes the parts; each value is a key in the summary's section."""
@@ -80,24 +80,24 @@ class Pen(Protocol):
         """Matplotlib's axes, for what the pen cannot do."""
 
     def cdf(self, label: str, values: Any, of: int | None = None) -> None:
-        """A curve that says which share of `of` (or else of the values) is at most x.
+        """Draws the share of `of` (by default, of the values) that is at most x, as a curve.
 
         Args:
-            label: Whose values they are; each label has a colour of its own.
+            label: The owner of the values; each label has its own colour.
             values: Numbers, in any order.
-            of: The number of items, if some have no value: the curve then ends below 100 %.
+            of: The number of items if some have no value; the curve then ends below 100 %.
         """
 
     def series(self, label: str, x: Any, y: Any) -> None:
-        """A line through values over time; without a value it breaks."""
+        """Draws a line through values over time, with a gap where a value is missing."""
 
     def from_zero(self) -> None:
-        """Lets the y axis begin at zero and end above all values."""
+        """Makes the y axis begin at zero and end above all values."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in the report of a run and in that of a comparison."""
+    """A figure in the reports of runs and of comparisons."""
 
     name: str
     """The name of its files: lower case, digits and hyphens."""
@@ -106,28 +106,28 @@ class Picture:
     """Label of the horizontal axis, with its unit."""
     y: str
     caption: str
-    """What to look for."""
+    """What readers should look for."""
     says: Callable[[Mapping[str, Any]], str | None]
-    """From the summary's figures: what it shows, in one sentence with its main numbers, for those
-    who do not see it. None: there is nothing to draw."""
+    """Says from the summary's figures what it shows, in one sentence with its main numbers, for
+    readers who cannot see it. None means that there is nothing to draw."""
     draw: Callable[[Pen, Mapping[str, pl.DataFrame]], None]
-    """Draws the rows of one run or several, by their labels."""
+    """Draws the rows of one run or of several, by label."""
     single: bool = False
-    """Whether it shows a single thing of a run, so that other seeds would only hide it."""
+    """Whether it shows a single item of a run, which other seeds would only hide."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A table that a kind of traffic brings, its section in summaries, and its figures."""
+    """A table that a kind of traffic adds, with its section in summaries and its figures."""
 
     table: Table
     title: str
     """The title of its section, for people."""
     figures: tuple[Figure, ...]
     summarise: Callable[[pl.DataFrame, float], Mapping[str, Any]]
-    """The section's figures from rows, one or more, and the run's end in seconds; where the table
-    has a column `group`, or `flow`, each group's too. Keys that are not in `figures` are in the
-    summary alone. None stands for a figure that the rows do not give."""
+    """Computes the section's figures from one or more rows and the run's end in seconds. If the
+    table has a column `group` or `flow`, it does so for each group too. Keys that are not in
+    `figures` are only in the summary. A figure that the rows do not give is None."""
     headline: Headline | None = None
     completed: Completed | None = None
     parts: Parts | None = None

@@ -20,9 +20,9 @@ class Column:
 
     name: str
     type: pl.DataType | TypeName
-    """The polars type, or its name, for declarations that must not load a library."""
+    """The polars type, or its name in declarations that must not load a library."""
     unit: str
-    """Unit of the values; empty where they are names, flags or row numbers."""
+    """Unit of the values; empty for names, flags and row numbers."""
     doc: str
     """One sentence, without the unit."""
     nullable: bool = False
@@ -30,7 +30,7 @@ class Column:
 
     @property
     def dtype(self) -> pl.DataType:
-        """The type as polars has it."""
+        """The type in polars."""
         import polars as pl
 
         types: dict[TypeName, pl.DataType] = {
@@ -52,7 +52,7 @@ class Table:
 
     name: str
     row: str
-    """What a row stands for."""
+    """What a row represents."""
     columns: tuple[Column, ...]
 
     @cached_property

@@ -64,7 +64,7 @@ class Plan:
     """Whether the plan has every combination."""
 
     def items(self) -> Iterator[Item]:
-        """All runs, by seed first, so that an interrupted sweep has some seeds of every combination."""
+        """All runs in order of seed, so that an interrupted sweep has some of each combination."""
         for seed in self.seeds:
             for places, digest in self.digests.items():
                 yield Item(run_digest(digest, seed), places, seed)

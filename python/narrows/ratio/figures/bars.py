@@ -56,9 +56,9 @@ def failures_figure(failures: Sequence[Failures]) -> Figure:
     axes.set_yticks(
         range(len(shown)), [f"{part.server}, {part.transport}" for part in reversed(shown)]
     )
-    # A row without a bar needs its space too.
+    # A row without a bar needs space too.
     axes.set_ylim(-0.6, len(shown) - 0.4)
-    # If nothing failed, the axis goes to one percent; a shorter one looks as if something had.
+    # If nothing failed, the axis ends at one percent; a shorter axis would suggest failures.
     axes.set_xlim(0.0, 1.15 * longest or 1.0)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("percent of the queries that were asked")

@@ -19,7 +19,7 @@ __all__ = ["ratio_cdf", "times_cdf"]
 
 @style.styled
 def times_cdf(group: Group) -> Figure:
-    """UDP and TCP, and TCP's parts where they are known."""
+    """Distributions of the times of UDP and TCP, and of TCP's parts if they are known."""
     figure, axes = style.new_figure(height=3.4)
     for label, name, colour in (
         ("UDP", "udp_ms", BLUE),

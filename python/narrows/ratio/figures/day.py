@@ -1,4 +1,4 @@
-"""The ratio over the day: how many pairs in each half hour and 0.05 of ratio."""
+"""The ratio over the day: the number of pairs in each half hour and 0.05 of ratio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narrows.report.style import BLUE, INK, MUTED, SKY
 
 __all__ = ["over_day_figure"]
 
-# The lightest colour is a single pair, which must show on white.
+# The lightest colour is that of a single pair, which must be visible on white.
 _COLOURS = LinearSegmentedColormap.from_list("narrows", ["#b9d7ea", SKY, BLUE, INK])
 
 
@@ -39,7 +39,7 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
     times, ratios, counts = over_the_day(seconds - start, group.ratios)
     keep = ratios < top
     shown = np.ma.masked_equal(counts[:, keep].T, 0)
-    # Any, because the stubs only know numbers on the axis.
+    # The type is Any, because the stubs only know numbers on the axis.
     edges: Any = [
         dt.datetime.fromtimestamp(start + second, dt.UTC) for second in [*times, times[-1] + 1800.0]
     ]

@@ -32,7 +32,7 @@ def histogram_figure(group: Group, top: float = 6.0) -> Figure:
 
 @style.styled
 def histograms_figure(groups: Mapping[str, Group], top: float = 5.0) -> Figure:
-    """All servers in one plot, each in percent of its own pairs, coloured by its mode."""
+    """All servers in one plot, each in percent of its own pairs and coloured by its mode."""
     figure, axes = style.new_figure(height=4.0)
     highest = 0.0
     tips: list[tuple[float, float, str, str]] = []
@@ -47,7 +47,7 @@ def histograms_figure(groups: Mapping[str, Group], top: float = 5.0) -> Figure:
         tips.append((float(left[at]), float(percent[at]), label, colour))
         highest = max(highest, float(percent[inside].max(initial=0.0)))
     _finish(axes, 1.06 * highest, top)
-    # Names next to their peaks, moved apart if they would overlap.
+    # Names are next to their peaks, and move apart if they would overlap.
     lowest: dict[int, float] = {}
     for ratio, percent_there, label, colour in sorted(tips, key=lambda tip: -tip[1]):
         column = round(ratio)

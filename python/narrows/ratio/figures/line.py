@@ -1,4 +1,4 @@
-"""TCP's time over UDP's, one point for each vantage point; and what is beyond two round trips."""
+"""TCP's time against UDP's at each vantage point, and the time beyond two round trips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narrows.report.style import INK, MUTED
 __all__ = ["LEGEND", "excess_figure", "line_figure"]
 
 LEGEND = "Each point: one vantage point's medians. Colour: TCP's time divided by UDP's"
-"""The heading of the legend, which says what points and colours are."""
+"""The heading of the legend, which explains points and colours."""
 
 
 @style.styled
@@ -61,7 +61,7 @@ def line_figure(group: Group) -> Figure:
 
 @style.styled
 def excess_figure(group: Group) -> Figure:
-    """Milliseconds beyond two round trips: a fixed delay is level, a round trip more rises."""
+    """Milliseconds beyond two round trips: a fixed delay is level, a further round trip rises."""
     figure, axes = style.new_figure(height=3.8)
     each = group.by_vantage
     udp, excess = each["udp_ms"].to_numpy(), each["excess_ms"].to_numpy()

@@ -1,7 +1,7 @@
 """A map of vantage points coloured by ratio: as a figure, and as SVG with texts on hover.
 
-Outlines of countries are Natural Earth's (1:110m, public domain), which come with narrows: nothing
-is fetched. Longitude and latitude are drawn as they are, between 60 degrees south and 84 north.
+The outlines of countries are Natural Earth's (1:110m, public domain). They come with narrows, which
+fetches nothing. Longitude and latitude are plotted directly, from 60 degrees south to 84 north.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def _outlines() -> tuple[tuple[tuple[float, float], ...], ...]:
 def placed(group: Group, vantages: pl.DataFrame) -> pl.DataFrame:
     """A row for each vantage point whose place is known, ordinary ratios first.
 
-    So unusual ratios lie on top on the map.
+    Unusual ratios are therefore on top on the map.
     """
     known = vantages.filter(
         pl.col("latitude").is_between(-90.0, 90.0) & pl.col("longitude").is_between(-180.0, 180.0)
     )
     table = group.by_vantage.join(known, on="vantage", how="inner")
     kind = pl.Series("kind", range_of(table["ratio"].to_numpy()))
-    # Two round trips lowest, then the rest by how far they are from it.
+    # Two round trips come first, then the other ratios by their distance from two.
     return table.with_columns(kind).sort((pl.col("kind") - 1).abs(), "vantage")
 
 
 _SIZES = ((100, 30.0), (1_500, 9.0), (float("inf"), 3.0))
-"""Area of a point by the number of points: a few must be seen, many must not hide one another."""
+"""Area of a point by the number of points: few must be visible, many must not hide each other."""
 
 
 @style.styled
 def map_figure(points: pl.DataFrame, label: str) -> Figure:
     """Points of `placed` on the outlines of countries."""
     figure, axes = style.new_figure(height=4.1, width=8.4)
-    # With a fixed aspect the layout leaves too little room for the title.
+    # With a fixed aspect, the layout leaves too little room for the title.
     figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 0.96))
     axes.add_collection(
         PolyCollection(_outlines(), facecolors=_LAND, edgecolors=PAPER, linewidths=0.4, zorder=1)
@@ -87,10 +87,10 @@ def map_figure(points: pl.DataFrame, label: str) -> Figure:
 
 
 def hover_map(points: pl.DataFrame, name: str, alt: str) -> str:
-    """The same as an element of a page; each point says what it is when a pointer rests on it.
+    """The same map as an element of a page; each point describes itself under the pointer.
 
     Args:
-        points: What `placed` gives.
+        points: The result of `placed`.
         name: Unique on the page.
         alt: What the map shows, in one sentence.
     """
