@@ -12,14 +12,14 @@ from typing import NoReturn
 __all__ = ["main"]
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it; `narrows.cli.failure.Exit` lists all."""
+"""The exit code that shells use after Ctrl-C; `narrows.cli.failure.Exit` lists all codes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; see `narrows.cli.app.main`."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
-        # While modules load, there is nothing to save, and a traceback would only show internals.
+        # While modules load, there is nothing to save. A traceback would only show internals.
         signal.signal(signal.SIGINT, lambda *_: _leave())
     try:
         from narrows.cli.app import main as run
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _exit_at_once(code: int) -> NoReturn:
     """Ends the process with `code`, after a Ctrl-C whose work is saved.
 
-    CPython (3.11, Python/pythonrun.c, run_eval_code_obj) remembers an interrupt that came while a
-    string was executed, as modules do when they make dataclasses. The process then ends by the
-    signal, whatever code `sys.exit` gets.
+    CPython (3.11, Python/pythonrun.c, run_eval_code_obj) remembers an interrupt that came while it
+    executed a string, which modules do to make dataclasses. The process then ends by the signal,
+    whatever code `sys.exit` gets.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`narrows agreement`: the simulator against a kernel on scenarios drawn at random."""
+"""`narrows agreement`: compares the simulator with a kernel on randomly drawn scenarios."""
 
 from __future__ import annotations
 

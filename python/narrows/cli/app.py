@@ -1,9 +1,9 @@
 """The Typer application and its entry point.
 
-A command is a module beside this file with a function `command`, whose docstring is its help, and
-`EXAMPLES`. It may have `ELSEWHERE`: options that people look for there, each with the hint that
-they get. A module imports what it needs beyond its options inside `command`, so that
-`narrows --help`, which imports all of these modules, is fast.
+A command is a module beside this file with `EXAMPLES` and a function `command`, whose docstring is
+its help. It may have `ELSEWHERE`: options that people look for in this command, each with the hint
+that they get. Beyond its options, a module imports what it needs inside `command`. This keeps
+`narrows --help` fast, which imports all of these modules.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _prose(text: str) -> str:
 
 
 def _examples(text: str) -> str:
-    r"""Keeps paragraphs of commands and comments as they are (`\b`), and makes prose of others."""
+    r"""Keeps paragraphs of commands and comments as they are (`\b`), and reflows all others."""
     parts = text.strip().split("\n\n")
     return "\n\n".join(
         f"\b\n{part}" if part.startswith(("#", "narrows ")) else _prose(part) for part in parts
@@ -86,7 +86,7 @@ def _help(name: str) -> str:
 
 
 class _OnDemand(Mapping[str, Any]):
-    """The commands by name, each made when it is looked up."""
+    """The commands by name; each is made when it is looked up."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -120,11 +120,11 @@ class _Commands(TyperGroup):
         self.commands: Any = _OnDemand()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
+        """The names of the commands."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes names and first sentences, for which no command has to be made."""
+        """Writes names and first sentences without making any command."""
         with formatter.section("Commands"):
             firsts = (re.split(r"\.\s", f"{_help(name)} ")[0] for name in COMMANDS)
             formatter.write_dl(list(zip(COMMANDS, firsts, strict=True)))

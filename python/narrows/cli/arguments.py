@@ -1,4 +1,4 @@
-"""How options stand for arguments of the API.
+"""Replaces arguments of the API in messages by options.
 
 The library's messages name arguments (`narrows.errors.argument`). The command line shows its
 options instead.
@@ -54,7 +54,7 @@ _ARGUMENT = re.compile(rf"(?<!`)`({'|'.join(OPTIONS)})(?:=([^`]*))?`(?!`)")
 
 
 def with_options(text: str) -> str:
-    """A message in which options stand for arguments.
+    """Replaces the arguments in a message by options.
 
     Examples:
         >>> with_options("holds another sweep; hint: choose another folder with `out`")

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Scenario files (`*.toml`) and folders below what has been typed."""
+    """Scenario files (`*.toml`) and folders below the typed path."""
     return [
         f"{text}/" if entry.is_dir() else text
         for text, entry in _below(incomplete)
@@ -17,17 +17,17 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def sweeps(incomplete: str) -> list[str]:
-    """Folders below what has been typed; those that hold a sweep come without a trailing slash."""
+    """Folders below the typed path; those that hold a sweep have no trailing slash."""
     return _holding(incomplete, "sweep.json")
 
 
 def runs_and_sweeps(incomplete: str) -> list[str]:
-    """Folders below what has been typed; those that hold either come without a trailing slash."""
+    """Folders below the typed path; those that hold a run or a sweep have no trailing slash."""
     return _holding(incomplete, "run.json", "sweep.json")
 
 
 def _holding(incomplete: str, *files: str) -> list[str]:
-    """Folders; those that hold one of the files come without a trailing slash."""
+    """Folders; those that hold one of the files have no trailing slash."""
     return [
         text if any((entry / name).exists() for name in files) else f"{text}/"
         for text, entry in _below(incomplete)
@@ -36,7 +36,7 @@ def _holding(incomplete: str, *files: str) -> list[str]:
 
 
 def _below(incomplete: str) -> list[tuple[str, Path]]:
-    """Files and folders that begin with what has been typed: in the user's form, and as a path."""
+    """Files and folders that begin with the typed text: in the user's form, and as a path."""
     folder, slash, begin = incomplete.rpartition("/")
     place = Path(folder + slash)
     if not place.is_dir():

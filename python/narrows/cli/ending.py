@@ -1,4 +1,4 @@
-"""How commands that do many runs end: what failed, where the results are, and the exit code."""
+"""Ends commands that do many runs: prints failures and where the results are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ended(
         status: `complete`; `partial` after an interrupt; `failed` if runs failed.
         failures: The runs that failed, a line for each.
         others: Where to find the failures that are not shown, in words.
-        wrote: What was written.
+        wrote: What the command wrote.
         interrupted: What follows the word "interrupted" after an interrupt.
         failed: A line for failed runs; empty for none.
         quiet: Whether to leave out the line on what was written.

@@ -41,8 +41,8 @@ class UserError(NarrowsError):
 def report(error: BaseException) -> Exit:
     """Prints a line on stderr for `error` and each of `error.others`; returns the exit code."""
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has gone (`narrows ... | head`), so the rest of the buffer
-        # goes to /dev/null.
+        # The reader of our output has gone (`narrows ... | head`). The rest of the buffer goes to
+        # /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     # If pydantic is interrupted while it builds a model, it raises an error of its own.
@@ -80,7 +80,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def terminations_as_interrupts() -> Iterator[None]:
-    """While the block runs, SIGTERM and SIGHUP end it as Ctrl-C does: what is measured is kept."""
+    """Makes SIGTERM and SIGHUP end the block as Ctrl-C does, so that measurements are kept."""
     changed = []
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):

@@ -136,7 +136,7 @@ def work(
     tcp: str,
     quiet: bool,
 ) -> Exit:
-    """Does a part on this machine, and prints where its record is."""
+    """Runs a part on this machine, and prints where its record is."""
     from narrows.machines import Part
     from narrows.machines import work as begin
     from narrows.machines.tcp import Setting

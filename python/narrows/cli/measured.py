@@ -1,6 +1,6 @@
-"""Measurements on the command line: reading them from any run folder, and what imports print.
+"""Measurements on the command line: reads them from any run folder, and prints imports.
 
-`narrows import` ends with counts of what it has read and of what was not usable.
+`narrows import` ends with counts of what it read and of what it could not use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narrows.results.folder import RUN_FILE
 
 
 def load(folder: Path) -> Measurement:
-    """A measurement from its run folder, or from that of a scenario's run.
+    """Reads a measurement from its run folder, or from that of a scenario's run.
 
     Raises:
         RunFolderError: The folder holds neither.
@@ -46,7 +46,7 @@ def saved(
     quiet: bool,
     notes: Sequence[str] = (),
 ) -> Exit:
-    """Saves a measurement, prints its counts and notes, and gives the exit code that fits it."""
+    """Saves a measurement, prints its counts and notes, and returns the exit code."""
     measurement.save(folder)
     if json_output:
         print(json.dumps(measurement.document(), indent=2))
@@ -61,7 +61,7 @@ def saved(
 
 
 def counts_table(measurement: Measurement) -> TextTable:
-    """A table of exchanges by outcome and by server, of what was skipped, and of what was odd."""
+    """A table of exchanges by outcome and by server, of skipped records, and of oddities."""
     exchanges = measurement.exchanges
     sections: list[tuple[str, list[tuple[str, ...]]]] = []
     counts = exchanges.group_by("transport", "outcome").agg(pl.len()).sort("len", descending=True)
@@ -100,7 +100,7 @@ def counts_table(measurement: Measurement) -> TextTable:
 
 
 _MOST_SERVERS = 10
-"""The most servers that have lines of their own."""
+"""The most servers with their own lines."""
 
 
 def _by_server(exchanges: pl.DataFrame) -> list[tuple[str, list[tuple[str, ...]]]]:

@@ -1,4 +1,4 @@
-"""What `narrows monitor` shows while it watches, and what it prints afterwards."""
+"""Output of `narrows monitor`, while it watches and afterwards."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["say_missed", "watched"]
 
 
 def watched(watch: Watch, duration: float | None, *, quiet: bool) -> Run:
-    """Watches until the end or an interrupt, and shows what it sees.
+    """Watches until the end or an interrupt, and shows the samples.
 
-    Without a duration, an interrupt is the end.
+    Without a duration, an interrupt is the normal end.
 
     Raises:
         UserError: No sample was taken.
@@ -48,7 +48,7 @@ def say_missed(watch: Watch) -> None:
 
 
 def _show(watch: Watch, duration: float | None, *, quiet: bool) -> None:
-    """Watches, and shows it: live on a terminal, and elsewhere as a line every ten seconds."""
+    """Watches and shows progress: live on a terminal, and elsewhere a line every ten seconds."""
     samples = watch.readings(duration)
     if not quiet and sys.stderr.isatty():
         _show_live(samples)

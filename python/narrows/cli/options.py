@@ -15,7 +15,7 @@ from narrows.records import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
 
 
 def set_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Keys of the scenario that comes earlier on the command line."""
+    """Keys of the scenario that stands earlier on the command line."""
     return keys(incomplete, [str(ctx.params.get("scenario") or ""), *ctx.args])
 
 
@@ -101,7 +101,7 @@ Figures = Annotated[
 def figure_files(
     given: Sequence[str] | None, *, written: bool = True, needs: str = ""
 ) -> tuple[FigureFile, ...]:
-    """The kinds of files that `--figures` asks for, each once, in the given order.
+    """The file types that `--figures` names, each once, in the given order.
 
     Args:
         given: The option's values, if it was given.
@@ -109,7 +109,7 @@ def figure_files(
         needs: If it does not, what the user can do to get figures.
 
     Raises:
-        UserError: One is not known, or no figures are written.
+        UserError: A type is unknown, or the command writes no figures.
     """
     if given and not written:
         raise UserError(f"--figures: there are no figures to write; hint: {needs}")
@@ -125,7 +125,7 @@ def figure_files(
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a mapping.
+    """Parses `KEY=VALUE` texts into a mapping.
 
     Raises:
         UserError: A text has no `=`, no key, or the key comes twice.
@@ -134,7 +134,7 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def key_values(option: str, given: Sequence[str] | None) -> dict[str, object]:
-    """`KEY=VALUE` texts as a mapping whose values are TOML values, for the keys of a sweep.
+    """Parses `KEY=VALUE` texts into a mapping with TOML values, for the keys of a sweep.
 
     Raises:
         UserError: A text has no `=`, no key, or the key comes twice.
@@ -171,7 +171,7 @@ def address_family(number: int | None) -> int | None:
 
 @contextmanager
 def listing_metrics() -> Iterator[None]:
-    """Adds to an error about a figure's name how to list all figures.
+    """Adds the way to list all figures to an error about a figure's name.
 
     Raises:
         UserError: A figure that `--metric` names does not exist.

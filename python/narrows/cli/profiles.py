@@ -1,4 +1,4 @@
-"""`narrows profiles`: the named TCP profiles and what each sets."""
+"""`narrows profiles`: the named TCP profiles and their settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Typer's help texts and complaints about the command line, in the words of this program.
+"""Puts Typer's help texts and complaints about the command line into this program's words.
 
-Newer versions of Typer show `{RUN}... <list[Path]>` and `0<=x<=9223372036854775807`. The methods
-that are replaced here do not exist in older versions, which show `RUN...`.
+Newer versions of Typer show `{RUN}... <list[Path]>` and `0<=x<=9223372036854775807`. This module
+replaces methods that do not exist in older versions, which show `RUN...`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 __all__ = ["complaint", "readable"]
 
 _NO_BOUND = 2**53
-"""A bound from here on only keeps a number within a machine's word."""
+"""A bound of this size or more only keeps a number within a machine's word."""
 
 
 def readable(command: Any) -> Any:
-    """The command, with a help text that shows plain names and ranges in words."""
+    """Returns the command with a help text that shows plain names, and ranges in words."""
     for parameter in command.params:
         words = range_in_words(getattr(parameter, "min", None), getattr(parameter, "max", None))
         _replace(parameter, "_get_number_range_help_str", words)
@@ -27,7 +27,7 @@ def readable(command: Any) -> Any:
 
 
 def complaint(message: str, command: str) -> tuple[str, str]:
-    """A complaint without a full stop, and the remedy.
+    """Returns a complaint without a full stop, and the remedy.
 
     Examples:
         >>> complaint("No such option: --sed (Possible options: --seed, --set)", "narrows run")

@@ -140,7 +140,7 @@ def command(
     try:
         write(found.papers, folder, kinds)
     finally:
-        # Printed even if the disk is full, and written even if the reader of stdout has gone.
+        # This prints even if the disk is full, and writes even if the reader of stdout has gone.
         print_outcomes(found.papers, sys.stdout, as_json=json_output)
     return ended(
         found.status,

@@ -96,7 +96,7 @@ def command(
                 event_limit=event_limit,
             )
     except KeyboardInterrupt:
-        # The interrupt came after the end of the simulation, or was the second, so the run exists.
+        # After the end of the simulation, or after a second interrupt, the run exists.
         say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
         return Exit.INTERRUPTED
     return end_run(result, loaded, folder, kinds if report else None, json_output, quiet)

@@ -1,4 +1,4 @@
-"""What commands write and print about a run."""
+"""Writes and prints what commands say about a run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["end_run", "meanwhile_loading", "print_run", "write_run_report"]
 
 
 def meanwhile_loading(update: Callable[[float], object], part: str) -> Callable[[float], object]:
-    """A progress function that also starts loading a part of narrows that is needed at the end.
+    """Wraps a progress function so that it also loads a part of narrows that the end needs.
 
-    `narrows.report` takes two seconds to load. A thread begins to load it at the first progress.
-    By then the scenario has been accepted, and the run's work is done by another process or by the
-    simulator, which does not hold Python's lock.
+    `narrows.report` takes two seconds to load. A thread begins to load it at the first progress. By
+    then, narrows has accepted the scenario. Another process or the simulator, which does not hold
+    Python's lock, does the run's work.
     """
     loading: list[threading.Thread] = []
 
@@ -53,9 +53,9 @@ def end_run(
 
     Args:
         run: The run, which is already saved in its folder.
-        scenario: What was run.
+        scenario: The scenario of the run.
         folder: The run folder.
-        kinds: The kinds of files in which the report's figures are written; None: no report.
+        kinds: The file types in which the report's figures are written; None for no report.
         json_output: Whether the summary is a JSON document.
         quiet: Whether to leave out the lines on the scenario and the folder.
     """
@@ -68,7 +68,7 @@ def end_run(
         say(f"interrupted; wrote {folder} without its report")
         return Exit.INTERRUPTED
     finally:
-        # Printed even if the disk is full, and written even if the reader of stdout has gone.
+        # This prints even if the disk is full, and writes even if the reader of stdout has gone.
         print_run(run, json_output=json_output)
     if not quiet:
         for line in schedules(scenario):
@@ -81,7 +81,7 @@ def end_run(
 
 
 def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> None:
-    """Writes figures, as these kinds of files, and report.html into the run's folder.
+    """Writes report.html, and figures as files of these types, into the run's folder.
 
     Raises:
         UserError: They cannot be written; the run itself is complete.
@@ -96,7 +96,7 @@ def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> Non
 
 
 def print_run(run: Run, *, json_output: bool) -> None:
-    """Prints its summary: a table, or one JSON document."""
+    """Prints a run's summary as a table or as one JSON document."""
     from narrows.results import summary_table
 
     if json_output:

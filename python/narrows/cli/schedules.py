@@ -24,7 +24,7 @@ __all__ = ["arrivals", "schedules"]
 
 
 def arrivals(scenario: Scenario) -> list[str]:
-    """A line for each DNS group whose queries arrive by themselves."""
+    """A line for each DNS group whose queries arrive independently of answers."""
     return [
         f"{group.name}: {group.arrivals.per_second:g} queries arrive a second, and at most "
         f"{group.arrivals.outstanding:,} are under way at once"

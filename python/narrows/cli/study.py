@@ -1,4 +1,4 @@
-"""`narrows study`: our own questions, answered by many runs."""
+"""`narrows study`: answers our own questions by many runs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def command(
     try:
         write(study, folder, kinds)
     finally:
-        # Printed even if the disk is full.
+        # This prints even if the disk is full.
         print_study(study, sys.stdout, as_json=json_output)
     return ended(
         study.status,

@@ -1,4 +1,4 @@
-"""What `narrows sweep` prints about a sweep, and the exit code."""
+"""Prints what `narrows sweep` says about a sweep, and gives the exit code."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def print_sweep(
 
     Args:
         sweep: The sweep.
-        metrics: The figures that are shown; the usual ones if empty.
-        all_figures: Whether a table of all figures' names follows.
-        json_output: Whether it is the JSON document.
+        metrics: The figures to show; the usual ones if empty.
+        all_figures: Whether to add a table of the names of all figures.
+        json_output: Whether to print the JSON document.
     """
     if json_output:
         print(json.dumps(sweep.document(), indent=2, allow_nan=False))

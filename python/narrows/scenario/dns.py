@@ -1,10 +1,10 @@
 """Resolver workers, and the server that they ask.
 
-Each worker waits for its answer before it asks again (a closed loop), or queries arrive by
-themselves (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile` takes the keys
-that are left out from a real client, and `answers.profile` from a real server. Keys of a transport
-that a group does not use have no effect, so that one file can be swept over transports;
-`narrows check` names them (narrows.scenario.dns_unused).
+Each worker waits for its answer before it asks again (a closed loop), or queries arrive
+independently of answers (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile`
+fills missing keys from a real client, and `answers.profile` from a real server. Keys of a transport
+that a group does not use have no effect, so that one file can be swept over transports; `narrows
+check` names them (narrows.scenario.dns_unused).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DNS queries that arrive by themselves: an open loop, as the users of a resolver make it."""
+"""DNS queries that arrive independently of answers: an open loop, like a resolver's users."""
 
 from __future__ import annotations
 
