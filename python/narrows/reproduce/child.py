@@ -46,7 +46,7 @@ def _peak_mb() -> float:
     """The largest resident set of this process so far, in units of 10^6 bytes.
 
     On Linux it does not come from getrusage(), which also counts the parent process; `VmHWM`
-    (proc_pid_status(5)) begins anew with the program.
+    (proc_pid_status(5)) starts again with the program.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -29,7 +29,7 @@ MOST_CAPTURES = 100
 
 
 class Chosen(NamedTuple):
-    """A capture file, as the plan has it."""
+    """A capture file in the form of the plan."""
 
     name: str
     link: int

@@ -1,4 +1,4 @@
-"""Changes of links at a time."""
+"""Changes of links at set times."""
 
 from __future__ import annotations
 

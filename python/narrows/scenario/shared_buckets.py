@@ -45,7 +45,7 @@ def _keeps_ports(group: Dns) -> bool:
 
 
 def _hashes(part: Any) -> bool:
-    """Whether a queue, or one within it, hashes flows to buckets and never hashes them anew."""
+    """Whether a queue, or one within it, hashes flows to buckets and never changes the hash."""
     if isinstance(part, list):
         return any(map(_hashes, part))
     if not isinstance(part, dict):

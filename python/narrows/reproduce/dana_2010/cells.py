@@ -49,7 +49,7 @@ _LINUX_TCP = {
     # seven makes a window of six, which is what the others have.
     "receive_buffer": "10220 B",
 }
-"""The TCP of Linux that is nearest to the scenario's: Reno without SACK, with the same window."""
+"""The Linux TCP that is closest to the scenario's: Reno without SACK, with the same window."""
 
 
 def on_linux(cell: Cell) -> dict[str, str]:
@@ -93,7 +93,7 @@ CELLS = [
 
 _RED = frozenset({"red", "ecn", "red-small", "red-heavy"})
 _LOADED = frozenset(QUEUES)
-"""Cells that sensitivity rows with other loads change; D7's cells have loads of their own."""
+"""Cells that sensitivity rows with other loads change; D7's cells have their own loads."""
 
 
 def _ftp(**keys: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""D1 to D8 as inequalities; the paper prints no numbers but times. Reasons in README.md."""
+"""D1 to D8 as inequalities; the paper prints no numbers except times. Reasons: README.md."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Measured, Worded
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 
 FULL_AT_S, FULL_TOLERANCE_S = 156.0, 10.0
-"""D1: when Drop Tail fills. The load was found so; the claim checks that it still is."""
+"""D1: when Drop Tail fills. We chose the load for this; the claim checks that it still does."""
 FULL_PACKETS = 90.0
 """D1: "full" of 100."""
 BACKED_OFF_PACKETS = 75.0
-"""D1: senders that back off together leave a quarter of the buffer empty at least."""
+"""D1: senders that back off together leave at least a quarter of the buffer empty."""
 EQUAL = 10.0
 """Percent within which two curves are "in close", "almost equal", "almost the same"."""
 RED_STARTS_S, RED_STARTS_TOLERANCE_S = 120.0, 30.0
@@ -68,7 +68,7 @@ def _apart(figure: str) -> Callable[[Runs], float]:
 
     def measure(runs: Runs) -> float:
         red = runs["red"][figure]
-        # A load that ends leaves nothing to compare in the last minutes.
+        # If the load ends, the last minutes have nothing to compare.
         return 100.0 * abs(runs["ecn"][figure] / red - 1.0) if red > 0 else math.nan
 
     return measure
@@ -297,7 +297,7 @@ def _nearer(other: str, figure: str = "first_drop_s") -> Callable[[Runs], float]
     def gap(runs: Runs, suffix: str = "") -> float:
         return abs(runs[f"tail{suffix}"][figure] - runs[f"red{suffix}"][figure])
 
-    # Rows with another load have no runs of D7's own.
+    # Rows with another load have no runs of D7's cells.
     return lambda runs: gap(runs) - gap(runs, f"-{other}") if f"tail-{other}" in runs else math.nan
 
 

@@ -73,7 +73,7 @@ _SMOOTHED = {"drops": 10, "utilisation": 10, "cpu": 10, "buffer": 1}
 
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
-    """What the runs allow."""
+    """The figures that the runs allow."""
     shown = []
     for name, curve, label, caption in _FIGURES:
         figure = _against_time(outcome, curve, label, caption.split(". ")[0])
@@ -91,12 +91,12 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
     for queue, found in curves.items():
         if not found:
             continue
-        # One run's course, and the band of the others; a mean would hide rises and falls.
+        # This draws one run, and the band of the others; a mean would hide rises and falls.
         width = _SMOOTHED.get(curve, 1)
         times, values = _shown(_smooth(found[0], width))
         low, high = _band([_smooth(series, width) for series in found], times)
         axes.fill_between(times, low, high, color=_COLOURS[queue], alpha=0.18, linewidth=0)
-        # Not cut off at the axis, where a queue without drops would hardly be seen.
+        # Curves are not clipped at the axis, where a queue without drops would hardly be visible.
         axes.plot(
             times,
             values,
@@ -116,7 +116,7 @@ def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> 
 
 
 _FIRST_S = LOADED_S - 20.0
-"""Where the axis begins, shortly before the load."""
+"""The start of the axis, shortly before the load."""
 
 
 def _shown(series: Series) -> Series:

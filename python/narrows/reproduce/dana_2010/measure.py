@@ -136,7 +136,7 @@ def measure(run: Run) -> Measured:
 
 
 def _link(run: Run) -> Mapping[str, Any]:
-    """The DS1 link as the run's scenario has it."""
+    """The DS1 link in the run's scenario."""
     found: Mapping[str, Any]
     (found,) = (link for link in run.scenario["links"] if link["name"] == LINK)
     return found
@@ -165,7 +165,7 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
 
 
 def _averages_of_red(samples: pl.DataFrame, told: Floats) -> Floats:
-    """RED's average in packets: the table's, or else one computed from the samples."""
+    """RED's average in packets, from the table or, failing that, computed from the samples."""
     if not np.isnan(told).all():
         return told
     arrived = np.diff(row_floats(samples, "arrived_packets"), prepend=0.0)

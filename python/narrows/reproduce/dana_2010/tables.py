@@ -80,7 +80,7 @@ def _digits(figure: str) -> int:
 
 
 def _cell(outcome: Measurements, cell: str, figure: str, digits: int) -> str:
-    """A figure's mean and interval; if not all seeds have the figure, in how many it was seen."""
+    """A figure's mean and interval; if some seeds lack the figure, also how many have it."""
     interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
     if interval is not None and interval.count < seeds:
         return f"{interval.mean:.{digits}f} in {interval.count} of {seeds} runs"

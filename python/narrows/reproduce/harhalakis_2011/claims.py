@@ -22,7 +22,7 @@ ATTEMPT_TOLERANCES = (2.0, 2.0, 0.6, 0.2, 0.05)
 """Tolerance for attempts 1 to 5: two points of loss in a geometric law, and one sample's noise."""
 
 UNANSWERED_TOLERANCE = 0.015
-"""Three of 20000: what "none seen" leaves possible at 95 %."""
+"""Three of 20000: the most that "none seen" allows at 95 %."""
 
 SHORT_BURST_S = 1.0
 """Seconds that "a small amount of time" (H11) allows: until a client asks again."""
@@ -47,7 +47,7 @@ def _attempts(id: str, cell: str) -> list[Claim]:
             PERCENT,
             (cell,),
             figure_of(cell, f"attempt_{number}"),
-            # From the counts, which are exact where the printed percentages are rounded.
+            # This uses the counts, which are exact; the printed percentages are rounded.
             published=100.0 * count / published.QUERIES,
             tolerance=tolerance,
             bounds=SHARE,

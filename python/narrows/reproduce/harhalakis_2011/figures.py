@@ -33,7 +33,7 @@ _RESPONSES = {
 
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
-    """What the runs allow."""
+    """The figures that the runs allow."""
     marked = _NEIGHBOURS_CAPTION if outcome.runs(kernel.NEIGHBOURS) else ""
     drawn = (
         ("first-attempt", _success(outcome), _SUCCESS_CAPTION + marked),
@@ -102,7 +102,7 @@ def _success(outcome: Measurements) -> Figure | None:
             fontsize=7.2,
         )
 
-    # Few cases get narrower bars on the axis, which look as wide as those of many cases.
+    # Few cases get narrower bars in units of the axis, so that they look as wide as many cases'.
     narrow = min(1.0, max(0.4, len(cells) / 8))
     for place, cell in enumerate(cells):
         ours = outcome.interval(cell, "first_attempt")

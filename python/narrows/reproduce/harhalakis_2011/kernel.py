@@ -5,10 +5,10 @@ further runs in virtual time, several seeds for some cells, with permanent neigh
 kernel-arp.csv holds runs of the cell that neighbour resolution decides, with Linux's ordinary
 entries and with permanent ones. kernel-reference.txt says how all of these were made.
 
-The simulator is judged by the kernel: a figure agrees if it lies inside the span of the kernel's
-runs in virtual time, widened at both ends by two of the kernel's own standard deviations between
-seeds. Runs in real time, where stalls of the machine let packets leave in bursts, count only if
-there are no others. The agreement is partly calibrated: README.md, "Agreement with the kernel".
+The kernel judges the simulator. A figure agrees if it lies inside the range of the kernel's runs in
+virtual time, widened at both ends by two of the kernel's own standard deviations between seeds. In
+real time, stalls of the machine let packets leave in bursts, so runs in real time count only if
+there are no others. The agreement is partly calibrated: see README.md, "Agreement with the kernel".
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ CASES[NEIGHBOURS] = tuple(_with_neighbours())
 
 
 def first_attempt(cell: str, *, judged: bool = False) -> list[float]:
-    """First-attempt success on the kernel in percent, one a run; empty for cells not run there.
+    """First-attempt success on the kernel in percent, one value for each run; empty without runs.
 
     Args:
-        cell: One of ours.
+        cell: One of our cells.
         judged: Only the runs that judge the simulator: those in virtual time, if there are any.
     """
     rows = reference()
@@ -130,7 +130,7 @@ def first_attempt(cell: str, *, judged: bool = False) -> list[float]:
 
 
 def _judges(rows: dict[str, dict[str, str]], cases: tuple[str, ...]) -> tuple[str, ...]:
-    """The cases in virtual time; all, if there are none."""
+    """The cases in virtual time; all cases if there are none."""
     return tuple(case for case in cases if rows[case]["clock"] == "virtual") or cases
 
 

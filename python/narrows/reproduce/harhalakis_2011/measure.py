@@ -1,8 +1,8 @@
-"""The figures of one run: the paper's, and those that the kernel reference has.
+"""The figures of one run: those of the paper, and those of the kernel reference.
 
-Phases of a run: the background alone from `SETTLED_S` to the start of DNS; the *DNS phase* from
-there to the end of the last query (the kernel reference's `dns_phase_s`); within it, the time
-while all workers ask.
+A run has these phases: the background alone, from `SETTLED_S` to the start of DNS; the *DNS phase*,
+from there to the end of the last query (the kernel reference's `dns_phase_s`); and within it, the
+time in which all workers ask.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTLED_S = 10.0
 """Seconds after which the background counts as settled."""
 
 SETTLED_DNS_S = 5.0
-"""Seconds after the start of DNS after which its load counts as settled."""
+"""Seconds from the start of DNS until its load counts as settled."""
 
 SHOWN_S = 60.0
 """Length of Figure 2's curve."""

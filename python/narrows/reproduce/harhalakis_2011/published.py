@@ -1,4 +1,4 @@
-"""What the paper prints, transcribed: Tables I to IV. Nothing here is ours."""
+"""A transcription of what the paper prints in Tables I to IV. Nothing here is ours."""
 
 from __future__ import annotations
 

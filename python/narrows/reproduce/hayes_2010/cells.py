@@ -1,4 +1,4 @@
-"""The paper's four curves as cells, and what else the bench records."""
+"""The paper's four curves as cells, and the bench's other records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPLIT = {
     "tcp-kept": "queries on kept connections",
     "tcp-fastopen": "the query in the SYN (Fast Open)",
 }
-"""Arms with BIND that take the cost of the kernel's TCP apart."""
+"""Arms with BIND that break down the cost of the kernel's TCP."""
 
 CHECKS4 = "checks-4"
 CHECKS6 = "checks-6"

@@ -63,7 +63,7 @@ CHECKS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S12": (("stays-with-udp", "clients do not fall back when a query fails"),),
 }
-"""What the bench looks for, by claim: name and sentence."""
+"""The bench's checks by claim: name and sentence."""
 
 Runs = Mapping[str, Measured]
 
@@ -96,7 +96,7 @@ def _figure(cell: str, name: str) -> Callable[[Runs], float]:
 
 
 def over(cell: str, base: str, figure: str) -> Callable[[Runs], float]:
-    """By how much a cell's figure is above another's, in percent of the latter."""
+    """How far a cell's figure is above another's, in percent of the latter."""
 
     def measure(runs: Runs) -> float:
         below = value(runs, base, figure)
@@ -111,7 +111,7 @@ def _times(cell: str, base: str, figure: str) -> Callable[[Runs], float]:
 
 
 def _straight(cell: str) -> Callable[[Runs], float]:
-    """How much of the variance of a round's totals a line against the rate explains."""
+    """The share of the variance of a round's totals that a line against the rate explains."""
 
     def measure(runs: Runs) -> float:
         ordinates = [value(runs, cell, f"total_{rate}") for rate in RATES]

@@ -27,7 +27,7 @@ _FIGURES: tuple[tuple[int, str, str, dict[str, float]], ...] = (
 
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
-    """What the measurements allow."""
+    """The figures that the measurements allow."""
     shown = []
     for number, part, whose, printed in _FIGURES:
         figure = _curves(outcome, number, part, whose, printed)

@@ -1,4 +1,4 @@
-"""From the bench's folder to what the claims read: figures by cell and round."""
+"""Turns the bench's folder into what the claims read: figures by cell and round."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recorded(folder: Path | None) -> Recorded:
 
 
 def source(bench: GatewayBench, *, own: bool) -> str:
-    """Where a bench's numbers come from, in a sentence or two."""
+    """Says in a sentence or two where a bench's numbers come from."""
     host = bench.host
     where = f"Linux {host.get('kernel', '?')}, {host.get('processor', '?')}"
     named = ", ".join(host.get("servers", {}).values())
@@ -71,7 +71,7 @@ def figures(bench: GatewayBench) -> dict[str, dict[int, Measured]]:
 
 
 def not_a_scenario(_: Run) -> Measured:
-    """The framework asks how a scenario's run is measured; there is none."""
+    """The framework asks how to measure a scenario's run, but this paper has no scenario."""
     raise RuntimeError("this paper is measured by make bench-gateway, not by a scenario")
 
 
@@ -81,7 +81,7 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
     `packets_500` and so on are packets for an answered query.
     """
     rows = bench.intervals.filter(pl.col("server") == SERVER, pl.col("answered") > 0)
-    # An interval's queries are a random number: times are for as many as the rate says.
+    # The number of queries in an interval is random; times are scaled to the number of the rate.
     scale = pl.col("rate_per_s") * PER_S / pl.col("answered")
     rows = rows.with_columns(
         *((pl.col(f"{part}_s") * scale).alias(part) for part in PARTS),
@@ -94,9 +94,9 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
         if arm not in TITLES and arm not in SPLIT:
             continue
         values = runs.setdefault(arm, {}).setdefault(int(row["round"]), {})
-        # The gateway's own process is part of what stands in for the kernel.
+        # The gateway's own process is part of what replaces the kernel.
         values[f"kernel_{suffix}"] = row["kernel"] + row["gateway"]
-        # Of the gateway with its default close, whichever a sensitivity row reads.
+        # These are of the gateway with its default close, whatever a sensitivity row reads.
         values[f"kept_{suffix}"] = values[f"kernel_{suffix}"]
         values[f"server_{suffix}"] = row["server"]
         values[f"total_{suffix}"] = row["kernel"] + row["server"] + row["gateway"]

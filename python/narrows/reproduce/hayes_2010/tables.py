@@ -14,7 +14,7 @@ from narrows.results.gateway_bench import PER_S
 
 
 def tables(outcome: Measurements) -> list[Table]:
-    """The tables of whose cells something was measured."""
+    """The tables for whose cells there are measurements."""
     cells = [cell for cell in TITLES if outcome.runs(cell)]
     if not cells:
         return []
@@ -36,7 +36,7 @@ def headline(outcome: Measurements) -> list[str]:
 
 
 def _cost(outcome: Measurements, cell: str) -> str | None:
-    """By how much a cell's processor time is above UDP's in the same rounds, with its interval."""
+    """How far a cell's processor time is above UDP's in the same rounds, with its interval."""
     own, base = outcome.runs(cell), outcome.runs("udp")
     percent = over(cell, "udp", f"total_{TOP}")
     found = [percent({cell: own[number], "udp": base[number]}) for number in own.keys() & base]

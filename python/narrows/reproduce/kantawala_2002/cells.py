@@ -20,9 +20,9 @@ class Topology:
     groups: tuple[str, ...]
     """The names of the groups of traffic."""
     limits: tuple[int, ...]
-    """Buffers that are run, in packets, out of the paper's 100 to 20000."""
+    """The buffers that we run, in packets, out of the paper's 100 to 20000."""
     row_limits: tuple[int, ...]
-    """Buffers that are run again under sensitivity rows."""
+    """The buffers that run again under sensitivity rows."""
 
 
 SINGLE = Topology(
@@ -88,7 +88,7 @@ def tcp(topology: Topology, **keys: str) -> dict[str, str]:
 TAHOE_LIMITS = {
     "single": SINGLE.limits,
     "rtt": ROUND_TRIPS.limits,
-    # The other buffers would cost as much as those of the other two networks together.
+    # The other buffers would take as long as those of the other two networks together.
     "hops": HOPS.row_limits,
 }
 """Buffers that are run with Tahoe as well, by network."""

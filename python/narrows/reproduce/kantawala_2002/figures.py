@@ -1,4 +1,4 @@
-"""Figures 5 to 8 as the paper draws them, and a figure on the authors' open question."""
+"""Figures 5 to 8 in the paper's form, and a figure on the authors' open question."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LOOKS = {
 
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
-    """What the runs allow."""
+    """The figures that the runs allow."""
     pairs = (
         (
             "figure-5",

@@ -1,4 +1,4 @@
-"""Other choices for what the paper leaves open; README.md says what was chosen, and why."""
+"""Other choices for what the paper leaves open; README.md says what we chose, and why."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ goodput as a share of Tail Drop's, averaged over the three buffers. The seeds ar
 reproduction.
 
 The search begins with a coarse grid. From the best setting there, it tries the next value of each
-parameter in both directions, goes to the best of these, and ends when none of them is better. So
-the best setting lies inside the range that was tried: each parameter has values on both sides that
+parameter in both directions, goes to the best of these, and ends when none of them is better. The
+best setting therefore lies inside the tested range: each parameter has values on both sides that
 are no better, or is at its limit. RED's `max` ends at the buffer and `max_p` at 1. Blue's decrement
 ends at half of its increment: Feng, Kandlur, Saha and Shin ("BLUE", 1999) set the increment
 "significantly larger". With a decrement as large as the increment, or larger, Blue seldom drops at
@@ -43,14 +43,14 @@ Place: TypeAlias = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """The values that can be chosen for a queue's parameters."""
+    """The possible values of a queue's parameters."""
 
     values: Mapping[str, Sequence[float]]
     """The values of each parameter, in rising order."""
     coarse: Sequence[Mapping[str, Sequence[float]]]
     """The values of the first grid, which may consist of several parts."""
     settings: Callable[[Mapping[str, float], int], dict[str, object]]
-    """Gives the queue's keys from chosen values and a buffer in packets."""
+    """Makes the queue's keys from chosen values and a buffer in packets."""
     limited: frozenset[str]
     """Parameters whose largest value is their limit."""
     allowed: Callable[[Mapping[str, float]], bool] = lambda _: True
@@ -173,10 +173,10 @@ def searched(
     measure: Callable[[Iterable[Place]], Goodputs],
     score: Callable[[Sequence[float]], float],
 ) -> tuple[Place, Goodputs]:
-    """The best place, and the results of all places that were tried.
+    """The best place, and the results of all tested places.
 
     Raises:
-        LookupError: The best place is at the end of a parameter's values that is not its limit.
+        LookupError: The best place is at the end of a parameter's values, but not at its limit.
     """
     found = measure(space.grid())
     while True:

@@ -1,4 +1,4 @@
-"""The figures as tables: what every queue gave at every buffer, and the scaling."""
+"""The figures as tables: the results of every queue at every buffer, and the scaling."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The experiments: servers of today, servers of 2012, full ones, and four guesses about C-root."""
+"""The experiments: servers of today, of 2012, and full ones; and four guesses about C-root."""
 
 from __future__ import annotations
 
 from narrows.reproduce.cells import Cell, Row
 
 TODAY = {"named": "BIND", "nsd": "NSD", "knotd": "Knot", "unbound": "Unbound"}
-"""Servers of today by their programs."""
+"""Today's servers by their programs."""
 
 OLD, NEW = "old", "writev"
 OLD_10, OLD_100 = "old-10", "old-100"

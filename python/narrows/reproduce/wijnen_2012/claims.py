@@ -25,7 +25,7 @@ from narrows.reproduce.wijnen_2012.cells import (
 NEAR = 0.03
 """Tolerance (half-width) about a peak of a quiet server."""
 LOADED = 0.1
-"""The same of a server with other clients."""
+"""The same for a server with other clients."""
 
 Runs = Mapping[str, Measured]
 

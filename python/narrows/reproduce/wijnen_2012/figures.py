@@ -37,7 +37,7 @@ _PAIRS = f"pairs in each {WIDER * 0.01:g} of ratio, %"
 
 @styled
 def figures(outcome: Measurements) -> list[Shown]:
-    """What the measurements allow."""
+    """The figures that the measurements allow."""
     wanted = (
         (
             "figure-4",
@@ -128,7 +128,7 @@ CAUSES = {
         "above 3",
     ),
 }
-"""For each letter, the cells and what distinguishes the cause from the others."""
+"""For each letter, the cells, and what distinguishes the cause from the others."""
 
 
 def _cause(outcome: Measurements, cells: tuple[str, ...]) -> Figure | None:

@@ -56,7 +56,7 @@ BIN = 0.01
 
 
 def lacks(cell: Cell) -> str | None:
-    """Why this machine cannot run a cell; None where it can."""
+    """Why this machine cannot run a cell; None if it can."""
     program = Settings.read(cell.set).server
     return missing() if program == "old" else missing([program])
 

@@ -32,13 +32,13 @@ FILES: Mapping[str, tuple[str, str, str]] = {
 """For each cell, the sensitivity row with the reference's load, the file, and the server."""
 
 QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
-"""Figures of quiet servers: the unit, and by how much ours may differ from theirs."""
+"""Figures of quiet servers: the unit, and how far ours may differ from theirs."""
 
 CAPTURES: Mapping[str, str] = {OLD: "nsd-3.2.13-soa", NEW: "nsd-3.2.14-soa"}
 """For each cell, the capture of the real server's replies."""
 
 CUT = ("segments", "first_bytes")
-"""What the captures tell: how a reply was cut into segments."""
+"""The figures from captures: how a reply was cut into segments."""
 
 LOADED = {"median": ("", 0.5), "above_4": ("%", 0.5), "above_10": ("%", 0.5)}
 """Figures of loaded servers, where chance matters: the allowed difference as a share of theirs."""

@@ -1,7 +1,7 @@
-"""The root zone of October 2012 as far as the SOA's reply shows it, and how long that reply was.
+"""The root zone of October 2012, as far as the SOA's reply shows it, and the length of that reply.
 
 RFC 1035 (4.1): a header of 12 bytes, the question, and records of 10 bytes plus name and data. A
-name is written once and pointed at afterwards (4.1.4: two bytes). The reply has the SOA, the
+name is written once; later ones are pointers to it (4.1.4: two bytes). The reply has the SOA, the
 thirteen NS of the authority section and all addresses of their hosts. IANA's hints (named.root) of
 June 2011 to January 2013 list an IPv6 address for nine of them: B, C, E and G had none. The paper's
 replies have 745 bytes over TCP, so its queries had no EDNS: with an OPT record they have 756.
@@ -25,7 +25,7 @@ def soa_reply_bytes() -> int:
     """
     root, pointer, record, numbers = 1, 2, 10, 20
     question = root + 4
-    # Both names in the SOA's data are written out, because no earlier name can be pointed at.
+    # Both names in the SOA's data are written out, because a pointer needs an earlier name.
     soa = root + record + _length(PRIMARY) + _length(PERSON) + numbers
     first = root + record + pointer
     others = (len(HOSTS) - 1) * (root + record + len("b") + 1 + pointer)

@@ -70,7 +70,7 @@ class Group(Table):
     heading: ClassVar[str] = ""
     """The heading in the reference for what several kinds of group share; empty: none."""
     records: ClassVar[tuple[Record, ...]] = ()
-    """Tables of its own, with what summaries and reports make of them."""
+    """Its own tables, with their part in summaries and reports."""
 
     name: Name
     """Unique among traffic and DNS groups."""

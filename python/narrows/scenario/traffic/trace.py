@@ -19,7 +19,7 @@ __all__ = ["Trace"]
 
 
 class Trace(Streams):
-    """Datagrams at listed times, whatever becomes of them."""
+    """Datagrams at listed times, whether earlier ones arrive or not."""
 
     listed: ClassVar[tuple[str, ...]] = ("file",)
 

@@ -34,7 +34,7 @@ class Udp(Streams):
     """How long a stream is on, such as `{ distribution = "exponential", mean = "1 s" }`; it goes
     with `off`. Without both, a stream is always on."""
     off: Pauses | None = None
-    """How long it is off. The wait for the next packet pauses meanwhile, and goes on in the next on
+    """How long it is off. The wait for the next packet pauses then, and continues in the next on
     time."""
     packets: Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)] | None = None
     """Number of packets after which a stream ends; without it, a stream lasts until `stop` or the

@@ -1,4 +1,4 @@
-"""The study itself: it runs what is missing, and gives tables of every run and cell.
+"""The study itself: it runs what is missing, and makes tables of every run and cell.
 
 FOLDER/product/, paper-h/   its sweeps, from which an interrupted study resumes
 runs.parquet, cells.parquet a row for each run, a row for each cell

@@ -1,4 +1,4 @@
-"""How a claim compares queues over several buffers, and what several claims share.
+"""Compares queues over several buffers, and holds what several claims share.
 
 Gains are of one queue over another at the same buffer, in percent, paired by seed. If the paper
 says "below 2000 packets" or "for all buffer sizes", the gain is averaged over the buffers that were
@@ -73,7 +73,7 @@ def _at_each(
 
 
 def cells_of(topology: Topology, limits: Iterable[int], queues: Iterable[str]) -> tuple[str, ...]:
-    """The cells of these queues at these buffers, as far as the network is run with them."""
+    """The cells of these queues at these buffers, as far as the network has them."""
     wanted = set(limits)
     return tuple(
         name(topology.name, which, limit)
@@ -123,7 +123,7 @@ def below(topology: Topology, bound: int) -> tuple[int, ...]:
 
 
 def gain_over(which: str, others: Sequence[str], sign: int = 1) -> Callable[[Figures], float]:
-    """Percent by which a queue is above the others' mean; below it with `sign` -1."""
+    """Percent by which a queue is above the others' mean, or below it with `sign` -1."""
 
     def of(figures: Figures) -> float:
         mean = statistics.fmean(figures[other] for other in others)
@@ -134,6 +134,6 @@ def gain_over(which: str, others: Sequence[str], sign: int = 1) -> Callable[[Fig
 
 
 def spread(figures: Figures) -> float:
-    """Largest less smallest, in percent of the mean."""
+    """Largest minus smallest, in percent of the mean."""
     values = list(figures.values())
     return 100.0 * (max(values) - min(values)) / statistics.fmean(values)

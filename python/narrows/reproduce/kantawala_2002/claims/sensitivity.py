@@ -35,7 +35,7 @@ _TAHOE_FIGURES = {
         ("ratio_completion", "completion ratio end-to-end / cross"),
     ),
 }
-"""What the paper compares in each network: all of it is similar with Tahoe."""
+"""The paper's comparisons in each network, all of which are similar with Tahoe."""
 
 
 def tahoe() -> list[Claim]:

@@ -22,7 +22,7 @@ TENTH = (200, 400)
 """Buffers of 5 and 10 % of the single bottleneck's bandwidth-delay product, 4167 packets."""
 
 ELSEWHERE = ((ROUND_TRIPS, 400), (HOPS, 400))
-"""The buffer that was run between 5 and 10 % of the product in the other networks.
+"""The buffer between 5 and 10 % of the product that ran in the other networks.
 
 With the mean round trip of the flows at a bottleneck, 120 and 180 ms, the product is 5000 and 7500
 packets.
