@@ -69,7 +69,8 @@ def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
     }
     loop = Loop(0.0)
     job = {"tcp": told | changed, "addresses": ["127.0.0.1"], "namespace": "", "group": "busy"}
-    Service(job | {"port": ports.plain}, loop, lambda _asked, _padding: [], lambda: 0.0, folder)
+    heard = job | {"port": ports.plain}
+    service = Service(heard, loop, lambda _asked, _padding: [], lambda: 0.0, folder)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:
@@ -77,6 +78,7 @@ def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
     finally:
         loop.at(0.0, loop.stop)
         thread.join()
+        service.close()
 
 
 def test_the_time_out_depends_on_the_place(tmp_path: Path) -> None:

@@ -121,6 +121,15 @@ class Service:
         self._listening.append((found, over_tls))
         self._loop.watch(found, READ, lambda _events: self._accept())
 
+    def close(self) -> None:
+        """Closes all sockets."""
+        for found in (
+            *(listening for listening, _ in self._listening),
+            *(connection.socket for connection in self._connections),
+        ):
+            self._loop.forget(found)
+            found.close()
+
     # Connections.
 
     def _is_full(self) -> bool:
