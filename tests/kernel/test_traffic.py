@@ -324,3 +324,31 @@ start = "2 s"
     assert handshakes(simulated) == pytest.approx([0.12, 0.12], rel=0.01)
     counters = kernel.host["kernel"]["applied"]["counters"]
     assert (counters["a"]["ActiveOpens"], counters["b"]["PassiveOpens"]) == (2, 2)
+
+
+def test_a_long_round_trip_keeps_the_initial_window(guest: str) -> None:
+    """Both ends repeat their SYNs needlessly; docs/kernel-notes.md has the times."""
+    scenario = Scenario.parse("""
+name = "long-round-trip"
+duration = "20 s"
+links = [
+    { name = "long", between = ["home", "isp"], rate = "10 Mbit/s", delay = "1.2 s" },
+    { name = "core", between = ["isp", "web"], rate = "1 Gbit/s" },
+]
+
+[[traffic]]
+kind = "page"
+name = "page"
+client = "home"
+server = "web"
+objects = [{ name = "html", size = "30 kB" }]
+""")
+
+    def took(of: Run) -> float:
+        loaded = of.objects.row(0, named=True)
+        return float(loaded["end_s"] - loaded["asked_s"])
+
+    kernel = took(run(scenario, backend=guest))
+    # The request and ten segments, and the round trip for the rest.
+    assert kernel == pytest.approx(2 * 2.4, rel=0.01)
+    assert took(run(scenario)) == pytest.approx(kernel, abs=0.001)
