@@ -230,5 +230,5 @@ def _split(server: str) -> tuple[str, int | None]:
     if not port:
         return host, None
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
-        raise ProbeError(server, "has no port between 1 and 65535", f"{host}:53")
+        raise ProbeError(server, "has no port between 1 and 65535", f"name one, as in {host}:53")
     return host, int(port)
