@@ -18,6 +18,7 @@ from narrows.results.jump import jumps, jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
+from narrows.results.sweep_table import figures
 from narrows.results.text import shown_metrics
 
 
@@ -192,6 +193,15 @@ def test_several_groups_have_their_own_figures(run: Run) -> None:
         "few": 400,
         "many": 1200,
     }
+
+
+@pytest.mark.parametrize("of", ["dns and tcp", "bursts in two groups"])
+def test_every_figure_of_a_summary_has_words(run: Run, of: str) -> None:
+    summary = run.summary if of == "dns and tcp" else _two_groups_of_bursts().summary
+    named = {metric.key: metric for metric in metrics(summary, each_group=True, details=True)}
+    columns = figures(summary)
+    assert [key for key in columns if key not in named] == []
+    assert all(columns[key] * each.scale == each.value for key, each in named.items())
 
 
 def test_groups_of_connections_are_shown_where_there_are_several() -> None:

@@ -34,12 +34,16 @@ class Metric:
     """Whether a higher or a lower value is better; empty if neither is."""
 
 
-def metrics(summary: Mapping[str, Any], *, each_group: bool = False) -> list[Metric]:
+def metrics(
+    summary: Mapping[str, Any], *, each_group: bool = False, details: bool = False
+) -> list[Metric]:
     """The figures of a summary, in the order of its tables, without those that are null.
 
-    With `each_group`, the figures of a TCP group are there even if it is the only one.
+    With `each_group`, the figures of a TCP group are there even if it is the only one. With
+    `details`, there are also the figures that summaries and comparisons leave out, such as drops by
+    reason.
     """
-    return list(_metrics(summary, fewest_groups=1 if each_group else 2))
+    return list(_metrics(summary, fewest_groups=1 if each_group else 2, details=details))
 
 
 def declared() -> dict[str, set[str]]:
@@ -78,34 +82,40 @@ def value_text(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _metrics(summary: Mapping[str, Any], *, fewest_groups: int) -> Iterator[Metric]:
+def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -> Iterator[Metric]:
+    queue = (*_QUEUE, *_QUEUE_DETAILS) if details else _QUEUE
+    link = (*_LINK, *_LINK_DETAILS) if details else _LINK
+    tcp = (*_FLOWS, *_FLOWS_DETAILS) if details else _FLOWS
     groups = summary.get("dns_groups") or {}
-    yield from _dns(summary.get("dns"), "dns", "DNS")
+    yield from _dns(summary.get("dns"), "dns", "DNS", details=details)
     for group, figures in groups.items():
-        yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}")
-    for link, phases in (summary.get("queues") or {}).items():
+        yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}", details=details)
+    for name, phases in (summary.get("queues") or {}).items():
         for phase, words in _PHASES.items():
-            prefix, section = f"queues.{link}.{phase}", f"queue {link}, {words}"
-            yield from _section(phases.get(phase), prefix, section, _QUEUE)
-    for link, phases in (summary.get("links") or {}).items():
+            prefix, section = f"queues.{name}.{phase}", f"queue {name}, {words}"
+            yield from _section(phases.get(phase), prefix, section, queue)
+    for name, phases in (summary.get("links") or {}).items():
         for phase, words in _PHASES.items():
-            prefix, section = f"links.{link}.{phase}", f"link {link}, {words}"
-            yield from _section(phases.get(phase), prefix, section, _LINK)
+            prefix, section = f"links.{name}.{phase}", f"link {name}, {words}"
+            yield from _section(phases.get(phase), prefix, section, link)
     flows = summary.get("flows")
-    yield from _section(flows, "flows", "TCP (bulk, once, on-off and ftp)", _FLOWS)
+    yield from _section(flows, "flows", "TCP (bulk, once, on-off and ftp)", tcp)
     groups = (flows or {}).get("groups") or {}
     if len(groups) >= fewest_groups:
         for group, figures in groups.items():
-            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _FLOWS)
+            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", tcp)
     # The registry of kinds is needed only if the summary has figures of theirs.
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
-            yield from _extra(summary.get(name), record)
+            yield from _extra(summary.get(name), record, details=details)
 
 
-def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterator[Metric]:
+def _dns(
+    figures: Mapping[str, Any] | None, prefix: str, section: str, *, details: bool
+) -> Iterator[Metric]:
     """The figures of DNS. If queries were open at the end, shares say which ones they count."""
-    for metric in _section(figures, prefix, section, _DNS):
+    known = (*_DNS, *_dns_details(figures)) if figures and details else _DNS
+    for metric in _section(figures, prefix, section, known):
         of = ""
         if figures and figures.get("unfinished"):
             key = metric.key.rpartition(".")[2]
@@ -116,7 +126,7 @@ def _dns(figures: Mapping[str, Any] | None, prefix: str, section: str) -> Iterat
         yield replace(metric, of=of)
 
 
-def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
+def _extra(figures: Mapping[str, Any] | None, record: Record, *, details: bool) -> Iterator[Metric]:
     """The figures of a kind of traffic, those of its parts, and those of each of its groups."""
     name, title, parts = record.table.name, record.title, record.parts
 
@@ -130,7 +140,7 @@ def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric
     for part, inner in (figures or {}).items():
         if parts is not None and isinstance(inner, Mapping) and part != "groups":
             for metric in section(inner, f"{name}.{part}", f"{title}, {part}"):
-                if metric.key.rpartition(".")[2] in parts.figures:
+                if details or metric.key.rpartition(".")[2] in parts.figures:
                     yield metric
     for group, inner in ((figures or {}).get("groups") or {}).items():
         yield from section(inner, f"{name}.groups.{group}", f"{title}, group {group}")
@@ -158,7 +168,7 @@ def _section(
     figures: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Figure]
 ) -> Iterator[Metric]:
     for figure in known:
-        value = None if figures is None else figures.get(figure.key)
+        value = None if figures is None else _value(figures, figure.key)
         if isinstance(value, int | float):
             yield Metric(
                 f"{prefix}.{figure.key}",
@@ -169,6 +179,40 @@ def _section(
                 figure.scale,
                 range=figure.range,
                 better=figure.better,
+            )
+
+
+def _value(figures: Mapping[str, Any], path: str) -> Any:
+    """The value at a path of keys and of numbers that count from 1; None if there is none."""
+    found: Any = figures
+    for key in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(key)
+        elif isinstance(found, Sequence) and not isinstance(found, str):
+            number = _ENDS.get(key) or int(key)
+            found = found[number - 1] if number <= len(found) else None
+        else:
+            return None
+    return found
+
+
+_ENDS = {"low": 1, "high": 2}
+"""The numbers of an interval's ends."""
+
+
+def _dns_details(figures: Mapping[str, Any]) -> Iterator[Figure]:
+    """Figures of DNS by attempt and by transport, and the times of its phases."""
+    for number in range(1, len(figures.get("answered_at_attempt") or []) + 1):
+        at = f"answered at attempt {number}"
+        yield Figure(f"answered_at_attempt.{number}", f"queries {at}")
+        yield Figure(f"answered_at_attempt_percent.{number}", at, "%")
+    yield from _DNS_DETAILS
+    for transport in figures.get("transports") or {}:
+        for figure in _TRANSPORT:
+            yield replace(
+                figure,
+                key=f"transports.{transport}.{figure.key}",
+                name=f"{figure.name}, over {transport}",
             )
 
 
@@ -225,5 +269,53 @@ _FLOWS = (
     Figure("retransmitted_percent", "retransmitted segments", "%", better="lower"),
     Figure("timeouts", "retransmission timeouts", better="lower"),
     Figure("srtt_median_ms", "smoothed round-trip time, median", "ms", better="lower"),
+)
+_SPAN_DETAILS = (
+    Figure("start_s", "start of the time counted", "s"),
+    Figure("end_s", "end of the time counted", "s"),
+)
+_DNS_DETAILS = (
+    Figure("unanswered", "unanswered queries", better="lower"),
+    Figure(
+        "first_attempt_interval_percent.low",
+        "answered at the first attempt, lower end of the interval",
+        "%",
+    ),
+    Figure(
+        "first_attempt_interval_percent.high",
+        "answered at the first attempt, upper end of the interval",
+        "%",
+    ),
+    Figure("dns_phase.start_s", "start of the DNS phase", "s"),
+    Figure("dns_phase.end_s", "end of the DNS phase", "s"),
+    Figure("dns_phase.length_s", "length of the DNS phase", "s"),
+    Figure("measured_phase.start_s", "start of the measured queries", "s"),
+    Figure("measured_phase.end_s", "end of the measured queries", "s"),
+    Figure("measured_phase.length_s", "time of the measured queries", "s"),
+)
+_TRANSPORT = (
+    Figure("attempts", "attempts"),
+    Figure("reused_percent", "attempts on an open connection", "%"),
+    Figure("handshake_median_ms", "handshake, median", "ms", better="lower"),
+    Figure("packets_sent", "packets that clients sent"),
+    Figure("bytes_sent", "data that clients sent", "bytes"),
+    Figure("packets_received", "packets that clients received"),
+    Figure("bytes_received", "data that clients received", "bytes"),
+)
+_QUEUE_DETAILS = (
+    *_SPAN_DETAILS,
+    Figure("samples", "samples"),
+    Figure("backlog_p5_packets", "backlog, 5th percentile", "packets"),
+    Figure("backlog_p95_packets", "backlog, 95th percentile", "packets"),
+    Figure("drops_per_s.overflow", "drops, because the queue was full", "1/s"),
+    Figure("drops_per_s.early", "drops that the AQM decided", "1/s"),
+    Figure("drops_per_s.forced", "drops, because RED's average was above its maximum", "1/s"),
+    Figure("marks_per_s.early", "marks that the AQM decided", "1/s"),
+    Figure("marks_per_s.forced", "marks, because RED's average was above its maximum", "1/s"),
+)
+_LINK_DETAILS = (*_SPAN_DETAILS, Figure("packets_per_s", "packets", "1/s"))
+_FLOWS_DETAILS = (
+    Figure("segments_sent", "segments sent"),
+    Figure("ecn_reductions", "reductions of the window by ECN"),
 )
 _OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

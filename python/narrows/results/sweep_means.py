@@ -86,7 +86,7 @@ def figures_of(sweep: Sweep) -> dict[str, Figure]:
             found = figures(run.summary)
             if not keys.keys() >= found.keys():
                 keys.update(dict.fromkeys(found))
-                for metric in metrics(run.summary):
+                for metric in metrics(run.summary, each_group=True, details=True):
                     name = f"{metric.section}: {metric.name}"
                     named[metric.key] = Figure(
                         metric.key, name, metric.unit, metric.scale, metric.range
