@@ -42,7 +42,7 @@ def test_ports_are_the_transports_own() -> None:
         (["[2001:db8::1"], {}, r"is not \[address\]:port"),
         (["nosuch.invalid"], {}, "does not resolve"),
         (["." * 300], {}, "does not resolve"),
-        (["192.0.2.1"], {"transports": ("smoke",)}, "smoke: is unknown"),
+        (["192.0.2.1"], {"transports": ("smoke",)}, "smoke: is unknown; hint: one of udp, tcp"),
         (["192.0.2.1"], {"transports": ("udp", "udp")}, "none is given, or one is given twice"),
         (["192.0.2.1"], {"sources": ("elsewhere",)}, "is not an IP address"),
         (["192.0.2.1"], {"sources": ("192.0.2.9",)}, "is not an address of this machine"),

@@ -110,6 +110,8 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
         ("a" * 501, "is not a key that can be set"),
         ("links.faar.rate", 'has no entry "faar"; hint: did you mean "far"?'),
         ("links.9.rate", 'has no entry "9"'),
+        ("links.rate", 'has no entry "rate"; hint: one of near, far, as in links.near.rate'),
+        ("links.x.rate", 'has no entry "x"; hint: one of near, far'),
         ("links.far", "is a whole entry; hint: name a key of it"),
         (
             "links.far.queue.limit",

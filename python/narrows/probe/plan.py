@@ -135,7 +135,7 @@ def plan(
         raise ProbeError("probe", "no server is given", "narrows probe 192.0.2.1")
     for transport in transports:
         if transport not in TRANSPORTS:
-            hint = f"one of {', '.join(TRANSPORTS)}"
+            hint = f"one of {', '.join(TRANSPORTS)}; tls is DoT, quic is DoQ"
             raise ProbeError(f"{argument('transports')} {transport}", "is unknown", hint)
     if not transports or len(set(transports)) < len(transports):
         raise ProbeError(argument("transports"), "none is given, or one is given twice", "udp,tcp")

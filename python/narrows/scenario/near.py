@@ -11,18 +11,27 @@ __all__ = ["near", "nearest", "nearest_kind"]
 _AS = 0.15
 """Words are named together with the nearest one if their likeness is less than this below its."""
 
+_CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
+"""Operators' names of DNS transports, and narrows' own."""
+
 
 def near(word: str, known: Sequence[str]) -> list[str]:
     """The known words that are nearest to a wrong one, if any are near, the nearest first.
 
-    Words that have the wrong one as a part come before words that look like it.
+    A word in capitals, or an operator's name of a DNS transport, has one meaning. Otherwise words
+    that have the wrong one as a part come before words that look like it.
 
     Examples:
         >>> near("downlod", ["download", "downlink", "upload", "download-2"])
         ['download', 'download-2']
         >>> near("ecn", ["end", "ecn_share", "pairs"])
         ['ecn_share', 'end']
+        >>> near("DoT", ["udp", "tls"]), near("TCP", ["udp", "tcp"])
+        (['tls'], ['tcp'])
     """
+    lower = word.lower()
+    if (called := _CALLED.get(lower, lower)) in known:
+        return [called]
     # difflib's time grows with the product of the lengths.
     word, some = word[:64], list(known)[:2000]
     close = difflib.get_close_matches(word, some, n=len(some) or 1, cutoff=0.6)

@@ -223,7 +223,12 @@ def _entry(entries: list[Any], part: str | int, key: str, file: str) -> tuple[An
     if index < 0 and len(entries) == 1:
         return entries[0], False
     known = [name for name in names if isinstance(name, str)]
-    raise ScenarioError(file, key, f'has no entry "{part}"', nearest(str(part), known))
+    hint = nearest(str(part), known)
+    # A key without the entry's name, such as `dns.retry` where there are several groups.
+    is_key = key.endswith(f".{part}") or any(isinstance(e, dict) and part in e for e in entries)
+    if known and is_key and not hint.endswith("?"):
+        hint += f", as in {key.replace(f'.{part}', f'.{known[0]}.{part}', 1)}"
+    raise ScenarioError(file, key, f'has no entry "{part}"', hint)
 
 
 def _the_queue(
