@@ -195,6 +195,14 @@ def test_several_groups_have_their_own_figures(run: Run) -> None:
     }
 
 
+def test_groups_have_the_order_of_the_scenario(run: Run) -> None:
+    half = pl.when(pl.col("worker") < 10).then(pl.lit("few")).otherwise(pl.lit("many"))
+    tables = {**run.tables, "queries": run.queries.with_columns(group=half)}
+    groups = [{"name": "many"}, {"name": "few"}]
+    mixed = replace(run, tables=tables, scenario={**run.scenario, "dns": groups})
+    assert list(mixed.summary["dns_groups"]) == ["many", "few"]
+
+
 @pytest.mark.parametrize("of", ["dns and tcp", "bursts in two groups"])
 def test_every_figure_of_a_summary_has_words(run: Run, of: str) -> None:
     summary = run.summary if of == "dns and tcp" else _two_groups_of_bursts().summary

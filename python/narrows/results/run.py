@@ -20,7 +20,7 @@ from narrows.results.foreign import declared
 from narrows.results.goodput import GOODPUT
 from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
-from narrows.results.summarise import summarise
+from narrows.results.summarise import in_order_of, summarise
 
 __all__ = ["Run"]
 
@@ -181,7 +181,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The run's figures as JSON values; docs/run-folder.md says what they mean."""
-        return summarise(self.tables, self.end_s)
+        return in_order_of(self.scenario, summarise(self.tables, self.end_s))
 
     @property
     def settings(self) -> str:

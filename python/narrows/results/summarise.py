@@ -40,7 +40,7 @@ from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
 from narrows.results.schema import DROPS, MARKS, TABLES
 
-__all__ = ["CONFIDENCE", "dns_phase", "summarise"]
+__all__ = ["CONFIDENCE", "dns_phase", "in_order_of", "summarise"]
 
 CONFIDENCE = 0.95
 """The confidence level of the interval of first-attempt success."""
@@ -85,6 +85,29 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
     rounded = _rounded(figures)
     assert isinstance(rounded, dict)
     return rounded
+
+
+def in_order_of(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary whose groups have the order of the scenario's; unknown groups come last.
+
+    Examples:
+        >>> dns = [{"name": "udp"}, {"name": "dot"}]
+        >>> list(in_order_of({"dns": dns}, {"dns_groups": {"dot": {}, "udp": {}}})["dns_groups"])
+        ['udp', 'dot']
+    """
+    declared = [*(scenario.get("dns") or ()), *(scenario.get("traffic") or ())]
+    place = {str(group.get("name")): number for number, group in enumerate(declared)}
+
+    def sorted_groups(groups: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(sorted(groups.items(), key=lambda item: place.get(item[0], len(place))))
+
+    ordered = dict(summary)
+    for name, section in summary.items():
+        if name == "dns_groups":
+            ordered[name] = sorted_groups(section)
+        elif isinstance(section, Mapping) and isinstance(section.get("groups"), Mapping):
+            ordered[name] = {**section, "groups": sorted_groups(section["groups"])}
+    return ordered
 
 
 def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
