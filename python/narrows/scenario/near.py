@@ -68,6 +68,8 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
         'did you mean "download" or "download-2"?'
         >>> nearest("x", ["limit", "min"])
         'one of limit, min'
+        >>> nearest("x", ["limit"])
+        'only "limit" is known'
     """
     close = near(word, known)
     if close:
@@ -75,5 +77,7 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
         return f"did you mean {words}{' or ...' if len(close) > many else ''}?"
     if not known:
         return ""
+    if len(known) == 1:
+        return f'only "{known[0]}" is known'
     more = ", ..." if len(known) > many else ""
     return f"one of {', '.join(list(known)[:many])}{more}"
