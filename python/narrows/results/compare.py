@@ -4,8 +4,8 @@ Runs of one scenario and backend that differ only in their seeds are repetitions
 group, whose figures are means. Intervals of a difference (95 %):
 
 - both groups have the same seeds, two or more: Student's t interval of the mean of the differences
-  seed by seed. A seed draws the same start times and think times in both scenarios, and what they
-  do to both in the same way cancels;
+  seed by seed. A seed draws the same start times and think times in both scenarios, and effects
+  that both have in common cancel;
 - otherwise, if both have two runs or more: Welch's t interval of the difference of means;
 - otherwise, if one group has a single run and the other three or more: Student's t interval for one
   more run of the larger group, set against the single run;
@@ -16,9 +16,9 @@ group, whose figures are means. Intervals of a difference (95 %):
 - otherwise none, because one run does not show how much another seed would differ.
 
 The interval of a single run against several tells whether one more of the several could have given
-the single run's value. It takes their spread for that of the single run. Nothing shows that this is
-so: another setting may well vary more, and then a run far out says little about its mean. So the
-interval is printed, but it makes no difference significant, better or worse.
+the single run's value. It assumes that the single run would vary as much as they do. Nothing shows
+that this is so: another setting may well vary more, and then a run far out says little about its
+mean. So the interval is printed, but it makes no difference significant, better or worse.
 
 With two runs of a group, an interval has one degree of freedom or little more. It rests on two
 numbers and on the assumption that they are normal, so it makes no difference significant.
@@ -358,8 +358,8 @@ def compare(runs: Sequence[Run]) -> Comparison:
 def compare_groups(
     groups: Sequence[Group], setting: str = "", remarks: Sequence[str] = ()
 ) -> Comparison:
-    """Sets groups side by side; the first is what the others are compared with."""
-    # Uploads are compared with the uploads of runs that have nothing else, too.
+    """Compares every group with the first one."""
+    # Runs may have uploads alone; they too are compared with the uploads of runs that have both.
     ways = are_both_ways([run.summary for group in groups for run in group.runs])
     found = [
         [{m.key: m for m in metrics(run.summary, each_group=ways)} for run in group.runs]

@@ -1,7 +1,8 @@
-"""What a valid scenario says in vain: groups that begin too late, and ECN that nothing marks.
+"""Settings of a valid scenario that have no effect: groups that begin too late, unmarked ECN.
 
-Such scenarios are not refused, so that one file can be swept over durations and queues. `narrows
-check` and `narrows run` say it, so that nobody takes an effect for measured that could not be seen.
+Such scenarios are not refused, so that one file can be swept over durations and queues. But
+`narrows check` and `narrows run` warn of them: otherwise users might believe that they had measured
+an effect that the run could not show.
 """
 
 from __future__ import annotations

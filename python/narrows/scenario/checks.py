@@ -310,7 +310,7 @@ def _changes_are_possible(scenario: Tables) -> Faults:
         links = links_of(pattern, names)
         number += len(links)
         if number > MOST_CHANGES:
-            said = f"makes more than {MOST_CHANGES} changes of a link"
+            said = f"make more than {MOST_CHANGES} changes to links"
             yield refuse(said, "name fewer", "changes")
             return
         if pattern and not links:
@@ -456,7 +456,7 @@ def _paths_exist(scenario: Tables) -> Faults:
                 yield fault
             if entries > MOST_ROUTE_ENTRIES:
                 yield refuse(
-                    f"needs more than {MOST_ROUTE_ENTRIES} hops for all its ways",
+                    f"brings the hops of all routes above {MOST_ROUTE_ENTRIES}",
                     "name fewer nodes",
                     f"{key}.{leg.key}",
                 )
