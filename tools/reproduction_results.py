@@ -8,6 +8,7 @@ python tools/reproduction_results.py --tables    writes only the words, from exi
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -33,11 +34,20 @@ ARGUMENTS = {
 """The arguments of `narrows reproduce` for each paper."""
 
 
-def main(wanted: list[str]) -> None:
-    """Makes the results and the READMEs of the papers that `wanted` names, or of all."""
-    tables_only = "--tables" in wanted
+def main(arguments: list[str]) -> None:
+    """Makes the results and the READMEs of the papers that the arguments name, or of all."""
+    parser = argparse.ArgumentParser(
+        description="Runs the reproductions, and writes result.json and the README's tables."
+    )
+    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"{', '.join(ARGUMENTS)}")
+    parser.add_argument("--tables", action="store_true", help="write the words only; run nothing")
+    wanted = parser.parse_args(arguments)
+    unknown = [key for key in wanted.papers if key not in ARGUMENTS]
+    if unknown:
+        parser.error(f"there is no paper {unknown[0]}: name some of {', '.join(ARGUMENTS)}")
+    tables_only = wanted.tables
     known = {paper.key: paper for paper in papers()}
-    for key in [key for key in wanted if key in ARGUMENTS] or list(ARGUMENTS):
+    for key in wanted.papers or list(ARGUMENTS):
         name, _, of_kernel = key.partition("-")
         paper = known[name]
         result = paper.folder / ("kernel.json" if of_kernel else "result.json")

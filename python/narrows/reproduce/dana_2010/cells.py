@@ -105,21 +105,21 @@ _FRESH = "fresh"
 ROWS = [
     Row(
         "five sessions without end",
-        "load not printed: one large transfer for each client, windows of 64 KB",
+        "another load: one large transfer for each client, windows of 64 KB",
         _ftp(connections="1", spread="16 s", tcp_receive_buffer="65535 B"),
         _LOADED,
         alone=True,
     ),
     Row(
         "sessions go on opening",
-        "load not printed: one every 3.25 s to 425 s, a hundred in all",
+        "another load: one every 3.25 s to 425 s, a hundred in all",
         _ftp(connections="20", spread="325 s"),
         _LOADED,
         alone=True,
     ),
     Row(
         "two hundred sessions in the end",
-        "load not printed: the same until 165 s, then 180 more until 265 s",
+        "another load: the same until 165 s, then 180 more until 265 s",
         _ftp(
             connections="40",
             spread="0 s",
@@ -130,7 +130,7 @@ ROWS = [
     ),
     Row(
         "files of 100 kB with pauses",
-        "load not printed: a session of many files, 5 s between them",
+        "another load: a session of many files, 5 s between them",
         _ftp(
             file="100 kB",
             pause='{ distribution = "exponential", mean = "5 s" }',
@@ -143,7 +143,7 @@ ROWS = [
     ),
     Row(
         "one file of 3 MB for each client",
-        "load not printed: transfers that end, windows of 64 KB",
+        "another load: transfers that end, windows of 64 KB",
         _ftp(
             connections="1",
             spread="16 s",
@@ -159,27 +159,34 @@ ROWS = [
         "OPNET's hosts have 8760 bytes unless told otherwise",
         _ftp(tcp_receive_buffer="65535 B"),
     ),
-    Row("TCP Tahoe", "TCP flavour not printed", _ftp(tcp_recovery="tahoe"), on_kernel=False),
-    Row("TCP NewReno", "TCP flavour not printed", _ftp(tcp_recovery="new-reno"), on_kernel=False),
+    Row(
+        "TCP Tahoe", "the paper does not name the TCP", _ftp(tcp_recovery="tahoe"), on_kernel=False
+    ),
+    Row(
+        "TCP NewReno",
+        "the paper does not name the TCP",
+        _ftp(tcp_recovery="new-reno"),
+        on_kernel=False,
+    ),
     Row(
         "TCP with SACK",
-        "TCP flavour not printed",
+        "the paper does not name the TCP",
         _ftp(tcp_sack="true", tcp_recovery="sack", tcp_reduction="prr"),
     ),
     Row(
         "limited transmit",
-        "RFC 3042; not printed",
+        "RFC 3042; the paper does not name the TCP",
         _ftp(tcp_limited_transmit="true"),
         on_kernel=False,
     ),
     Row(
         "an acknowledgement for every segment",
-        "not printed",
+        "the paper does not name the TCP",
         _ftp(tcp_acks="every-segment"),
         on_kernel=False,
     ),
-    Row("DS1 delay 10 ms", "not printed", {"links.ds1.delay": "10 ms"}),
-    Row("DS1 delay 50 ms", "not printed", {"links.ds1.delay": "50 ms"}),
+    Row("DS1 delay 10 ms", "the paper does not print it", {"links.ds1.delay": "10 ms"}),
+    Row("DS1 delay 50 ms", "the paper does not print it", {"links.ds1.delay": "50 ms"}),
     Row(
         "drops spaced 1/p to 2/p apart",
         "RED as ns-2 has it by default",
@@ -203,7 +210,7 @@ ROWS = [
     ),
     Row(
         "delay variation as change from sample to sample",
-        "how it is computed is not printed",
+        "the paper does not say how it computes it",
         {},
         reads={
             "variation": "jitter",

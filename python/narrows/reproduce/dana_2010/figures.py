@@ -29,7 +29,7 @@ _FIGURES = (
         "buffer",
         "packets in router A's buffer",
         "Figure 3: buffer against time. Shaded: from 156 to 192 s, when the paper's Drop Tail is "
-        "full. The load is not printed; this one was found so that Drop Tail fills then.",
+        "full. The paper does not print the load; we chose this one so that Drop Tail fills then.",
     ),
     (
         "figure-4",

@@ -178,8 +178,8 @@ def _worse() -> list[Claim]:
                 if cell in runs
             ),
             worded=words,
-            note="Which parameters, and of what queue, is not said. Ours are RED's: thresholds "
-            "halved, probability 0.2 and 0.5.",
+            note="The paper does not say which parameters, or of what queue. Ours are RED's: "
+            "thresholds halved, probability 0.2 and 0.5.",
             reason="TCP reacts to the earlier drops, so they cost only 1 to 2 points.",
         ),
     ]

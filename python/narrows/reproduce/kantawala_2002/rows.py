@@ -60,15 +60,15 @@ def _row(
 VERSIONS = (
     _row(
         "ns-2 of August 2001",
-        "which ns-2 was used is not printed: that of the authors' study of August 2001 has "
+        "the paper does not say which ns-2 it used: that of the authors' study of August 2001 has "
         "time-outs of 1 s and more, a first one of 6 s, a clock of 100 ms, and no limited transmit",
         _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", timer_granularity="100 ms"),
         _some(_ALL),
     ),
     _row(
         "ns-2 of 2002",
-        "which ns-2 was used is not printed: ns-2.1b9 of May 2002 has time-outs of 1 s and more, "
-        "a first one of 6 s, and limited transmit",
+        "the paper does not say which ns-2 it used: ns-2.1b9 of May 2002 has time-outs of 1 s and "
+        "more, a first one of 6 s, and limited transmit",
         _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", limited_transmit="true"),
         _some(_ALL),
     ),
@@ -79,7 +79,7 @@ ROWS = [
     *VERSIONS,
     _row(
         "window kept between bursts",
-        "whether a burst restarts slow start is not printed",
+        "the paper does not say whether a burst restarts slow start",
         _tcp(restart_after_idle="keep"),
         _some(_ALL),
     ),
@@ -115,61 +115,62 @@ ROWS = [
     ),
     _row(
         "time-outs of 1 s at least",
-        "the smallest retransmission time-out is not printed (RFC 6298: 1 s)",
+        "the paper does not print the smallest retransmission time-out (RFC 6298: 1 s)",
         _tcp(min_rto="1 s"),
         _some((SINGLE, ROUND_TRIPS)),
     ),
     _row(
         "bottleneck delay 10 ms",
-        "delays of Figures 2 and 4 are not printed",
+        "the paper does not print the delays of Figures 2 and 4",
         _delays("10 ms"),
         _some((SINGLE, HOPS)),
     ),
     _row(
         "bottleneck delay 1 ms",
-        "delays of Figures 2 and 4 are not printed",
+        "the paper does not print the delays of Figures 2 and 4",
         _delays("1 ms"),
         _some((SINGLE, HOPS)),
     ),
     _row(
         "longest queue in packets",
-        "whether the longest-queue rule counts bytes or packets is not printed",
+        "the paper does not say whether the longest-queue rule counts bytes or packets",
         _queue("longest_by", "packets"),
         _some((SINGLE,), ("drr", "qsdrr")),
     ),
     _row(
         "drop at the tail of the chosen queue",
-        "where DRR and TDRR drop is not printed, the front for QSDRR only",
+        "the paper says where QSDRR drops (at the front), but not where DRR and TDRR do",
         _queue("drop_from", "tail"),
         _some(_ALL, FAMILY),
     ),
     _row(
         "the newest of equally long queues",
-        "which of several longest queues is chosen is not printed",
+        "the paper does not say which of several longest queues is chosen",
         _queue("ties", "newest"),
         _some((SINGLE, ROUND_TRIPS), ("drr", "qsdrr")),
     ),
     _row(
         "TDRR samples with each packet",
-        "how TDRR samples throughput is not printed: a packet's bytes by the time since the last",
+        "the paper does not say how TDRR samples throughput: a packet's bytes by the time since "
+        "the last",
         _queue("sample", "packet"),
         _some(_ALL, ("tdrr",)),
     ),
     _row(
         "TDRR samples each second",
-        "how TDRR samples throughput is not printed",
+        "the paper does not say how TDRR samples throughput",
         _queue("sample", "1 s"),
         _some((SINGLE, ROUND_TRIPS), ("tdrr",)),
     ),
     _row(
         "TDRR forgets flows without packets",
-        "whether a queue's throughput outlives its packets is not printed",
+        "the paper does not say whether a queue's throughput outlives its packets",
         _queue("remember", "0"),
         _some((SINGLE, ROUND_TRIPS), ("tdrr",)),
     ),
     _row(
         "QSDRR keeps its queue when that empties",
-        "what QSDRR does then is not printed",
+        "the paper does not say what QSDRR does then",
         _queue("when_empty", "keep"),
         _some(_ALL, ("qsdrr",)),
     ),
@@ -181,19 +182,20 @@ ROWS = [
     ),
     Row(
         "goodput while a burst is under way",
-        "how goodput is averaged is not printed: here a burst's bits by its completion time",
+        "the paper does not say how it averages goodput: here a burst's bits by its completion "
+        "time",
         {},
         reads={"goodput.all": "goodput_on.all", "ratio": "ratio_on"},
     ),
     Row(
         "fair share as all flows' mean",
-        "what the 80 % and 40 % of the abstract refer to is not printed",
+        "the paper does not say of what the abstract's 80 % and 40 % are shares",
         {},
         reads={"far_share": "far_share_of_mean"},
     ),
     _row(
         "sources without idle times",
-        "whether Figure 8's sources have idle times is not printed",
+        "the paper does not say whether Figure 8's sources have idle times",
         lambda _: {"traffic[0].idle_mean": "0 s", "duration": "30 s"},
         _SCALING,
     ),
