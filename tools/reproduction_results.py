@@ -22,7 +22,7 @@ from narrows.reproduce.readme import filled
 
 ARGUMENTS = {
     "H": ("H", "--seeds", "6"),
-    # A hundred processor minutes, with sensitivity rows and the larger networks.
+    # Three hours of processor time, with sensitivity rows and the larger networks.
     "K": ("K",),
     "D": ("D",),
     # Six minutes on two cores that have nothing else to do; needs narrows kernel prepare.
