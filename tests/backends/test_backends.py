@@ -146,7 +146,7 @@ def test_a_reproduction_is_the_chosen_backends() -> None:
     claim = PAPER.claims[0]
     (cell, *_) = PAPER.cells_of([claim])
     small = replace(cell, set={**cell.set, **PAPER.quick, "duration": "45 s"})
-    # Its links have jitter, which this backend cannot do, so the refusal shows which was asked.
+    # Its links have jitter, which this backend refuses, so the refusal shows which backend ran.
     with pytest.raises(BackendError, match="the backend aside cannot honour"):
         run_one(PAPER, small, small.set, 1, threading.Event(), backend=ASIDE)
     outcome = reproduce(replace(PAPER, cells=[cell]), claims=[claim], seeds=2, backend=ASIDE)

@@ -129,11 +129,11 @@ def test_two_sittings_measure_what_one_does(folder: Path, at: int, how: BaseExce
     second = Bench(folder, 2)
     stopped, journal = second.sit()
     bench = second.bench(stopped, journal)
-    # Everything once, in the order of a bench that nothing interrupts.
+    # It measures everything once, in the order of a bench without interruptions.
     assert measured(bench) == PLANNED
     assert bench.tables["latencies"].height == 2 * len(PLANNED)
     assert bench.complete
-    # Only what belongs to the round that was under way is measured twice.
+    # It measures only the interrupted round twice.
     longest = max(
         len(turn.intervals)
         for part in plan.parts(FORM, ARMS)
@@ -191,7 +191,7 @@ def test_a_budget_ends_after_a_whole_round(folder: Path) -> None:
     bench = Bench(folder, takes_s=11.0)
     stopped, journal = bench.sit(budget_s=55 * 60.0, form=form)
     assert stopped == "budget"
-    # Of rounds that take 1.1 times their load, as many as fit into 55 minutes, and not one more.
+    # A round takes 1.1 times its load: as many run as fit into 55 minutes, and not one more.
     fit = int(55 * 60 // (1.1 * load_s))
     assert [done.round for done in journal.done] == list(range(1, fit + 1))
     assert bench.now_s <= 55 * 60

@@ -61,7 +61,7 @@ def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.slow
 def test_it_is_so_on_the_kernel(guest: str) -> None:
-    """The queue at the sender is really shorter; otherwise the sentence would not be needed."""
+    """The queue at the sender is indeed shorter, as the warning says."""
 
     def backlog(text: str) -> float:
         result = run(Scenario.parse(text), backend=guest)

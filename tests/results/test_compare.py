@@ -273,7 +273,7 @@ def test_figures_say_which_direction_is_better() -> None:
                 assert figure.better == "higher", figure
     assert kinds["voip"]["mos_p5"].better == "higher"
     assert kinds["pings"]["lost_percent"].better == "lower"
-    # Who floods a server would like its packets to arrive.
+    # For the sender of a flood, it is better if more packets arrive.
     assert not any(figure.better for figure in kinds["floods"].values())
     rows = {row.key: row.better for row in compare([one("bfifo"), one("red")]).rows}
     assert rows["dns.response_p99_ms"] == rows["dns.rtt_median_ms"] == "lower"

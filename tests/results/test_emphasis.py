@@ -23,7 +23,7 @@ def test_zeros_of_what_is_not_there_are_left_out() -> None:
         "queues.a.run.marks_total_per_s": [0],
     }
     assert telling(values, []) == ["flows.timeouts"]
-    # Next to a run that has them, they say something.
+    # They mean something beside a run that has them.
     both = {key: [*of_one, 3.0] for key, of_one in values.items()}
     assert telling(both, []) == list(values)
 
@@ -83,7 +83,7 @@ def test_a_group_that_carries_data_both_ways_has_no_sum_either(both_ways: Run) -
 
 
 def test_a_comparison_adds_up_no_uploads_and_downloads(both_ways: Run) -> None:
-    """Also against a run without uploads, whose sum has another meaning."""
+    """The same beside a run without uploads, whose sum has another meaning."""
     alone = synthetic_run(kind="bfifo", duration_s=60.0, workers=5)
     comparison = compare([alone, both_ways])
     rows = {row.key: row for row in comparison.telling}
@@ -96,7 +96,7 @@ def test_a_comparison_adds_up_no_uploads_and_downloads(both_ways: Run) -> None:
     assert down[0] == pytest.approx(goodput)
     assert down[1] is not None
     assert up[0] is None and up[1] is not None
-    # Who asks for the sum gets it.
+    # A user who asks for the sum gets it.
     assert [row.key for row in comparison.only(sorted(sums)).telling] == sorted(sums)
 
 

@@ -393,7 +393,7 @@ def test_failed_attempts_over_connections_are_counted_and_shown(run: Run, transp
     counts = [dns[f"attempts_{how}"] for how in ("refused", "closed", "reset", "silent")]
     shown = str(summary_table(found))
     if transport == "udp":
-        # There, the share of first attempts says it all.
+        # There, the share of first attempts is enough.
         assert counts == [0, 0, 0, 0] and "attempts: " not in shown
     else:
         assert counts == [0, 3, 1, 2] and "refused" not in shown
