@@ -53,7 +53,7 @@ def test_samples_are_regular_and_end_with_what_was_received(downloads: Run) -> N
 
 
 def test_a_download_alone_has_the_payloads_share_of_the_rate(downloads: Run) -> None:
-    """Each group has the link alone for some time: the first at the start, the second after that."""
+    """Each group has the link alone for some time: the first at the start, then the second."""
     for name, start_s, end_s in (("first", 1.0, 10.0), ("second", 16.0, 20.0)):
         ends, rates = goodput_of(downloads.goodput, name)
         alone = (ends[:-1] >= start_s) & (ends[1:] <= end_s)
