@@ -1,33 +1,7 @@
-"""Compares runs: each figure, its difference from the first, and the difference's interval.
+"""Compares runs: each figure, and its difference from that of the first group.
 
 Runs of one scenario and backend that differ only in their seeds are repetitions: they form one
-group, whose figures are means. Intervals of a difference (95 %):
-
-- both groups have the same seeds, two or more: Student's t interval of the mean of the differences
-  seed by seed. A seed draws the same start times and think times in both scenarios, and effects
-  that both have in common cancel;
-- otherwise, if both have two runs or more: Welch's t interval of the difference of means;
-- otherwise, if one group has a single run and the other three or more: Student's t interval for one
-  more run of the larger group, set against the single run;
-- otherwise, for the shares of queries that were answered at the first attempt or within a second:
-  Newcombe's interval of a difference of proportions, from all queries of each group, taken as
-  independent (queries that meet the same full queue are not, so it is too narrow). It does not show
-  how much another seed would differ, so it makes no difference significant;
-- otherwise none, because one run does not show how much another seed would differ.
-
-The interval of a single run against several tells whether one more of the several could have given
-the single run's value. It assumes that the single run would vary as much as they do. Nothing shows
-that this is so: another setting may well vary more, and then a run far out says little about its
-mean. So the interval is printed, but it makes no difference significant, better or worse.
-
-With two runs of a group, an interval has one degree of freedom or little more. It rests on two
-numbers and on the assumption that they are normal, so it makes no difference significant.
-
-There is no interval either if all runs differ by the same amount (a count that is 1 in each run,
-and was 0): an interval without width would claim a certainty that they do not give.
-
-Intervals stay within what is possible, as those of sweeps do: shares differ by 100 points at most,
-and what is never negative falls by 100 % at most.
+group, whose figures are means. `compare_differences.py` says how certain a difference is.
 """
 
 from __future__ import annotations
@@ -37,18 +11,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from narrows.errors import NarrowsError
+from narrows.results.compare_differences import Side, difference
 from narrows.results.compare_rows import Difference, Group, Row, Sample
 from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
 from narrows.results.emphasis import MOST, are_both_ways, leading, telling
 from narrows.results.few_seeds import few_seeds
 from narrows.results.group_names import Named, differing, distinct_labels, unsaid
-from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import NoSuchMetric, metrics_table
@@ -58,7 +32,6 @@ from narrows.results.success import (
     FIRST_ATTEMPT,
     WITHIN_1S,
     attempts_mislead,
-    counted,
     is_first_attempt,
 )
 from narrows.results.text import TextTable
@@ -67,12 +40,6 @@ __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "com
 
 FEW = 6
 """Up to this many sentences are all shown at once."""
-
-FEWEST_TO_PREDICT = 3
-"""The least number of runs of a group from whose spread one more run can be judged."""
-
-PREDICTED = "Student's t for one more run of the group that has several"
-"""How such an interval is computed."""
 
 
 @dataclass(frozen=True)
@@ -376,8 +343,8 @@ def compare_groups(
         samples = [_samples(of_group, metric.key) for of_group in found]
         means = tuple(statistics.fmean(values) if values else None for values in samples)
         bounds = possible([value for values in samples for value in values], metric.unit)
-        first, *others = map(_Side, groups, samples)
-        differences = (None, *(_difference(metric.key, bounds, first, one) for one in others))
+        first, *others = map(Side, groups, samples)
+        differences = (None, *(difference(metric.key, bounds, first, one) for one in others))
         each = tuple(map(tuple, samples))
         facts = (metric.key, metric.section, metric.name, metric.unit)
         is_score = metric.range is not None
@@ -459,79 +426,6 @@ def _samples(of_group: Sequence[dict[str, Metric]], key: str) -> list[float]:
     """A figure of each run; empty if a run lacks it, because a mean of the rest would mislead."""
     values = [of_run[key].value for of_run in of_group if key in of_run]
     return values if len(values) == len(of_group) else []
-
-
-class _Side(NamedTuple):
-    """A group, and what its runs gave of a figure."""
-
-    group: Group
-    values: Sequence[float]
-
-
-def _difference(
-    key: str, bounds: tuple[float, float], first: _Side, other: _Side
-) -> Difference | None:
-    before, after = first.values, other.values
-    if not before or not after:
-        return None
-    mean = statistics.fmean(before)
-    value = statistics.fmean(after) - mean
-    if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
-        value = 0.0  # rounding, no difference
-    relative = value / abs(mean) if mean else None
-    of_backends = first.group.backend != other.group.backend
-    plain = Difference(value, None, None, "", relative, of_backends=of_backends)
-
-    def spanned(ends: Apart, method: str, *, seeds: int = 0, **facts: Any) -> Difference:
-        """With its interval, unless that has no width."""
-        if value and ends.high - ends.low <= 1e-9 * abs(value):
-            return replace(plain, seeds=seeds)
-        found = replace(plain, low=ends.low, high=ends.high, method=method, seeds=seeds, **facts)
-        if not mean:
-            return found
-        firsts = ends.firsts if bounds[0] == 0.0 else (mean, mean)
-        low, high = (
-            end / abs((at if end < 0.0 else mean) or mean)
-            for end, at in zip((ends.low, ends.high), firsts, strict=True)
-        )
-        return replace(found, relative_low=low, relative_high=high)
-
-    if first.group.is_seedless or other.group.is_seedless:
-        return plain
-    fewest, most = sorted((len(before), len(after)))
-    if fewest >= 2 and sorted(first.group.seeds) == sorted(other.group.seeds):
-        of_seed = dict(zip(other.group.seeds, after, strict=True))
-        partners = [of_seed[seed] for seed in first.group.seeds]
-        each = [then - now for now, then in zip(before, partners, strict=True)]
-        return spanned(
-            paired(before, partners, *bounds),
-            "Student's t over the differences of paired seeds",
-            seeds=len(each),
-            least=min(each),
-            most=max(each),
-            correlation=_correlation(before, partners),
-            of_two=fewest == 2,
-        )
-    if fewest >= 2:
-        ends = welch(before, after, *bounds)
-        return spanned(ends, "Welch's t over the seeds", of_two=fewest == 2)
-    if fewest == 1 and most >= FEWEST_TO_PREDICT:
-        return spanned(prediction(before, after, *bounds), PREDICTED, of_one=True)
-    of_queries = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
-    if of_queries[0] and of_queries[1]:
-        counts, totals = zip(*of_queries, strict=True)
-        low, high, firsts = newcombe(counts, totals)
-        ends = Apart(100.0 * low, 100.0 * high, (100.0 * firsts[0], 100.0 * firsts[1]))
-        method = "Newcombe over the queries, taken as independent; more seeds give better ones"
-        return spanned(ends, method, of_queries=True)
-    return plain
-
-
-def _correlation(before: Sequence[float], after: Sequence[float]) -> float | None:
-    """Pearson's correlation; None with fewer than three pairs, or if one side does not vary."""
-    if len(before) < 3 or len(set(before)) < 2 or len(set(after)) < 2:
-        return None
-    return statistics.correlation(before, after)
 
 
 def _count(group: Group) -> str:
