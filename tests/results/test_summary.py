@@ -19,7 +19,7 @@ from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
 from narrows.results.sweep_table import figures
-from narrows.results.text import shown_metrics
+from narrows.results.text import TextTable, shown_metrics
 
 
 @pytest.fixture(scope="module")
@@ -441,3 +441,20 @@ def test_a_calls_directions_have_figures_of_their_own() -> None:
     assert shown["voip.mos_mean"] == ("calls, both directions", pytest.approx(3.2))
     assert shown["voip.there.mos_mean"] == ("calls, there", 4.4)
     assert shown["voip.back.mos_mean"] == ("calls, back", 2.0)
+
+
+def test_long_names_break_behind_their_dots_in_wide_tables() -> None:
+    row = ("100", *["99.13 (97.93 to 99.64)"] * 4)
+    narrow = TextTable(
+        "", ("queue.limit", "dns.p95", "dns.p96", "dns.p97", "dns.p98"), [("", [row])]
+    )
+    assert str(narrow).splitlines()[1].split() == list(narrow.header)
+    names = [f"dns_groups.{name}.within_1s_percent" for name in ("udp", "tls", "https", "quic")]
+    wide = str(TextTable("", ("queue.limit", *names), [("", [row])]))
+    above, below = (line.split() for line in wide.splitlines()[1:3])
+    assert [*above, below[0]] == [
+        *("dns_groups.udp.", "dns_groups.tls.", "dns_groups.https.", "dns_groups.quic."),
+        "queue.limit",
+    ]
+    assert below[1:] == ["within_1s_percent"] * 4
+    assert max(map(len, wide.splitlines())) <= 110

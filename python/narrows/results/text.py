@@ -31,15 +31,16 @@ class TextTable:
 
     def __str__(self) -> str:
         rows = [row for _, part in self.sections for row in part]
-        shown = [self.header, *rows] if self.header else rows
+        heads = _heads(self.header, rows) if self.header else []
+        shown = [*heads, *rows]
         count = max((len(row) for row in shown), default=0)
         widths = [
             max((len(row[i]) for row in shown if i < len(row)), default=0) for i in range(count)
         ]
         lines = [self.title] if self.title else []
         lines += ["", *self.picture] if self.picture else []
-        if self.header:
-            lines += ["", _line("", self.header, widths)]
+        if heads:
+            lines += ["", *(_line("", head, widths) for head in heads)]
         for name, part in self.sections:
             lines += ["", name] if name else [""]
             lines += [_line("  " if name else "", row, widths) for row in part]
@@ -147,6 +148,50 @@ def _html_row(tag: str, row: Sequence[str]) -> str:
     first, *others = row or ("",)
     cells = "".join(f'<{tag} style="text-align:right">{escape(cell)}</{tag}>' for cell in others)
     return f'<tr><{tag} style="text-align:left">{escape(first)}</{tag}>{cells}</tr>'
+
+
+def _heads(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The header's lines: one, or several if it would make the table too wide.
+
+    Names of figures then break behind their dots, and end in the last line.
+    """
+    widths = [
+        max((len(row[i]) for row in rows if i < len(row)), default=0) for i in range(len(header))
+    ]
+    wide = sum(max(len(head), width) + 2 for head, width in zip(header, widths, strict=True))
+    if wide <= _WIDE:
+        return [header]
+    columns = [_broken(head, width) for head, width in zip(header, widths, strict=True)]
+    most = max(map(len, columns))
+    filled = [[""] * (most - len(column)) + column for column in columns]
+    return list(zip(*filled, strict=True))
+
+
+_WIDE = 120
+"""The most characters of a table's line with its header in one line."""
+
+
+_SHORT = 16
+"""Names of up to this many characters stay in one line."""
+
+
+def _broken(head: str, width: int) -> list[str]:
+    """A dotted name in lines of `width` characters, or longer if a part is.
+
+    Examples:
+        >>> _broken("dns_groups.udp.within_1s_percent", 20)
+        ['dns_groups.udp.', 'within_1s_percent']
+    """
+    parts = head.split(".")
+    if not all(parts):
+        return [head]
+    width = max(width, _SHORT, *(len(part) + 1 for part in parts))
+    lines = [""]
+    for part in [*(f"{part}." for part in parts[:-1]), parts[-1]]:
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _line(indent: str, row: tuple[str, ...], widths: Sequence[int]) -> str:
