@@ -1,9 +1,11 @@
 """What DNS over TCP costs a server, with and without `narrows-gateway`: `make bench-gateway`.
 
-BIND, NSD and Knot, each in a network namespace of its own, are asked over UDP, the kernel's TCP,
-the gateway, and Knot's own XDP mode: one query a connection, 50 to 500 queries a second as in
-Hayes, Rossi, Armitage 2010, and far beyond. benchmarks/gateway/README.md says how. Needs root. The
-last line of stdout is a JSON object.
+BIND, NSD and Knot run in a network namespace each. Clients ask them over UDP, over the kernel's
+TCP, through the gateway, and in Knot's own XDP mode. There is one query on each connection, at 50
+to 500 queries a second as in Hayes, Rossi, Armitage 2010, and at far more.
+benchmarks/gateway/README.md describes the bench. It needs root.
+
+The last line of stdout is a JSON object.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ ORDER = ["udp", "tcp", *SPLIT, "gateway", "gateway-axfr", "gateway-fin", "xdp-ud
 
 
 def main() -> int:
-    """Measures, prints, and gives the exit code."""
+    """Measures, prints, and returns the exit code."""
     options = arguments()
     form = plan.QUICK if options.quick else plan.FULL
     if options.rounds:
@@ -86,7 +88,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; QUICK=1, ROUNDS, OUT and so on in the environment say the same."""
+    """The command line. QUICK=1, ROUNDS, OUT and others in the environment have the same effect."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
     parser.add_argument("--rounds", type=int, default=os.environ.get("ROUNDS", "0"))
@@ -136,10 +138,10 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen_folder(out: Path | None, *, resume: bool) -> Path:
-    """Where the bench goes: a new folder, or one of an unfinished bench.
+    """The bench's folder: a new one, or that of an unfinished bench.
 
     Raises:
-        RunFolderError: It can be neither, or there is nothing to go on with.
+        RunFolderError: The folder has other contents, or there is no unfinished bench to continue.
     """
     runs = Path("runs")
     if out is None and resume:
@@ -162,7 +164,7 @@ def chosen_folder(out: Path | None, *, resume: bool) -> Path:
 
 
 def facts(form: plan.Form, names: list[str], programs: Programs) -> dict[str, Any]:
-    """What must be equal in all sittings of a bench, by names for people."""
+    """The facts that must be equal in all sittings of a bench, by names for people."""
     machine = host()
     return {
         "form": form.name,
@@ -187,12 +189,12 @@ def facts(form: plan.Form, names: list[str], programs: Programs) -> dict[str, An
 
 
 def checksum(program: Path | None) -> str | None:
-    """The first digits of a program's SHA-256: builds of one version differ."""
+    """The first digits of a program's SHA-256, by which builds of one version differ."""
     return None if program is None else hashlib.sha256(program.read_bytes()).hexdigest()[:12]
 
 
 def command(options: argparse.Namespace, folder: Path) -> str:
-    """The command line that measures the rest."""
+    """The command line that continues the bench."""
     words = {"QUICK": "1" if options.quick else "", "ROUNDS": options.rounds or ""}
     words |= {"INTERVAL": f"{options.interval:g}" if options.interval else ""}
     if options.servers != list(servers.SERVERS):
@@ -205,7 +207,7 @@ def command(options: argparse.Namespace, folder: Path) -> str:
 def run(
     form: plan.Form, names: list[str], programs: Programs, journal: Journal, until: float
 ) -> tuple[GatewayBench, float]:
-    """One sitting: measures what a form says and the journal does not have, until a time.
+    """Measures, until a given time, what the form asks for and the journal lacks.
 
     Returns:
         What all sittings have measured, and how many seconds of load are left.
@@ -225,7 +227,7 @@ def run(
 
     with tempfile.TemporaryDirectory(prefix=f"{left_over.FOLDER}{os.getpid()}-") as name:
         folder = Path(name)
-        # The servers' own users must get at their files.
+        # The servers change to users of their own, who must reach their files.
         folder.chmod(0o755)
         generator = Generator(programs.dnsload)
         with (
@@ -248,7 +250,7 @@ def run(
 def bench_of(
     form: plan.Form, names: list[str], journal: Journal, stopped: str, end_s: float
 ) -> GatewayBench:
-    """All that a journal has, as a bench."""
+    """The journal's contents as a bench."""
     failed = journal.not_measured
     sittings = [asdict(sitting) for sitting in journal.sittings]
     return GatewayBench(
@@ -287,7 +289,7 @@ def start(beds: Beds, names: list[str]) -> list[Bed]:
 
 
 def behaviour(form: plan.Form, beds: Beds, made: list[Bed], generator: Generator) -> list[Step]:
-    """What BIND's arms do, and what an open connection costs: what needs no quiet machine."""
+    """Measures what needs no quiet machine: BIND's behaviour, and the memory of a connection."""
     bind = {name: bed for bed in made if bed.server.name == "bind" for name in bed.transports}
     steps = []
 
@@ -323,7 +325,7 @@ def load(
     switches: Switches,
     clock: Callable[[], float],
 ) -> list[Step]:
-    """Every round of the plan."""
+    """All rounds of the plan."""
     places = {arm: bed for bed in beds for arm in bed.arms}
 
     def go(turn: plan.Round, recording: Recording) -> list[str]:
@@ -346,13 +348,13 @@ def load(
                     flood=interval.flood,
                 )
             except LabError as error:
-                # What was measured so far is worth more than the rest.
+                # The results so far are worth keeping, even without the rest.
                 failed.append(f"{interval.arm} at {interval.rate:g} q/s: {error}")
                 measure.log(f"not measured: {failed[-1]}")
             else:
                 recording.interval(interval, started_s, found)
         for bed in beds:
-            # Nobody answers then, which looks like loss; the round is worth nothing.
+            # Nobody answers then, which looks like loss, so the round does not count.
             if (ended := bed.ended()) is not None:
                 raise LabError(f"{ended}; hint: --resume measures this round again")
         return failed
@@ -390,12 +392,12 @@ def table(bench: GatewayBench) -> str:
 
 
 def text(value: float | None) -> str:
-    """A figure, or nothing."""
+    """A figure as text; empty if there is none."""
     return "" if value is None else f"{value:.1f}"
 
 
 def last_line(bench: GatewayBench) -> dict[str, object]:
-    """The JSON line: servers with their arms; Knot's XDP mode as a server of its own."""
+    """The JSON line: servers with their arms, Knot's XDP mode as a separate server."""
     found: dict[str, object] = {}
     for server, arms in bench.summary.items():
         own = {name: value for name, value in arms.items() if not name.startswith("xdp")}

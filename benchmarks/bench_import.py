@@ -1,13 +1,13 @@
 """How fast `narrows import` reads: a million Atlas results, and two captures of 300 MB.
 
-    make bench-import            (QUICK=1: a tenth of each)
+    make bench-import       (QUICK=1: a tenth of each)
 
-The inputs are made here: results from the measured sample in samples/atlas, and queries over TCP
-from a capture in tests/captures/data, both repeated with other probes, ports and times. The third
-input is the worst case, nothing but small datagrams: 50,000 queries a second from 20,000 clients.
-A process of its own reads and saves each input. Speed is given by the clock and for each second of
-processor time, which other programs on the machine change less, for the whole process and for the
-parser alone. The last line is JSON.
+The bench makes the inputs: results from the measured sample in samples/atlas, and queries over TCP
+from a capture in tests/captures/data. It repeats both with other probes, ports and times. The third
+input is the worst case, only small datagrams: 50,000 queries a second from 20,000 clients. A
+separate process reads and saves each input. The bench prints the speed by the clock and for each
+second of processor time, which other programs on the machine change less, for the whole process and
+for the parser alone. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "atlas" / "nsd-3.2.14.jsonl.gz"
 CAPTURE = ROOT / "tests" / "captures" / "data" / "old-two-soa-nanoseconds.pcap"
-# A reply with the root's SOA as Atlas carries it: some 1,000 digits of base64.
+# A reply with the root's SOA in Atlas's form: about 1,000 digits of base64.
 ABUF = "EjSEAAABAAEADQAWAAAGAAE" + "A" * 969 + "=="
 
 
 class Figures(NamedTuple):
-    """What reading one input took."""
+    """The cost of reading one input."""
 
     exchanges: int
     megabytes: float
@@ -58,7 +58,7 @@ class Figures(NamedTuple):
 
 
 def main() -> None:
-    """Makes the inputs, reads each, prints time and memory."""
+    """Makes the inputs, reads each, and prints times and memory."""
     scale = 10 if os.environ.get("QUICK") else 1
     found = {}
     with tempfile.TemporaryDirectory(prefix="bench-import-") as folder:
@@ -107,7 +107,7 @@ def _make_capture(path: Path, size: int) -> None:
             copy += 1
             for seconds, fraction, length, data in packets:
                 changed = data[:]
-                # Another client: two bytes of its address, which is the source's or not.
+                # Another client: two other bytes in its address, as source or as destination.
                 at = 17 if data[20:22] == b"\0\x35" else 13
                 changed[at : at + 2] = struct.pack(">H", copy & 0xFFFF)
                 head = struct.pack("<IIII", seconds + 2 * copy, fraction, len(changed), length)
@@ -163,7 +163,7 @@ print(time.process_time() - before)
 
 
 def _measured(module: str, function: str, parser: str, source: Path, out: Path) -> Figures:
-    """What reading and saving an input takes, and what the parser alone takes."""
+    """The times to read and save an input, and of the parser alone."""
     code = READ_AND_SAVE.format(module=module, function=function)
     with tempfile.TemporaryFile("w+") as said:
         # On Linux, this clock is the same in both processes.

@@ -1,4 +1,4 @@
-"""What is measured: a server in its namespace, alone or behind a gateway, with its arms."""
+"""The objects of measurement: servers in namespaces, alone or behind a gateway, with their arms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Arm:
 
     @property
     def load(self) -> tuple[str, ...]:
-        """What the generator sends: dnsload's transport and further words."""
+        """What the generator sends: the transport, and further arguments of dnsload."""
         if self.transport in SPLIT:
             return SPLIT[self.transport]
         return ("udp",) if self.transport.endswith("udp") else ("tcp",)
@@ -43,7 +43,7 @@ class Arm:
 
 @dataclass
 class Bed:
-    """A server that runs, what stands before it, and where."""
+    """A running server, its namespace, and the gateway in front of it, if any."""
 
     server: servers.Server
     link: Link
@@ -58,7 +58,7 @@ class Bed:
         return [Arm(self.server.name, transport) for transport in self.transports]
 
     def ended(self) -> str | None:
-        """What ended here by itself, with what it said last; None: everything runs."""
+        """The process that ended by itself, with its last output; None if everything runs."""
         running = {self.server.name: (self.server.process, self.server.log)}
         if self.gateway is not None:
             running["narrows-gateway"] = (self.gateway.process, self.gateway.log)
@@ -69,7 +69,7 @@ class Bed:
         return None
 
     def stop(self) -> None:
-        """Ends all that runs here."""
+        """Ends all processes of this bed."""
         if self.gateway is not None:
             self.gateway.stop()
         self.server.stop()
@@ -85,7 +85,7 @@ class Bed:
         seed: int,
         flood: bool = False,
     ) -> dict[str, Any]:
-        """One interval: what `dnsload` found, and processor time by part."""
+        """Measures an interval: the results of `dnsload`, and processor time by part."""
         gateway = [self.gateway.process.pid] if self.gateway is not None else []
         receivers = napi_threads(self.link.server_interface)
         meters = {
@@ -108,14 +108,14 @@ class Bed:
             **{f"{name}_schedstat_s": meter.schedstat_s() for name, meter in meters.items()},
             "others_s": max(0.0, others_s),
             "generator_s": found["cpu_s"] + receiving.spent_s(),
-            # What makes its packets in XDP passes the counters of its interface by.
+            # Packets that XDP makes do not count in the interface's counters.
             "packets": None if flood else packets,
         }
 
 
 @dataclass
 class Beds:
-    """All beds of a run; ends what it started, also after a failure."""
+    """All beds of a run. It ends what it started, even after a failure."""
 
     lab: Lab
     folder: Path
@@ -137,7 +137,7 @@ class Beds:
             self.made.pop().stop()
 
     def plain(self, server: str) -> Bed:
-        """A server with the kernel's UDP and TCP; BIND, the paper's, with TCP taken apart."""
+        """A server with the kernel's UDP and TCP; BIND also has the arms that split TCP's cost."""
         return self._start(server, "plain", ["udp", "tcp", *(SPLIT if server == "bind" else ())])
 
     def xdp(self, server: str) -> Bed:
@@ -145,7 +145,7 @@ class Beds:
         return self._start(server, "xdp", ["xdp-udp", "xdp-tcp"], xdp=True)
 
     def behind(self, server: str, arm: str, **settings: object) -> Bed | None:
-        """A server behind the gateway; None where the gateway does not run, which is noted."""
+        """A server behind the gateway; None if the gateway does not run, which is noted."""
         bed = self._start(server, arm, [arm])
         try:
             if self.gateway is None:

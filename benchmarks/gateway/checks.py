@@ -1,4 +1,4 @@
-"""What the gateway does, as S1 to S4 and S9 of Hayes, Rossi, Armitage 2010 say it; looked for here.
+"""Checks that the gateway does what S1 to S4 and S9 of Hayes, Rossi, Armitage 2010 say.
 
 The names are those of `narrows.reproduce.hayes_2010.claims.CHECKS`.
 """
@@ -24,9 +24,9 @@ Note = Callable[[str, str, bool, str], None]
 
 
 def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, *, rounds: int) -> list[Row]:
-    """All checks, over IPv4 and IPv6; the beds are of one server, alone and behind the gateway.
+    """All checks, over IPv4 and IPv6; the beds have one server, alone and behind the gateway.
 
-    What is the paper's choice (S2, S3) is looked for where its settings are chosen as a whole.
+    Choices of the paper (S2, S3) are checked with all of its settings.
     """
     rows: list[Row] = []
     paper = beds.behind(keep.server.name, "gateway-paper")
@@ -79,7 +79,7 @@ def _segments(bed: Bed, family: int, note: Note) -> None:
         note("S2", "query-acknowledged", any(s.ack == asked for s in replies), _shown(replies))
         opened, counted = ghost.open(), gateway.counters()
         segments = [s for s in _ask(ghost, opened, "large", TXT) if s.payload]
-        # Counted by the gateway: the clients' interface may have joined them again.
+        # The gateway counts them, because the clients' interface may have joined them.
         more = gateway.counters()
         sent = more["reply_segments"] - counted["reply_segments"]
         parts = {s.seq: s.payload for s in segments}
@@ -113,7 +113,7 @@ def _closed(ghost: Ghost) -> tuple[bool, str]:
 
 
 def _at_once(bed: Bed, family: int, note: Note) -> None:
-    """Whether the first that comes after a query acknowledges it and has no data."""
+    """Whether the first segment after a query acknowledges it and has no data."""
     ghost = Ghost(bed.link, family)
     try:
         opened = ghost.open()
@@ -138,7 +138,7 @@ def _fin(bed: Bed, family: int, note: Note) -> None:
 
 
 def _settings(bed: Bed, note: Note) -> None:
-    """The settings' names and defaults, as the program says them of itself."""
+    """The names and defaults of the settings, as the program prints them."""
     assert bed.gateway is not None, "the bed is behind one"
     text = " ".join(run(str(bed.gateway.program), "run", "--help").split())
     found = dict(re.findall(r"--([a-z-]+) <[^>]*> .*?\[default: ([^\]]*)\]", text))
@@ -146,7 +146,7 @@ def _settings(bed: Bed, note: Note) -> None:
     cache = ("syncache-hashsize", "syncache-cachelimit", "syncache-bucketlimit")
     missing = [name for name in (*names, *cache) if name not in found]
     note("S3", "names", not missing, f"missing: {missing}" if missing else "")
-    # 3000 ticks of a thousandth of a second.
+    # 3000 ticks of a millisecond.
     wanted = {"timeout": "3 s", "loglevel": "1", "port": "53"}
     wanted |= {"syncache-hashsize": "512", "syncache-bucketlimit": "30"}
     other = {name: found.get(name) for name in wanted if found.get(name) != wanted[name]}
@@ -154,7 +154,7 @@ def _settings(bed: Bed, note: Note) -> None:
 
 
 def _defaults(bed: Bed, note: Note) -> None:
-    """What holds where nothing but the paper's preset is named, as the program runs with it."""
+    """The settings of a program that runs with the paper's preset alone."""
     assert bed.gateway is not None, "the bed is behind one"
     settings = bed.gateway.settings()
     for check, name in (("default-active", "active"), ("default-axfr-detect", "axfr_detect")):
@@ -197,7 +197,7 @@ def _failure(bed: Bed, family: int, note: Note) -> None:
 
 
 def _ask(ghost: Ghost, opened: tuple[int, int] | None, host: str, kind: int) -> list[Segment]:
-    """What comes after a query on a connection."""
+    """The segments that come after a query on a connection."""
     if opened is None:
         return []
     seq, ack = opened
@@ -212,7 +212,7 @@ def _dig_command(bed: Bed, family: int, *more: str) -> list[str]:
 
 
 def _dig(bed: Bed, family: int, kind: str, name: str, *more: str) -> list[str]:
-    """The records of an answer, in order of text."""
+    """The records of an answer, sorted as text."""
     try:
         said = run(*_dig_command(bed, family), "+noall", "+answer", *more, name, kind)
     except LabError:

@@ -1,11 +1,12 @@
-"""Processor time of threads, two ways.
+"""Processor time of threads, measured in two ways.
 
-From switch to switch (switches.py), which is what counts here. And by schedstat
-(/proc/PID/schedstat, Documentation/scheduler/sched-stats.rst, first field), which is recorded
-beside it: it charges a thread from the moment at which another core woke it, as the scheduler's
-clock is not read again when the thread is switched in (kernel/sched/core.c of Linux 6.18,
-rq_clock_skip_update). The flight of the interrupt that tells its core, and the way out of idle, so
-count as work of the thread: 8 us for each packet on a virtual machine where a packet takes 4 us.
+The first is from switch to switch (switches.py), and this one counts here. The second is schedstat
+(/proc/PID/schedstat, Documentation/scheduler/sched-stats.rst, first field), which is recorded as
+well. Schedstat charges a thread from the moment when another core woke it, because the scheduler
+does not read its clock again when it switches the thread in (kernel/sched/core.c of Linux 6.18,
+rq_clock_skip_update). The delivery of the interrupt to the thread's core and the core's way out of
+idle then count as the thread's work: 8 us for each packet on a virtual machine where a packet takes
+4 us.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PROC = Path("/proc")
 
 
 def descendants(root: int) -> list[int]:
-    """A process and all that came from it."""
+    """A process and all its descendants."""
     children: dict[int, list[int]] = {}
     for path in PROC.glob("[0-9]*/stat"):
         try:
@@ -40,7 +41,7 @@ def descendants(root: int) -> list[int]:
 
 
 class Meter:
-    """Time of all threads of some processes, from when it was made."""
+    """The processor time of all threads of some processes, since the meter was made."""
 
     def __init__(self, processes: Iterable[int], switches: Switches) -> None:
         self._processes = list(processes)
@@ -50,18 +51,18 @@ class Meter:
         self._before = self._schedstat()
 
     def spent_s(self) -> float:
-        """Seconds on a processor since, from switch to switch, of threads that were there then."""
+        """Seconds on a processor since then, from switch to switch, of the threads of that time."""
         return sum(map(self._switches.spent_ns, self._threads)) / 1e9
 
     def schedstat_s(self) -> float:
-        """Seconds since by schedstat."""
+        """The same seconds by schedstat."""
         now = self._schedstat()
         return sum(at - self._before.get(thread, at) for thread, at in now.items()) / 1e9
 
     def _schedstat(self) -> dict[int, int]:
         found = {}
         for thread in self._threads:
-            # Also where the thread is not its process's first (proc(5)).
+            # This also works for threads that are not their process's first (proc(5)).
             with contextlib.suppress(OSError):
                 found[thread] = int((PROC / str(thread) / "schedstat").read_text().split()[0])
         return found

@@ -1,4 +1,4 @@
-"""A DNS server that fails over UDP, and counts who comes over TCP: to see what clients do then."""
+"""A DNS server that fails over UDP and counts clients over TCP, to see what clients do then."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PATIENCE_S = 0.1
 
 
 class Failing:
-    """Answers each query over UDP with nothing or with these flags; accepts connections.
+    """Does not answer queries over UDP, or answers with these flags; accepts connections.
 
     Attributes:
-        port: Where, at the server's address of the link.
-        datagrams: Queries that came over UDP.
-        connections: Connections that came over TCP, whatever was asked on them.
+        port: The port at the server's address of the link.
+        datagrams: The number of queries over UDP.
+        connections: The number of connections over TCP, whatever was asked on them.
     """
 
     def __init__(self, link: Link, family: int, flags: bytes) -> None:
-        """`flags` are the header's third and fourth octet (RFC 1035, 4.1.1); empty: no reply."""
+        """`flags` are octets 3 and 4 of the header (RFC 1035, 4.1.1); empty: no reply."""
         self._link, self._family, self._flags = link, family, flags
         self.port = self.datagrams = self.connections = 0
 
@@ -52,7 +52,7 @@ class Failing:
     def _serve(self) -> None:
         going = True
         while going:
-            # After the end, what is under way is still looked at.
+            # After the end, packets that are under way still count.
             ready, _, _ = select.select([self._udp, self._tcp, self._ends], [], [])
             going = self._ends not in ready
             if not going:

@@ -40,7 +40,7 @@ class Gateway:
     folder: Path
 
     def stop(self) -> None:
-        """Ends it, which takes its programs off the interface; and makes sure of that."""
+        """Ends it, which detaches its programs, and makes sure of that."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -51,7 +51,7 @@ class Gateway:
         self._call("detach", check=False)
 
     def entries(self) -> int:
-        """Connections that it holds state for, from its map."""
+        """The number of connections for which its map has state."""
         said = run("bpftool", "-j", "map", "dump", "pinned", str(self.pins / "flows"))
         return len(json.loads(said))
 
@@ -71,12 +71,12 @@ class Gateway:
 
     @property
     def pins(self) -> Path:
-        """Where its maps and programs are pinned: names of interfaces repeat among namespaces."""
+        """Where its maps and programs are pinned; namespaces may share names of interfaces."""
         (found,) = PINS.glob(f"{self.link.server_interface}@*")
         return found
 
     def log(self) -> str:
-        """What it said."""
+        """Its output."""
         return (self.folder / "gateway.log").read_text(errors="replace")
 
     def _call(self, command: str, *more: str, check: bool = True) -> str:
@@ -85,10 +85,10 @@ class Gateway:
 
 
 def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) -> Gateway:
-    """Starts it; it serves when this returns.
+    """Starts it, and waits until it serves.
 
     Raises:
-        LabError: It ended, with what it said last.
+        LabError: It ended; the text has its last output.
     """
     lines = [
         f'interface = "{link.server_interface}"',

@@ -1,12 +1,13 @@
-"""Asks a DNS server over connections that stay, on each one query after the other.
+"""Asks a DNS server over kept connections, one query after the other on each.
 
-    python benchmarks/gateway/in_turn.py --server 198.18.0.1 --names FILE --transport tcp \
+    python benchmarks/gateway/in_turn.py --server 198.18.0.1 --names FILE --transport tcp
         --connections 50 --rate 5000 --seconds 1.5
 
-The client of `kept_connections.py`. It does what stub resolvers, forwarders and health checks do
-with a connection: the next query comes when the reply is there (dnsperf does not wait for that).
-Queries are due at a fixed rate; one that is due while all connections wait is sent as soon as one
-is free. Over UDP each "connection" is a connected socket. Prints how many queries were answered.
+This is the client of `kept_connections.py`. It uses a connection as stub resolvers, forwarders and
+health checks do: it sends the next query when the reply is there (dnsperf does not wait for that).
+Queries are due at a fixed rate. If all connections wait when a query is due, it goes out as soon as
+one is free. Over UDP, each "connection" is a connected socket. At the end it prints how many
+queries were answered.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A bench's folder while it is being measured, in one sitting or in several.
+"""The folder of an unfinished bench, which one sitting or several measure.
 
-Each step (a round of a part, or what is done once) is one line of JSON, appended and synced when
-the step is over. A process that is killed therefore loses only the step under way, and the next
-sitting goes on behind the last whole line. The first line describes the bench. A folder of a bench
-with another form, program, server or machine is refused, because its rounds must not be mixed with
-ours. `finish` removes the file.
+Each step (a round of a part, or something that is done once) is one line of JSON, which is appended
+and synced when the step is over. A process that is killed therefore loses only the current step,
+and the next sitting continues after the last whole line. The first line describes the bench. A
+folder of a bench with another form, program, server or machine is refused, because its rounds must
+not be mixed with ours. `finish` removes the file.
 
-A lock on the file keeps a second process away. The kernel drops it when the process ends.
+A lock on the file keeps a second process away. The kernel releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Sitting:
-    """One process that measured."""
+    """A process that measured."""
 
     started_at: str
     """By the wall clock, in UTC."""
@@ -45,7 +45,7 @@ class Sitting:
 
 @dataclass(frozen=True)
 class Done:
-    """A step that was measured."""
+    """A measured step."""
 
     part: str
     round: int
@@ -58,7 +58,7 @@ class Done:
 
 
 class Journal:
-    """The steps that were measured, on disk."""
+    """The measured steps, on disk."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         """Opens a folder: new or empty, or of an unfinished bench of the same facts.
@@ -98,7 +98,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Releases the folder."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -118,7 +118,7 @@ class Journal:
             self.arms, self.not_made = list(arms), list(not_made)
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                # Only one of two that begin at once gets the file.
+                # If two begin at once, only one gets the file.
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
                 self._file = os.open(self._path, flags, 0o666)
                 self._lock()
@@ -147,7 +147,7 @@ class Journal:
         self.done.append(done)
 
     def finish(self) -> None:
-        """Removes the file: the bench is whole.
+        """Removes the file, because the bench is complete.
 
         Raises:
             RunFolderError: It cannot be removed.
@@ -209,7 +209,7 @@ class Journal:
             raise RunFolderError.of_system(self._path, error) from None
 
     def _read(self) -> None:
-        """Takes in what earlier sittings measured, and drops what a kill left of a line."""
+        """Reads what earlier sittings measured, and drops a line that a kill cut off."""
         assert self._file is not None, "it was opened"
         data = self._path.read_bytes()
         whole = data.rfind(b"\n") + 1
@@ -227,7 +227,7 @@ class Journal:
         if whole < len(data):
             os.ftruncate(self._file, whole)
         if not lines:
-            # It was killed while it began.
+            # It was killed at its beginning.
             self._path.unlink()
             self.close()
 

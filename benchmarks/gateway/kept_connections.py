@@ -4,36 +4,37 @@
     sudo python benchmarks/gateway/kept_connections.py --load in-turn --rounds 20 --seconds 1.5
     sudo python benchmarks/gateway/kept_connections.py --load passed --rounds 50 --seconds 0.5
 
-The server is NSD. The arms take turns, in each round by lot, and a ratio is that of a round.
-Printed are its median and the interval that has the true median with 95 % (order statistics;
-Conover, Practical Nonparametric Statistics, 3.2).
+The server is NSD. Each round measures all arms in random order, and a ratio compares two arms of a
+round. The output has the median of each ratio and the interval that contains the true median with
+95 % (order statistics; Conover, Practical Nonparametric Statistics, 3.2).
 
-`--load at-once` is `dnsperf -m tcp`, 50 connections, up to 1000 queries in flight. `--load in-turn`
-is `in_turn.py`, 50 connections, on each one query after the other, 5000 a second in all. The
-gateway serves both. One NSD is alone, one behind the gateway, each at the end of its own link; the
-third arm is UDP.
+`--load at-once` is `dnsperf -m tcp` with 50 connections and up to 1000 queries in flight. `--load
+in-turn` is `in_turn.py` with 50 connections, one query after the other on each, 5000 a second in
+all. The gateway serves both loads. One NSD is alone and one is behind the gateway, each at the end
+of its own link; the third arm is UDP.
 
-`--load passed` is what the gateway costs connections that the kernel's TCP has: dnsperf again, with
-`several_queries = false`. All arms have the same server, link and connections. dnsperf stops
-between turns, and then something else stands before the server:
+`--load passed` measures what the gateway costs on connections that the kernel's TCP serves. The
+load is dnsperf again, with `several_queries = false`. All arms have the same server, link and
+connections. dnsperf stops between turns while the arm changes:
 
-    kernel          nothing
-    kernel again    nothing; what this differs from the arm above is noise
+    kernel          nothing is in front of the server
+    kernel again    the same; its difference from the arm above is noise
     native XDP      a program that passes everything: what the mode costs on a veth device
-    inactive        the gateway with `active = false`: what its hooks cost, too
+    inactive        the gateway with `active = false`, which adds the cost of its hooks
     gateway         the gateway
 
-The connections open before the gateway comes; with `--handed-over`, behind it, so that it answers
-their first queries and gives them to the kernel then.
+The connections open before the gateway starts. With `--handed-over`, they open behind it, so it
+answers their first queries and then hands them over to the kernel.
 
 dnsperf and the server fall into a rhythm, which changes from turn to turn. It decides how many
-frames the receiving thread finds at once, and each wait for more costs time. So each ratio is also
-given `at_equal_waits`: as it would be if both turns of a round had as many waits a query.
+frames the receiving thread finds at once, and each wait for more costs time. So each ratio also has
+`at_equal_waits`: an estimate of the ratio if both turns of a round had equally many waits for each
+query.
 
 The kernel measures how long each program runs (`kernel.bpf_stats_enabled`): `us_a_run` has the
-median for each, in microseconds a run. Measuring costs time of its own. So the gateway has further
-turns for it, `counted`, which enter no ratio; and with `--load passed`, `inactive_us_a_run` has the
-same of programs that do nothing.
+median for each program, in microseconds a run. This measurement itself takes time, so the gateway
+has further turns for it, `counted`, which do not count in any ratio. With `--load passed`,
+`inactive_us_a_run` has the same figure for programs that do nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def dnsperf(transport: str, bed: Bed, names: Path, rate: int, seconds: float) ->
 
 
 def at_once(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> int:
-    """Queries that dnsperf has answers to."""
+    """The number of queries that were answered, from dnsperf's output."""
     command = bed.link.at_client(*dnsperf(transport, bed, names, rate, seconds))
     done = _finished("dnsperf", command, seconds)
     found = re.search(r"Queries completed:\s+(\d+)", done.stdout)
@@ -87,7 +88,7 @@ def at_once(transport: str, bed: Bed, names: Path, rate: int, seconds: float) ->
 
 
 def in_turn(transport: str, bed: Bed, names: Path, rate: int, seconds: float) -> int:
-    """Queries that `in_turn.py` has answers to."""
+    """The number of queries that were answered, from the output of `in_turn.py`."""
     command = bed.link.at_client(
         *("chrt", "-f", "1", sys.executable, str(IN_TURN), "--server", bed.link.server),
         *("--names", str(names), "--transport", transport, "--connections", str(CONNECTIONS)),
@@ -100,10 +101,10 @@ def in_turn(transport: str, bed: Bed, names: Path, rate: int, seconds: float) ->
 
 
 def _finished(name: str, command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """A load that has ended.
+    """Waits for a load to end.
 
     Raises:
-        LabError: It goes on long after its time: a connection waits for an answer.
+        LabError: It runs much longer than its time, because a connection waits for an answer.
     """
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=seconds + GRACE_S)
@@ -121,7 +122,7 @@ PARTS = {"all": "us", "receiver": "kernel_us", "server": "server_us", "gateway":
 
 
 def run_times(bed: Bed) -> dict[str, tuple[int, int]]:
-    """Nanoseconds and runs of each of a gateway's programs until now, by its name."""
+    """The nanoseconds and runs so far of each of a gateway's programs, by name."""
     assert bed.gateway is not None
     found = {}
     for link in bed.gateway.pins.glob("link_*"):
@@ -133,7 +134,7 @@ def run_times(bed: Bed) -> dict[str, tuple[int, int]]:
 
 @contextlib.contextmanager
 def counted() -> Iterator[None]:
-    """The kernel counts the time of programs as long as the block lasts."""
+    """Lets the kernel count the time of programs while the block lasts."""
     setting = Path("/proc/sys/kernel/bpf_stats_enabled")
     before = setting.read_text()
     setting.write_text("1")
@@ -144,7 +145,7 @@ def counted() -> Iterator[None]:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Between which of the values the median of what they are drawn from is with 95 %."""
+    """The ranks of the two values between which the true median lies with 95 %."""
     ordered = sorted(values)
     tail, below = 0.0, -1
     while tail + math.comb(len(values), below + 1) / 2 ** len(values) <= 0.025:
@@ -156,7 +157,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What a turn took."""
+    """The duration of a turn."""
 
     turn: Turn
     programs: dict[str, float] | None = None
@@ -185,7 +186,7 @@ def served(
     switches: Switches,
     words: argparse.Namespace,
 ) -> Iterator[dict[str, Taken]]:
-    """Rounds of what the gateway serves: it, the kernel's TCP, and UDP."""
+    """Rounds in which the gateway serves: gateway, kernel's TCP and UDP."""
     arms = {
         "kernel": (plain, "tcp"),
         "gateway": (front, "tcp"),
@@ -208,7 +209,7 @@ def passed(
     switches: Switches,
     words: argparse.Namespace,
 ) -> Iterator[dict[str, Taken]]:
-    """Rounds of what the gateway passes: all arms on the same connections of the same server."""
+    """Rounds in which the kernel's TCP serves: all arms on the same connections of one server."""
     settings = {"axfr_detect": False, "several_queries": False}
     active, idle = behind(program, **settings), behind(program, **settings, active=False)
     arms = {
@@ -264,11 +265,11 @@ RESAMPLES = 2000
 def at_equal_waits(
     costs: list[float], waits: list[float]
 ) -> tuple[float, tuple[float, float]] | None:
-    """What the ratio of two costs is where that of the waits for frames is 1, and its interval.
+    """The ratio of two costs if both had equally many waits for frames, and its interval.
 
-    A line through the rounds, of the logarithms, by least squares; the interval is that of lines
-    through rounds drawn from these, with replacement (Efron and Tibshirani, An Introduction to the
-    Bootstrap, 13.3). None: there are too few rounds.
+    A line is fitted through the logarithms of the rounds by least squares. The interval is that of
+    lines through rounds drawn from these with replacement (Efron and Tibshirani, An Introduction to
+    the Bootstrap, 13.3). The result is None if there are too few rounds.
     """
     points = [(math.log(wait), math.log(cost)) for wait, cost in zip(waits, costs, strict=True)]
     if len(points) < LEAST_ROUNDS or len({wait for wait, _ in points}) < LEAST_ROUNDS:
@@ -294,10 +295,10 @@ def _at_zero(points: list[tuple[float, float]]) -> float:
 
 
 def summary(rounds: list[dict[str, Taken]]) -> dict[str, object]:
-    """What is printed."""
+    """The printed text."""
     arms = sorted(rounds[0])
     pairs = [(arm, "kernel") for arm in arms if arm != "kernel" and "counted" not in arm]
-    # With UDP where the gateway serves; with what the hooks alone cost where it passes.
+    # Where the gateway serves, with UDP; where it passes, with the cost of the hooks alone.
     pairs += [("gateway", arm) for arm in ("udp", "native XDP", "inactive") if arm in arms]
     turns = {arm: [one[arm].turn for one in rounds if arm in one] for arm in arms}
     programs = {
@@ -351,7 +352,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="a file that gets a line of JSON for each round")
     words = parser.parse_args()
     if words.load == "passed" and words.rate:
-        # dnsperf makes up for the queries that it did not send between turns.
+        # dnsperf then sends the queries that it could not send between turns.
         parser.error("--load passed has no --rate")
     if words.handed_over and words.load != "passed":
         parser.error("--handed-over needs --load passed")

@@ -44,17 +44,17 @@ CLIENTS = 5
 
 
 class LabError(Exception):
-    """Something that the bench needs is not there: one line with the remedy.
+    """Something that the bench needs is missing: one line with the remedy.
 
-    Of a program that does not compile, it is all that the compiler said.
+    For a program that does not compile, the text has all that the compiler wrote.
     """
 
 
 def run(*command: str, check: bool = True) -> str:
-    """Runs a command to its end; gives what it printed.
+    """Runs a command to its end; returns its output.
 
     Raises:
-        LabError: It failed; the text is what it said.
+        LabError: It failed; the text is its output.
     """
     done = subprocess.run(command, capture_output=True, text=True)
     if check and done.returncode != 0:
@@ -87,7 +87,7 @@ MAKES_LABS = ("ip", "ethtool", "nsenter", "sysctl", "bpftool", "clang")
 
 
 def program(name: str) -> str | None:
-    """Where a program is; daemons are not on everybody's path."""
+    """The path of a program; not every user has daemons on the path."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 
 
@@ -144,16 +144,16 @@ class Link:
 
     @property
     def ghost(self) -> str:
-        """An IPv4 address of the clients' link that no interface has."""
+        """An unused IPv4 address of the clients' link."""
         return f"198.18.{self.number}.99"
 
     @property
     def ghost6(self) -> str:
-        """The same for IPv6."""
+        """An unused IPv6 address of the clients' link."""
         return f"fd18:{self.number}::99"
 
     def packets(self) -> int:
-        """Packets that the link has carried, both ways: what the clients' interface counts.
+        """Packets that the link has carried in both directions, by the clients' interface.
 
         The server's interface does not count what an XDP program sends back.
         """
@@ -162,28 +162,28 @@ class Link:
         return sum(device["stats64"][way]["packets"] for way in ("rx", "tx"))
 
     def attach_client_program(self, folder: Path | None) -> None:
-        """The clients' interface passes everything in XDP; None: no XDP there any more."""
+        """Attaches a program to the clients' interface that passes everything; None detaches it."""
         to = ["off"] if folder is None else ["obj", str(folder / "pass.o"), "sec", "xdp"]
         interface = ["link", "set", "dev", self.client_interface]
         run("ip", "-n", self.client_namespace, *interface, "xdp", *to)
 
     def at_server(self, *command: str, core: int = SERVER_CORE) -> list[str]:
-        """The command as it runs in the server's namespace, on the servers' core.
+        """The command line that runs in the server's namespace, on the servers' core.
 
-        nsenter, not `ip netns exec`: the latter hides the BPF file system.
+        It uses nsenter, because `ip netns exec` hides the BPF file system.
         """
         return [*_inside(self.namespace), *_pinned(core), *command]
 
     def at_client(self, *command: str, core: int = CLIENT_CORE) -> list[str]:
-        """The command as it runs in the clients' namespace, on the clients' core."""
+        """The command line that runs in the clients' namespace, on the clients' core."""
         return [*_inside(self.client_namespace), *_pinned(core), *command]
 
 
 class Lab:
-    """The namespaces of one run of the bench; removes what it made, also after a failure."""
+    """The namespaces of one run of the bench. It removes what it made, even after a failure."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is for what is compiled."""
+        """`folder` gets the compiled programs."""
         self._folder = folder
         self.prefix = f"nrw-bench-{os.getpid()}"
         self.client_namespace = f"{self.prefix}-clients"
@@ -208,7 +208,7 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """Removes the namespaces; their interfaces go with them."""
+        """Removes the namespaces, and their interfaces with them."""
         while self._made:
             run("ip", "netns", "del", self._made.pop(), check=False)
 
@@ -240,7 +240,7 @@ class Lab:
             word = f"echo {value} > {polled}/{file}"
             run("ip", "netns", "exec", self.client_namespace, "sh", "-c", word)
         made.attach_client_program(self._folder)
-        # Nobody asks for a neighbour while we measure.
+        # No one resolves a neighbour during the measurement.
         clients = [*made.clients, *made.clients6, made.ghost, made.ghost6]
         for namespace, interface, peer, addresses in (
             (made.namespace, ours, (self.client_namespace, theirs), clients),
@@ -279,10 +279,10 @@ class Lab:
 
 
 def compiled(name: str, folder: Path) -> Path:
-    """An eBPF program of this folder as an object.
+    """Compiles an eBPF program of this folder; returns the object file.
 
     Raises:
-        LabError: It does not compile; the text is what the compiler said.
+        LabError: It does not compile; the text is the compiler's output.
     """
     built = folder / f"{name}.o"
     source = Path(__file__).parent / f"{name}.bpf.c"
@@ -298,7 +298,7 @@ def compiled(name: str, folder: Path) -> Path:
 
 
 def napi_threads(interface: str) -> list[int]:
-    """The kernel threads in which an interface receives; they are there once it is up.
+    """The kernel threads in which an interface receives; they exist once it is up.
 
     Raises:
         LabError: There is none.

@@ -1,4 +1,4 @@
-"""Ends and removes what a bench's process left that was killed before it could do so itself."""
+"""Ends and removes what a killed bench left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = "bench-gateway-"
 
 
 def remove(processes: Iterable[int]) -> None:
-    """Removes namespaces, with all that runs there, and files of processes that are gone."""
+    """Removes the namespaces, processes and files of benches whose process no longer exists."""
     for process in processes:
         if Path(f"/proc/{process}").exists():
             continue

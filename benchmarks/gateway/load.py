@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Programs:
-    """What cargo built."""
+    """The programs that cargo built."""
 
     dnsload: Path
     gateway: Path | None
@@ -44,10 +44,10 @@ def build() -> Programs:
 
 
 def built(folder: Path) -> Programs:
-    """What cargo built into a folder before.
+    """The programs that cargo built into a folder earlier.
 
     Raises:
-        LabError: Something is not there.
+        LabError: One is missing.
     """
     found = Programs(folder / "examples/dnsload", folder / "narrows-gateway")
     for program in (found.dnsload, found.gateway):
@@ -106,13 +106,13 @@ class Generator:
     def run(
         self, link: Link, transport: str, *more: str, rate: float, seconds: float, seed: int = 1
     ) -> dict[str, Any]:
-        """A load from start to end; gives what `dnsload` found."""
+        """Runs a load; returns the results of `dnsload`."""
         return finish(self.start(link, transport, *more, rate=rate, seconds=seconds, seed=seed))
 
     def flood(self, link: Link, folder: Path, *, rate: float, seconds: float) -> dict[str, Any]:
-        """More connections than a client with real sockets can make: `kxdpgun` makes its own.
+        """Makes more connections than a client with real sockets can: `kxdpgun` makes its own.
 
-        It needs the interface's XDP hook for itself, and is of Knot's project.
+        It needs the interface's XDP hook for itself, and is part of Knot's project.
 
         Raises:
             LabError: It failed.
@@ -127,7 +127,7 @@ class Generator:
             with processor_time() as own:
                 said = run(*link.at_client(*command, "-i", str(questions), link.server))
         finally:
-            # It leaves its own where it is interrupted.
+            # If it is interrupted, it leaves its own program attached.
             link.attach_client_program(None)
             link.attach_client_program(folder)
         counts = {
@@ -164,7 +164,7 @@ class Generator:
 
     @contextmanager
     def held(self, link: Link, count: int, *, asked: bool) -> Iterator[dict[str, Any]]:
-        """Open connections, as long as the block lasts; gives how many there are."""
+        """Keeps connections open while the block lasts; gives their number."""
         more = ["--count", str(count), "--timeout", "5", *(["--asked"] if asked else [])]
         process = subprocess.Popen(
             self.command(link, "hold", *more),
@@ -186,7 +186,7 @@ class Generator:
 
 @contextmanager
 def processor_time() -> Iterator[list[float]]:
-    """Seconds that children took which ended within the block, as the list's one element."""
+    """Gives a list whose one element is the processor time of children in the block, in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = [0.0]
     yield found
@@ -195,7 +195,7 @@ def processor_time() -> Iterator[list[float]]:
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Waits for a load's end; gives what it found.
+    """Waits for a load's end; returns its results.
 
     Raises:
         LabError: It failed.

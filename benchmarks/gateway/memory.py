@@ -1,4 +1,4 @@
-"""What an open connection costs: in the kernel's slabs, in the server, in the gateway's maps.
+"""The memory of an open connection: in the kernel's slabs, in the server, in the gateway's maps.
 
 Both ends of a connection are on this machine. Objects of which each end has one are halved; the
 clients hold nothing else.
@@ -43,7 +43,7 @@ def measure(
 
 
 def _entries(bed: Bed, arm: Arm, number: int, kind: str, opened: int, recording: Recording) -> None:
-    """The gateway's: entries with their keys, and with what the map takes for each."""
+    """The gateway's memory: entries with their keys, and the map's overhead for each."""
     assert bed.gateway is not None, "the caller looked"
     pinned = str(bed.gateway.pins / "flows")
     flows = json.loads(run("bpftool", "-j", "map", "show", "pinned", pinned))
@@ -64,7 +64,7 @@ def sessions(
     seconds: float,
     rounds: int,
 ) -> None:
-    """Samples how many connections state is held for, under a load."""
+    """Samples for how many connections there is state, under a load."""
     for number in range(1, rounds + 1):
         idle = _held(bed)
         load = generator.start(bed.link, "tcp", rate=rate, seconds=seconds, seed=number)
@@ -77,7 +77,7 @@ def sessions(
 
 
 def _held(bed: Bed) -> int:
-    """The gateway's entries, or the TCP sockets of the server's namespace, TIME_WAIT among them."""
+    """The number of the gateway's entries, or of all TCP sockets in the server's namespace."""
     if bed.gateway is not None:
         return bed.gateway.entries()
     text = Path(f"/proc/{bed.server.process.pid}/net/sockstat").read_text()
@@ -87,7 +87,7 @@ def _held(bed: Bed) -> int:
 
 
 def _slabs() -> int:
-    """Bytes of the objects in use in the slabs that both ends have."""
+    """Bytes of the used objects in the slabs that both ends have."""
     total = 0
     for line in Path("/proc/slabinfo").read_text().splitlines()[2:]:
         name, active, _, size, *_ = line.split()

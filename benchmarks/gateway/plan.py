@@ -1,7 +1,7 @@
-"""Which arm is measured when: rounds, in each all rates, and at each rate all arms, in a new order.
+"""The order of measurements: each round has all rates, and each rate all arms, in a new order.
 
-What is compared is measured one after the other, so that a slow minute of the machine hits all arms
-of a rate alike, and their ratios within a round stand.
+Arms that are compared are measured one after the other. A slow minute of the machine then affects
+all arms of a rate alike, and their ratios within a round remain right.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Round:
-    """A round of a part: what is compared with each other, and so measured in one go."""
+    """A round of a part: measurements that are compared with each other, and therefore adjacent."""
 
     part: Part
     number: int
@@ -101,15 +101,15 @@ QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (50_000.0
 
 
 def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
-    """What a form measures of these arms."""
+    """The parts that a form measures of these arms."""
     paper = tuple(arm for arm in arms if arm.server == "bind" and arm.transport in PAPER_ARMS)
-    # Compared with the paper's arms, and so measured beside them.
+    # These are compared with the paper's arms, and therefore measured next to them.
     beside = tuple(arm for arm in arms if paper and arm.server == "bind" and arm not in paper)
     others = tuple(arm for arm in arms if arm not in paper + beside)
     connecting = tuple(arm for arm in arms if arm.transport in CONNECTING)
     slow = tuple(rate for rate in form.fast if rate in form.rates)
     fast = tuple(rate for rate in form.fast if rate not in form.rates)
-    # The longest part is last: a bench whose budget ends early has the others whole.
+    # The longest part is last, so that a bench with too small a budget has the others complete.
     found = [
         Part("the paper's highest rate", others, slow, form.fast_rounds, form.fast_seconds),
         Part("beyond", tuple(arms), fast, form.fast_rounds, form.fast_seconds),

@@ -1,4 +1,4 @@
-"""The bench's tables, as they fill."""
+"""The bench's tables while they fill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recording:
         self.rows: Rows = {name: [] for name in BENCH_TABLES}
 
     def interval(self, interval: Interval, started_s: float, found: dict[str, Any]) -> None:
-        """What one interval gave: a row, and its latencies."""
+        """The results of an interval: a row, and its latencies."""
         arm = _arm(interval.arm)
         where = {**arm, "rate_per_s": interval.rate, "round": interval.round}
         latency = {f"{name}_us": value for name, value in found["latency_us"].items()}
@@ -49,7 +49,7 @@ class Recording:
         ]
 
     def session(self, arm: Arm, rate: float, number: int, t_s: float, sessions: int) -> None:
-        """How many connections an arm held state for."""
+        """For how many connections an arm held state."""
         row = {**_arm(arm), "rate_per_s": rate, "round": number, "t_s": t_s, "sessions": sessions}
         self.rows["sessions"].append(row)
 
@@ -62,12 +62,12 @@ class Recording:
         self.rows["memory"].append(row)
 
     def checks(self, rows: list[dict[str, Any]]) -> None:
-        """What the gateway was seen to do."""
+        """Which of the paper's statements the gateway fulfils."""
         self.rows["checks"] += rows
 
 
 def tables(recorded: Iterable[Rows]) -> dict[str, pl.DataFrame]:
-    """All tables, with the rows of these one behind the other."""
+    """All tables, each with the rows of these recordings in order."""
     parts = list(recorded)
     return {
         name: frame(

@@ -1,10 +1,10 @@
-"""Lets what is measured run before all else on its core, so that a busy machine disturbs it less.
+"""Gives measured threads priority on their core, so that a busy machine disturbs them less.
 
-Servers and generator get the lowest real-time priority (SCHED_FIFO, sched(7)), and the threads in
-which interfaces receive the one above it: as softirqs, whose work these threads do, run before
-processes. On an idle machine this changes little; on a busy one a packet that arrives otherwise
-waits until the slice of some other program is over, which takes milliseconds, and what then is done
-at once for many packets looks cheap.
+Servers and generator get the lowest real-time priority (SCHED_FIFO, sched(7)). The threads in which
+interfaces receive get the priority above it, because they do the work of softirqs, which run before
+processes. On an idle machine this changes little. On a busy one, an arriving packet would otherwise
+wait for some milliseconds, until another program's time slice is over. The server would then
+process many packets at once, which looks cheap.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ RECEIVER = 2
 
 
 def run_first(thread: int, priority: int) -> None:
-    """Sets a thread's priority; what it starts has the same."""
+    """Sets a thread's priority, which its children inherit."""
     os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
 
 
 def all_first(process: int, priority: int) -> None:
-    """The same for all threads of a process."""
+    """Sets the priority of all threads of a process."""
     for path in Path(f"/proc/{process}/task").iterdir():
         run_first(int(path.name), priority)

@@ -29,7 +29,7 @@ CONNECTIONS = 30_000
 
 
 def zone_text() -> str:
-    """The zone: hosts, and records whose answers are of 2000 and 12,000 bytes."""
+    """The zone: hosts, and records with answers of 2000 and 12,000 bytes."""
     lines = [
         f"$ORIGIN {ZONE}.",
         "$TTL 3600",
@@ -67,12 +67,12 @@ class Server:
                 self.process.wait()
 
     def log(self) -> str:
-        """What it said."""
+        """Its output."""
         return (self.folder / "log").read_text(errors="replace")
 
 
 def versions() -> dict[str, str]:
-    """What each server says of itself."""
+    """The version that each server reports."""
     found = {}
     for name, flag in (("named", "-v"), ("nsd", "-v"), ("knotd", "-V")):
         path = program(name)
@@ -83,13 +83,13 @@ def versions() -> dict[str, str]:
 
 
 def start(name: str, link: Link, folder: Path, *, xdp: bool = False) -> Server:
-    """Starts a server in the link's namespace; it answers over UDP when this returns.
+    """Starts a server in the link's namespace, and waits until it answers over UDP.
 
     Args:
         name: One of `SERVERS`.
-        link: Where.
-        folder: For its configuration, zone, state and log.
-        xdp: Knot's own XDP mode.
+        link: The link of its namespace.
+        folder: A folder for its configuration, zone, state and log.
+        xdp: Whether to use Knot's own XDP mode.
 
     Raises:
         LabError: It is not installed, or it ended.
@@ -115,7 +115,7 @@ def start(name: str, link: Link, folder: Path, *, xdp: bool = False) -> Server:
 
 
 def settle(server: Server) -> None:
-    """Notes the server's processes once it has answered, and keeps them on their core.
+    """Records the server's processes once it has answered, and keeps them on their core.
 
     Knot's workers choose cores themselves.
     """

@@ -1,8 +1,8 @@
 """One sitting of a bench: the steps that earlier sittings left, in the plan's order.
 
 A step must not be split. It is a round of a part, because arms are compared within a round, or
-something that is measured once (what the gateway does, memory). A step that was interrupted is
-measured again.
+something that is measured once (the gateway's behaviour, memory). An interrupted step is measured
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OVERHEAD = 2.0
 
 @dataclass(frozen=True)
 class Step:
-    """What is measured in one go."""
+    """A step of the bench."""
 
     part: str
     round: int
@@ -36,14 +36,14 @@ def sit(
     clock: Callable[[], float],
     until_s: float = float("inf"),
 ) -> str:
-    """Measures what is left, and keeps each step when it is over.
+    """Measures the remaining steps, and keeps each one when it is over.
 
     Args:
         steps: All steps of the bench.
-        journal: Where they are kept; the sitting has begun.
+        journal: The journal that keeps them; the sitting has begun.
         clock: Seconds from the start of the bench.
-        until_s: When to end by this clock. A step that would not be over then is not begun, unless
-            it is the first of the sitting: each sitting gets further.
+        until_s: When to end, by this clock. A step that would last longer does not begin, unless
+            it is the first of the sitting, so that each sitting makes progress.
 
     Returns:
         Why it ended: `end`, `budget` or `interrupted`.
@@ -64,12 +64,12 @@ def sit(
 
 
 def left(steps: Sequence[Step], journal: Journal) -> list[Step]:
-    """The steps that are not measured yet."""
+    """The steps that were not yet measured."""
     done = {(done.part, done.round) for done in journal.done}
     return [step for step in steps if (step.part, step.round) not in done]
 
 
 def expected_s(step: Step, journal: Journal) -> float:
-    """How long a step will take: as long as the longest of its part, if there is one."""
+    """An estimate of a step's duration: that of the longest step of its part, if there is one."""
     known = [done.took_s for done in journal.done if done.part == step.part]
     return max(known) if known else OVERHEAD * step.length_s

@@ -23,10 +23,10 @@ LOOKUP, UPDATE, OBJECT_GET, TRACEPOINT_OPEN = 1, 2, 7, 17
 
 
 class Switches:
-    """Counts, as long as the block lasts."""
+    """Counts while the block lasts."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is for what is compiled."""
+        """`folder` gets the compiled program."""
         self._folder = folder
         self._files: list[int] = []
 
@@ -37,7 +37,7 @@ class Switches:
             run("bpftool", "prog", "loadall", str(built), str(pins), "pinmaps", str(pins))
             program = self._open(pins / "on_switch")
             self._map = self._open(pins / "spent")
-            # No name: the program says which tracepoint it is for.
+            # The name is empty, because the program itself names its tracepoint.
             self._files.append(_bpf(TRACEPOINT_OPEN, struct.pack("=QI", 0, program)))
         except BaseException:
             self.__exit__(None, None, None)
@@ -59,12 +59,12 @@ class Switches:
             os.close(self._files.pop())
 
     def watch(self, threads: Iterable[int]) -> None:
-        """Counts these threads from now on."""
+        """Starts to count these threads."""
         for thread in threads:
             self._element(UPDATE, thread, ctypes.c_uint64(0))
 
     def spent_ns(self, thread: int) -> int:
-        """Nanoseconds so far of a thread that is watched."""
+        """The nanoseconds so far of a watched thread."""
         value = ctypes.c_uint64(0)
         self._element(LOOKUP, thread, value)
         return value.value

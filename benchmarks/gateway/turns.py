@@ -1,4 +1,4 @@
-"""What one turn of `kept_connections.py` costs, and what `--load passed` puts before the server."""
+"""The cost of a turn of `kept_connections.py`, and what `--load passed` puts before the server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Before = Callable[[Bed], contextlib.AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Turn:
-    """What a query cost in one turn, in microseconds, and what happened for it."""
+    """The cost of a query in one turn, in microseconds, and the events behind it."""
 
     queries: int
     kernel_us: float
@@ -38,7 +38,7 @@ class Turn:
 
     @property
     def us(self) -> float:
-        """The whole cost."""
+        """The total cost."""
         return self.kernel_us + self.server_us + self.gateway_us
 
 
@@ -62,12 +62,12 @@ SEGMENTS = {"segments_in": "InSegs", "segments_out": "OutSegs", "segments_again"
 def happenings(bed: Bed) -> dict[str, int]:
     """The counters of the server's namespace.
 
-    frames_in       that came to the interface
-    segments_in     that came to the kernel's TCP: several frames, where GRO joined them
-    segments_out    that the kernel's TCP sent, counted as the frames that they become
-    segments_again  of them, sent again
-    receiver_waits  how often the receiving thread had no more to do, and waited
-    server_waits    how often the server's threads had no more to do, and waited
+    frames_in       frames that arrived at the interface
+    segments_in     segments that arrived at the kernel's TCP; GRO may join frames to one
+    segments_out    segments that the kernel's TCP sent, counted as the frames that they become
+    segments_again  those of them that were retransmissions
+    receiver_waits  how often the receiving thread ran out of work and waited
+    server_waits    how often the server's threads ran out of work and waited
     """
     net = PROC / str(bed.server.process.pid) / "net"
     names, values = (
@@ -84,7 +84,7 @@ def happenings(bed: Bed) -> dict[str, int]:
 
 
 def _device(bed: Bed) -> list[str]:
-    """What the server's interface has counted: octets and frames that came in, and more."""
+    """The counters of the server's interface: octets and frames that arrived, and others."""
     text = (PROC / str(bed.server.process.pid) / "net/dev").read_text()
     (line,) = re.findall(rf"{bed.link.server_interface}: *(.*)", text)
     return str(line).split()
@@ -104,7 +104,7 @@ def nothing(_: Bed) -> Iterator[None]:
 
 @contextlib.contextmanager
 def passing_program(bed: Bed) -> Iterator[None]:
-    """A program that passes everything, in native XDP: what this mode costs on a veth device."""
+    """A program in native XDP that passes everything, to see what the mode costs."""
     interface = ["ip", "-n", bed.link.namespace, "link", "set", "dev", bed.link.server_interface]
     run(*interface, "xdpdrv", "obj", str(bed.folder / "pass.o"), "sec", "xdp")
     try:
@@ -156,7 +156,7 @@ class Kept:
 
     @contextlib.contextmanager
     def going(self) -> Iterator[None]:
-        """Queries come as long as the block lasts."""
+        """Lets queries come while the block lasts."""
         self._signal(signal.SIGCONT)
         try:
             time.sleep(WARM_S)
@@ -166,7 +166,7 @@ class Kept:
             self._drained()
 
     def queries(self, seconds: float) -> int:
-        """How many queries come in this time, from the octets and frames that the link counts."""
+        """The number of queries in this time, from the octets and frames that the link counts."""
         before = self._counted()
         time.sleep(seconds)
         octets, frames = (now - then for now, then in zip(self._counted(), before, strict=True))
@@ -179,7 +179,7 @@ class Kept:
         return int(words[0]), int(words[1])
 
     def _drained(self) -> None:
-        """Waits until the server has answered what is under way."""
+        """Waits until the server has answered all queries that are under way."""
         before = (-1, -1)
         while (now := self._counted()) != before:
             before = now
@@ -192,7 +192,7 @@ class Kept:
 
 
 def queries_of(octets: int, frames: int) -> int:
-    """How many queries are in these frames of a link: each frame has headers, and then queries."""
+    """The number of queries in these frames of a link: each frame has headers, and then queries."""
     return round((octets - HEADERS * frames) / QUERY)
 
 

@@ -1,8 +1,8 @@
-"""A client without a kernel: single TCP segments to a server, from an address that nobody has.
+"""A client without a kernel: it sends single TCP segments to a server from an unused address.
 
-So nothing answers in our place (a kernel would reset what it did not open), and what comes back is
-seen as it is. RFC 9293 for TCP, RFC 1071 for its checksum, RFC 8200 for the pseudo-header over
-IPv6.
+No kernel answers for this address (it would reset connections that it did not open), so the client
+sees exactly what the server sends. Sources: RFC 9293 for TCP, RFC 1071 for its checksum, RFC 8200
+for the pseudo-header over IPv6.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Segment:
-    """A TCP segment that came."""
+    """A received TCP segment."""
 
     port: int
     """Ours."""
@@ -66,7 +66,7 @@ class Ghost:
     def send(
         self, flags: int, seq: int, ack: int = 0, payload: bytes = b"", port: int | None = None
     ) -> None:
-        """Sends one segment; a SYN says which MSS we take."""
+        """Sends one segment; a SYN announces our MSS."""
         options = struct.pack("!BBH", 2, 4, MSS) if flags & SYN else b""
         head = struct.pack(
             "!HHIIBBHHH",
@@ -81,7 +81,7 @@ class Ghost:
         self._socket.send(self._ethernet + self._ip(len(segment)) + segment)
 
     def receive(self, seconds: float = 0.5) -> Iterator[Segment]:
-        """What comes from the server within a time, counted anew from each segment."""
+        """The server's segments until none comes for a time."""
         end_at = time.monotonic() + seconds
         while (left := end_at - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -95,8 +95,8 @@ class Ghost:
                 yield segment
 
     def open(self) -> tuple[int, int] | None:
-        """A handshake on a new port: what we send and expect next; None: no SYN/ACK came."""
-        # A port and sequence numbers that no connection had before.
+        """Does a handshake on a new port; returns the next numbers of both ends, or None."""
+        # No earlier connection had this port and these sequence numbers.
         self.port = next(PORTS)
         seq = int.from_bytes(os.urandom(4), "big")
         self.send(SYN, seq)
@@ -135,7 +135,7 @@ class Ghost:
 
 
 def query(name: str, kind: int, id: int) -> bytes:
-    """A query as TCP carries it, with its length before it."""
+    """A query with its length in front, as TCP carries it."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     message = struct.pack("!HHHHHH", id, 0x100, 1, 0, 0, 0) + labels + b"\0"
     message += struct.pack("!HH", kind, 1)
@@ -143,7 +143,7 @@ def query(name: str, kind: int, id: int) -> bytes:
 
 
 def entered(namespace: str, make: Callable[[], Made]) -> Made:
-    """What `make` makes in another namespace: a thread of its own enters it, and ends.
+    """Calls `make` in another namespace, in a thread that enters it and ends; returns the result.
 
     Raises:
         OSError: The namespace cannot be entered, or something cannot be made there.
