@@ -99,9 +99,12 @@ def message(sock: socket.socket) -> bytes | None:
     return have[2:]
 
 
-def until_closed(sock: socket.socket, watch: float) -> float | None:
-    """Seconds until the other end closes."""
-    begin = time.monotonic()
+def until_closed(sock: socket.socket, watch: float, begin: float) -> float | None:
+    """Seconds from `begin` until the other end closes; None if it does not within `watch`.
+
+    If `begin` is before the step that starts the server's timer, the result is never less than the
+    timer, however long the client waits for a processor.
+    """
     sock.settimeout(watch)
     try:
         while sock.recv(65535):
@@ -212,18 +215,21 @@ def waits(space: Namespace, shown: Shown, watch: float) -> None:
 
     def idle() -> None:
         with connected(space) as sock:
+            begin = time.monotonic()
             sock.sendall(FRAMED)
             message(sock)
-            shown.idle = until_closed(sock, watch)
+            shown.idle = until_closed(sock, watch, begin)
 
     def first() -> None:
+        begin = time.monotonic()
         with connected(space) as sock:
-            shown.first_query = until_closed(sock, watch)
+            shown.first_query = until_closed(sock, watch, begin)
 
     def half() -> None:
+        begin = time.monotonic()
         with connected(space) as sock:
             sock.sendall(FRAMED[:20])
-            shown.half_query = until_closed(sock, watch)
+            shown.half_query = until_closed(sock, watch, begin)
 
     threads = [threading.Thread(target=target) for target in (idle, first, half)]
     for thread in threads:

@@ -440,7 +440,7 @@ def test_what_cannot_be_drawn_is_refused(
 
 def test_a_key_is_named_once_in_a_hint() -> None:
     variants = Axis("variant", ("red", "fifo"), {"red": {"queue.kind": "red"}, "fifo": {}})
-    with pytest.raises(NarrowsError, match=r"zzz was not varied; hint: one of variant$"):
+    with pytest.raises(NarrowsError, match=r'zzz was not varied; hint: it can only be "variant"$'):
         plot_sweep(made((variants,)), "loss_percent", "zzz")
 
 

@@ -69,7 +69,7 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
         >>> nearest("x", ["limit", "min"])
         'one of limit, min'
         >>> nearest("x", ["limit"])
-        'only "limit" is known'
+        'it can only be "limit"'
     """
     close = near(word, known)
     if close:
@@ -78,6 +78,6 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
     if not known:
         return ""
     if len(known) == 1:
-        return f'only "{known[0]}" is known'
+        return f'it can only be "{known[0]}"'
     more = ", ..." if len(known) > many else ""
     return f"one of {', '.join(list(known)[:many])}{more}"
