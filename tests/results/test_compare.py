@@ -393,7 +393,7 @@ def test_other_seeds_are_said() -> None:
 
 
 def test_the_same_run_twice_is_refused() -> None:
-    with pytest.raises(NarrowsError, match="comes twice; hint"):
+    with pytest.raises(NarrowsError, match="appear twice; hint"):
         compare([one("red"), one("red")])
     with pytest.raises(NarrowsError, match="nothing to compare"):
         compare([])

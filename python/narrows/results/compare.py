@@ -125,7 +125,7 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """What a reader should know of each group, in sentences.
+        """What a reader should know about each group, in sentences.
 
         There is a verdict for each figure that has an interval and differs. Single runs have few
         intervals, so there is also a sentence for each of the most important figures.
@@ -153,11 +153,11 @@ class Comparison:
 
     @cached_property
     def _sentences(self) -> list[tuple[Row, str]]:
-        """The sentences of each group, compared with the first, and the row of each."""
+        """The sentences that compare each group with the first, each with its row."""
         return [said for n in range(1, len(self.groups)) for said in self._of_group(n)]
 
     def _of_group(self, number: int) -> list[tuple[Row, str]]:
-        """The sentences of one group, compared with the first."""
+        """The sentences that compare one group with the first, each with its row."""
         found = []
         are_single = min(len(self.groups[n].runs) for n in (0, number)) == 1
         first = [row for row in self.leading if not is_first_attempt(row.key)] if are_single else []
@@ -199,10 +199,10 @@ class Comparison:
         return [row for row in self.rows if row.key in shown]
 
     def plot(self, *names: str) -> Any:
-        """The figures of the report: all, or those whose names begin with one of `names`.
+        """The report's plots: all, or those whose names begin with one of `names`.
 
         Raises:
-            NarrowsError: No figure's name begins with one of them.
+            NarrowsError: No plot's name begins with one of them.
         """
         return drawn("of_comparison", self, names)
 
@@ -361,7 +361,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
         if len(set(seeds)) < len(seeds):
             twice = next(run for run in group if seeds.count(run.seed) > 1)
             raise NarrowsError(
-                f"{_run_name(twice)}: the same scenario and seed comes twice; hint: name it once"
+                f"{_run_name(twice)}: this scenario and seed appear twice; hint: name the run once"
             )
     firsts = [group[0] for group in members.values()]
     labels = distinct_labels(

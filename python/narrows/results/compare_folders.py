@@ -26,7 +26,7 @@ class Comparisons:
     parts: tuple[Comparison, ...]
     of_sweeps: bool
     figures: TextTable
-    """All figures that there are, with their names."""
+    """All figures, with their names."""
 
     @property
     def shown(self) -> Comparison | tuple[Comparison, ...]:
@@ -50,9 +50,9 @@ class Comparisons:
         """Prints a table for each, or one JSON document.
 
         Args:
-            to: Where to.
+            to: Where to print.
             all_figures: Whether a table of all figures' names follows the tables.
-            as_json: Whether it is the JSON document.
+            as_json: Whether to print the JSON document instead.
         """
         if as_json:
             print(json.dumps(self.document(), indent=2), file=to)
@@ -68,10 +68,10 @@ def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comp
 
     Args:
         folders: Run folders, two or more, or sweep folders.
-        against: Of one sweep: see `compare_sweeps`.
+        against: Only for a single sweep; see `compare_sweeps`.
 
     Raises:
-        NarrowsError: There is nothing to compare, or runs are to be compared with sweeps.
+        NarrowsError: There is nothing to compare, or both runs and sweeps are given.
         RunFolderError: A folder cannot be read.
     """
     sweeps = [folder for folder in folders if (folder / SWEEP_FILE).is_file()]

@@ -63,7 +63,7 @@ class Group:
     backend: str = ""
     """What ran them: `sim` or `kernel`."""
     left_out: int = 0
-    """How many more runs there are that another group lacks the seeds of."""
+    """How many further runs were left out, because another group lacks their seeds."""
 
     @property
     def seeds(self) -> list[int]:
@@ -72,7 +72,7 @@ class Group:
 
     @property
     def is_seedless(self) -> bool:
-        """Whether there are several seeds and all gave the same.
+        """Whether there are several seeds and all gave the same figures.
 
         Then nothing in the scenario is random, and the seeds do not show how certain a figure is.
         """
@@ -82,7 +82,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A group's figure less the first group's, in the figure's unit."""
+    """A group's figure minus the first group's, in the figure's unit."""
 
     value: float
     low: float | None
@@ -101,8 +101,8 @@ class Difference:
     """Pearson's correlation of the two groups' values for each seed, if three or more are paired.
     Pairing narrows the interval if it is clearly above zero."""
     of_queries: bool = False
-    """Whether the interval is over the queries. It does not show what another seed would give, so
-    it makes no difference significant."""
+    """Whether the interval comes from queries, not seeds. It does not show what another seed would
+    give, so it makes no difference significant."""
     of_two: bool = False
     """Whether a group has only two runs. The interval then has one degree of freedom or little
     more, and makes no difference significant."""
@@ -112,8 +112,9 @@ class Difference:
     """Whether a group has only one run. The interval then takes the other group's spread for that
     of the single run, which nothing shows, so it makes no difference significant."""
     relative_low: float | None = None
-    """The lower end of the interval as a share of the first group's mean. If a figure that is never
-    negative falls, that is the mean at this end: nothing falls by more than all of it."""
+    """The lower end of the interval as a share of the first group's mean. Where a figure that is
+    never negative falls, the share is of the mean at this end of the interval, so that no figure
+    falls by more than 100 %."""
     relative_high: float | None = None
 
     @property
@@ -158,7 +159,7 @@ class Row:
 
     @property
     def full_title(self) -> str:
-        """The title, after the name of the group if it is the figure of one."""
+        """The title; the name of the group comes first if the figure is of one group."""
         return f"{self.section}: {self.title}" if is_of_group(self.key) else self.title
 
     @property
@@ -178,7 +179,7 @@ class Row:
     def word(self, number: int) -> str:
         """`better` or `worse` for a group whose difference is significant; else empty.
 
-        Between backends, it is `higher` or `lower`: what differs is how the same was run.
+        Between backends, it is `higher` or `lower`, because neither backend is better.
         """
         difference = self.differences[number]
         if difference is None or not difference.is_significant:

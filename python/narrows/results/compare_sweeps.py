@@ -1,8 +1,8 @@
 """Compares sweeps: each combination of values with the same combination of the first sweep.
 
-For a single sweep, its combinations are set side by side, or the values of some keys for each
-combination of the others. Runs that failed or ended early are left out, and the seeds that a sweep
-then lacks are left out of the others, so that seeds stay paired.
+With a single sweep, it sets the combinations side by side. Or it compares the values of some keys,
+once for each combination of the other keys. Runs that failed or ended early are left out, and the
+seeds that a sweep then lacks are left out of the others, so that seeds stay paired.
 """
 
 from __future__ import annotations

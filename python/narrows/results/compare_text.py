@@ -1,4 +1,4 @@
-"""A comparison as plain text: two groups side by side, or of more a row each below every figure."""
+"""A comparison as plain text: two groups in columns, or more groups in rows below each figure."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[
 
 
 def _single_seeds(comparison: Compared) -> list[str]:
-    """Lines on how far single seeds are apart in the figures that matter most.
+    """Lines on how far apart single seeds are in the figures that matter most.
 
     A mean over few seeds hides that there are two kinds of runs, such as calls that begin in a full
     queue and calls that do not.
@@ -164,9 +164,8 @@ def _spread(difference: Difference) -> str:
 
 
 def _picture(comparison: Compared) -> list[str]:
-    """Bars of the figure that matters most, if all that is compared has it, and none is negative.
-
-    If traffic has several groups, each has bars.
+    """Bars of the figure that matters most, if every group has it and no value is negative. If
+    traffic has several groups, each has its own bars.
     """
     lines: list[str] = []
     for row in comparison.leading:

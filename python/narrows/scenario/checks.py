@@ -128,7 +128,7 @@ def links_of(pattern: str, names: dict[str, int]) -> list[int]:
 
 
 def _fits(name: str, pieces: list[str]) -> bool:
-    """Whether a name consists of the pieces with anything between; unlike a regex, linear time."""
+    """Whether a name has the pieces in order; unlike a regex, it takes linear time."""
     first, *middle, last = pieces
     if len(name) < len(first) + len(last) or not name.startswith(first):
         return False

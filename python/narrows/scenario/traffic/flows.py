@@ -141,7 +141,7 @@ class Flows(Group):
 
     def _listed_offset(self, opened: float) -> int:
         """The time at which the list has more than `opened` flows."""
-        assert not isinstance(self.ramp, str), "the caller has looked"
+        assert not isinstance(self.ramp, str), "the caller made sure that there is one"
         before, count = self.ramp[0][0], 0
         for time, by_then in self.ramp:
             if by_then > opened:
@@ -184,7 +184,7 @@ class Flows(Group):
         """
         if self.pairs is not None:
             return self.pairs[number // self.each]
-        assert self.sender is not None and self.receiver is not None, "as the validator says"
+        assert self.sender is not None and self.receiver is not None, "the validator requires them"
         return self.sender, self.receiver
 
     @property

@@ -27,7 +27,7 @@ CONNECTIONS = Countable("incast connection", "incast connections", 100_000)
 
 
 def _times(rounds: pl.DataFrame) -> pl.Series:
-    """How long the rounds took of which all blocks arrived."""
+    """How long those rounds took whose blocks all arrived."""
     return (rounds.get_column("end_s") - rounds.get_column("start_s")).drop_nulls()
 
 

@@ -44,7 +44,7 @@ class OnOff(Bursts):
         """The idle time in effect."""
         if self.idle is not None:
             return self.idle
-        assert self.idle_mean is not None, "one of the two is there, as the validator says"
+        assert self.idle_mean is not None, "the validator requires one of the two"
         return SpanDistribution(distribution="exponential", mean=str(self.idle_mean), shape=None)
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:

@@ -196,7 +196,7 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
             continue
         ready, asked = rows.get_column("ready_s"), rows.get_column("asked_s")
         begin = min(ready)
-        # An object that never came has a bar up to the last one that did.
+        # An object that never arrived gets a bar that ends with the last arrival.
         last = max([*asked, *rows.get_column("end_s").drop_nulls()])
         ends = rows.get_column("end_s").fill_null(last)
         places = [shift + number for number in range(rows.height)]
