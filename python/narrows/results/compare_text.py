@@ -164,8 +164,9 @@ def _spread(difference: Difference) -> str:
 
 
 def _picture(comparison: Compared) -> list[str]:
-    """Bars of the figure that matters most, if every group has it and no value is negative. If
-    traffic has several groups, each has its own bars.
+    """Bars of the figure that matters most, if every group has it and no value is negative.
+
+    If traffic has several groups, each has its own bars.
     """
     lines: list[str] = []
     for row in comparison.leading:

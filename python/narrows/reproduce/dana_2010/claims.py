@@ -64,7 +64,7 @@ def _order(
 
 
 def _apart(figure: str) -> Callable[[Runs], float]:
-    """How far RED+ECN is from RED, in percent of RED's."""
+    """The distance of RED+ECN from RED, in percent of RED's value."""
 
     def measure(runs: Runs) -> float:
         red = runs["red"][figure]
@@ -126,7 +126,7 @@ def _delay() -> list[Claim]:
         _order("D2", "mean queueing delay", "ms", "ecn", "red", "delay"),
         _worded(
             "D2",
-            "mean queueing delay in the last two minutes: RED+ECN from RED",
+            "mean queueing delay in the last two minutes: distance of RED+ECN from RED",
             "%",
             ("red", "ecn"),
             _apart("delay_late"),
@@ -139,7 +139,7 @@ def _delay() -> list[Claim]:
         _order("D3", "delay variation before 200 s", "ms²", "ecn", "red", "variation_early"),
         _worded(
             "D3",
-            "delay variation in the last two minutes: RED+ECN from RED",
+            "delay variation in the last two minutes: distance of RED+ECN from RED",
             "%",
             ("red", "ecn"),
             _apart("variation_late"),
@@ -190,7 +190,7 @@ def _processor() -> list[Claim]:
         *(
             _worded(
                 "D6",
-                f"{TITLES[queue]}: router CPU in the 15 s after its first drop less before",
+                f"{TITLES[queue]}: router CPU in the 15 s after its first drop minus before",
                 "percentage points",
                 (queue,),
                 lambda runs, queue=queue: runs[queue]["cpu_after"] - runs[queue]["cpu_before"],  # type: ignore[misc]
@@ -220,7 +220,7 @@ def _processor() -> list[Claim]:
         *(
             _worded(
                 "D7",
-                f"first drops of Drop Tail and RED with {words}: nearer to each other by",
+                f"first drops of Drop Tail and RED with {words}: how much nearer to each other",
                 "s",
                 ("tail", "red", f"tail-{other}", f"red-{other}"),
                 _nearer(other),
@@ -235,7 +235,7 @@ def _processor() -> list[Claim]:
             _worded(
                 "D7",
                 f"router CPU of RED and Drop Tail from the second minute to 156 s with {words}: "
-                "nearer to each other by",
+                "how much nearer to each other",
                 "percentage points",
                 ("tail", "red", f"tail-{other}", f"red-{other}"),
                 _nearer(other, "cpu_second"),

@@ -118,7 +118,7 @@ def _figure_2() -> list[Claim]:
         ),
         Claim(
             "H8",
-            "rise of the drop rate: RED less FIFO",
+            "rise of the drop rate: RED minus FIFO",
             "drops/s",
             (red, fifo),
             _less(red, fifo, "drops_rise_per_s"),
@@ -276,7 +276,7 @@ def _statements() -> list[Claim]:
     return [
         Claim(
             "H11",
-            "300 ms: no ECN less only ECN, first-attempt success",
+            "300 ms: no ECN minus only ECN, first-attempt success",
             POINTS,
             (none, only),
             _less(none, only),
@@ -309,7 +309,7 @@ def _statements() -> list[Claim]:
         ),
         Claim(
             "H11",
-            "FIFO to RED: first-attempt success lost at 200 ms, 20 ms less at 300 ms",
+            "FIFO to RED: first-attempt success lost, 200 ms (path of 20 ms) minus 300 ms",
             POINTS,
             ("fifo-300", none, *small),
             lambda runs: _less(*small)(runs) - _less("fifo-300", none)(runs),

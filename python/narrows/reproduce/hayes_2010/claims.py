@@ -146,7 +146,7 @@ def _processor() -> list[Claim]:
     claims += [
         _worded(
             "S5",
-            "kernel's processor time: TCP less stateless TCP",
+            "kernel's processor time: TCP minus stateless TCP",
             "s",
             ("tcp", "gateway"),
             lambda runs: (
@@ -218,7 +218,7 @@ def _processor() -> list[Claim]:
         replace(
             _worded(
                 "S6",
-                "the server's processor time: TCP less stateless TCP",
+                "the server's processor time: TCP minus stateless TCP",
                 "s",
                 ("tcp", "gateway"),
                 lambda runs: (
@@ -260,7 +260,7 @@ def _server() -> list[Claim]:
         ),
         _worded(
             "S7",
-            "kernel's processor time: detection over none",
+            "kernel's processor time: with detection over without",
             "%",
             ("gateway-axfr", "gateway"),
             over("gateway-axfr", "gateway", f"kept_{TOP}"),
@@ -331,7 +331,7 @@ def _families() -> list[Claim]:
     return [
         _worded(
             "S10",
-            "what was looked for in S1 to S9: over IPv6 as over IPv4",
+            "checks of S1 to S9: the same over IPv6 as over IPv4",
             "%",
             (CHECKS4, CHECKS6),
             alike,

@@ -74,7 +74,7 @@ CLAIMS: list[Claim] = [
     *(
         Claim(
             "R1",
-            f"ratio that is most frequent: {name} of today",
+            f"most frequent ratio: {name} of today",
             "",
             (program,),
             figure_of(program, "peak"),
@@ -97,7 +97,7 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "R2",
-        "ratio that is most frequent: length and message written apart",
+        "most frequent ratio: length and message in two writes",
         "",
         (OLD,),
         figure_of(OLD, "peak"),
@@ -106,7 +106,7 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "R2",
-        "what writing apart costs, in round trips",
+        "what two writes cost, in round trips",
         "",
         (OLD, NEW),
         _more_round_trips,
@@ -153,7 +153,7 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "R3",
-        "ratio that is most frequent: a hundred connections",
+        "most frequent ratio: a hundred connections",
         "",
         (OLD_100,),
         figure_of(OLD_100, "peak"),
@@ -172,7 +172,7 @@ CLAIMS: list[Claim] = [
     ),
     _worded(
         "R3",
-        "pairs above 4: ten connections less a hundred",
+        "pairs above 4: ten connections minus a hundred",
         "%",
         (OLD_10, OLD_100),
         lambda runs: runs[OLD_10]["above_4"] - runs[OLD_100]["above_4"],
@@ -313,7 +313,7 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "R7",
-        "ratio that is most frequent: length and message in one writev",
+        "most frequent ratio: length and message in one writev",
         "",
         (NEW,),
         figure_of(NEW, "peak"),

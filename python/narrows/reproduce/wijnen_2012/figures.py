@@ -41,10 +41,10 @@ def figures(outcome: Measurements) -> list[Shown]:
     wanted = (
         (
             "figure-4",
-            "Figure 4: how often each ratio came, in percent of the pairs (bins of 0.05)",
+            "Figure 4: how often each ratio occurred, in percent of the pairs (bins of 0.05)",
             _histograms(
                 outcome,
-                "How often each ratio came, by kind of server",
+                "How often each ratio occurred, by kind of server",
                 {
                     "servers of today": (tuple(TODAY), BLUE),
                     "two writes": ((OLD,), VERMILION),
@@ -58,7 +58,7 @@ def figures(outcome: Measurements) -> list[Shown]:
             "Figure 2: ten connections at most, and a hundred",
             _histograms(
                 outcome,
-                "How often each ratio came, by the server's limit of connections",
+                "How often each ratio occurred, by the server's limit of connections",
                 {"ten": ((OLD_10,), VERMILION), "a hundred": ((OLD_100,), BLUE)},
                 10.0,
             ),

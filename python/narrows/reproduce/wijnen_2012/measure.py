@@ -62,7 +62,7 @@ def lacks(cell: Cell) -> str | None:
 
 
 def not_a_scenario(_: Run) -> Measured:
-    """Cells of this paper are not scenarios."""
+    """Raises, because the cells of this paper are not scenarios."""
     raise RuntimeError("the experiments of this paper are measurements, not scenarios")
 
 
@@ -142,10 +142,10 @@ def figures_of(
 
     `median`, `peak` (the half-sample mode), shares in percent of the pairs within 0.2 of 2
     (`at_2`) and 0.3 of 3 (`at_3`), `above_4`, `above_10`, between (`between`, 2.2 to 2.8); `failed`
-    in percent of the queries over TCP; `segments`, `first_bytes`, `second_bytes` of a reply, as
-    most had them; `slope` and `intercept_ms` of TCP's medians on UDP's over the vantage points;
-    `excess` over two round trips, in round trips; `lost` in percent of the queries over TCP, of all
-    clients, that arrived at the server's machine and were never answered.
+    in percent of the queries over TCP; `segments`, `first_bytes`, `second_bytes` of most replies;
+    `slope` and `intercept_ms` of TCP's medians on UDP's over the vantage points; `excess` over two
+    round trips, in round trips; `lost` in percent of the queries over TCP, of all clients, that
+    arrived at the server's machine and were never answered.
     """
     by_place: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for row in exchanges:
@@ -198,7 +198,7 @@ def figures_of(
 
 
 def peak(values: Sequence[float]) -> float:
-    """The half-sample mode (Bickel and Frühwirth 2006): the densest half of the densest half of ..
+    """The half-sample mode (Bickel and Frühwirth 2006): the densest half, again and again.
 
     Examples:
         >>> peak([1.0, 2.0, 2.01, 2.04, 3.0, 9.0])

@@ -128,7 +128,7 @@ def round_trips() -> list[Claim]:
     claims.append(
         compared(
             "K3",
-            "completion ratio 200 ms / 40 ms: Blue less the highest of the others",
+            "completion ratio 200 ms / 40 ms: Blue minus the highest of the others",
             "",
             ROUND_TRIPS,
             ROUND_TRIPS.limits,

@@ -101,7 +101,7 @@ def large() -> list[Claim]:
         claims.append(
             Claim(
                 "K9",
-                f"{parts[share]}: gain of QSDRR over Tail Drop, {LARGE} sources less {SMALL}",
+                f"{parts[share]}: gain of QSDRR over Tail Drop, {LARGE} sources minus {SMALL}",
                 "percentage points",
                 tuple(big.cell(which) for big in (small, large) for which in SCALED),
                 _gain_kept(small, large),
