@@ -7,12 +7,12 @@ The interval of a difference (95 %) depends on the groups:
   that both have in common cancel;
 - otherwise, if both have two runs or more: Welch's t interval of the difference of means;
 - otherwise, if one group has a single run and the other three or more: Student's t interval for one
-  more run of the larger group, set against the single run;
+  more run of the larger group, compared with the single run;
 - otherwise, for the shares of queries that were answered at the first attempt or within a second:
   Newcombe's interval of a difference of proportions, from all queries of each group, taken as
   independent (queries that meet the same full queue are not, so it is too narrow). It does not show
   how much another seed would differ, so it makes no difference significant;
-- otherwise none, because one run does not show how much another seed would differ.
+- otherwise there is none, because one run does not show how much another seed would differ.
 
 The interval of a single run against several tells whether one more of the several could have given
 the single run's value. It assumes that the single run would vary as much as they do. Nothing shows
@@ -43,7 +43,7 @@ from narrows.results.success import counted
 __all__ = ["Side", "difference"]
 
 _FEWEST_TO_PREDICT = 3
-"""The least number of runs of a group from whose spread one more run can be judged."""
+"""The least number of runs whose spread shows what one more run may give."""
 
 _PREDICTED = "Student's t for one more run of the group that has several"
 """How such an interval is computed."""
@@ -84,7 +84,7 @@ def difference(
     plain = Difference(value, None, None, "", relative, of_backends=of_backends)
 
     def spanned(ends: Apart, method: str, *, seeds: int = 0, **facts: Any) -> Difference:
-        """With its interval, unless that has no width."""
+        """The difference with its interval, or without one that has no width."""
         if value and ends.high - ends.low <= 1e-9 * abs(value):
             return replace(plain, seeds=seeds)
         found = replace(plain, low=ends.low, high=ends.high, method=method, seeds=seeds, **facts)
