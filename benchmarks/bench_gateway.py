@@ -46,7 +46,7 @@ from narrows.results.gateway_bench import JOURNAL, GatewayBench
 SEED = 1
 
 ORDER = ["udp", "tcp", *SPLIT, "gateway", "gateway-axfr", "gateway-fin", "xdp-udp", "xdp-tcp"]
-"""Of the table's lines within a server: what is compared with what stands above."""
+"""The order of a server's lines in the table: each is compared with lines above it."""
 
 
 def main() -> int:

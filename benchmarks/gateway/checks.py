@@ -236,7 +236,7 @@ def _datagrams(bed: Bed, family: int) -> int:
 
 
 def _shown(segments: list[Segment]) -> str:
-    """Segments in few words: flags and bytes."""
+    """Segments in short: flags and bytes."""
     letters = ((SYN, "S"), (FIN, "F"), (4, "R"), (PSH, "P"), (ACK, "."))
     words = [
         "".join(letter for flag, letter in letters if segment.flags & flag)

@@ -10,7 +10,7 @@ from gateway.lab import Link
 from gateway.wire import entered
 
 PATIENCE_S = 0.1
-"""How long a connection may take that a client opens at its end."""
+"""How long to wait for a connection that a client opens at the end."""
 
 
 class Failing:

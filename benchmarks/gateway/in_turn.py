@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 
 GIVEN_UP_S = 2.0
-"""Without any answer for so long the run has failed."""
+"""After so many seconds without any answer, the run has failed."""
 
 
 def message(name: str) -> bytes:
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--names", type=Path, required=True, help="a name and a type in each line")
     parser.add_argument("--transport", choices=("tcp", "udp"), default="tcp")
     parser.add_argument("--connections", type=int, default=50)
-    parser.add_argument("--rate", type=float, default=5000, help="queries a second, of all")
+    parser.add_argument("--rate", type=float, default=5000, help="queries a second in all")
     parser.add_argument("--seconds", type=float, default=1.5)
     words = parser.parse_args()
     with words.names.open() as lines:

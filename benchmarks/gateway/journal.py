@@ -37,7 +37,7 @@ class Sitting:
     started_at: str
     """By the wall clock, in UTC."""
     start_s: float
-    """Seconds that the sittings before had measured."""
+    """Seconds that earlier sittings had measured."""
     kernel: str
     processor: str
     pid: int
@@ -108,7 +108,7 @@ class Journal:
 
         Args:
             arms: All arms that can be measured, in the plan's order.
-            not_made: Arms that cannot, each with the reason.
+            not_made: Arms that cannot be measured, each with the reason.
             sitting: This one.
 
         Raises:
@@ -181,7 +181,7 @@ class Journal:
 
     @property
     def processes(self) -> list[int]:
-        """Process numbers of all sittings, also of those that measured nothing."""
+        """Process numbers of all sittings, including those that measured nothing."""
         return [sitting.pid for sitting in self._sittings]
 
     def _lock(self) -> None:

@@ -113,7 +113,7 @@ def _finished(name: str, command: list[str], seconds: float) -> subprocess.Compl
 
 
 GRACE_S = 60.0
-"""For a load to end in, after its time."""
+"""How long a load may take to end after its time."""
 
 Load = Callable[[str, Bed, Path, int, float], int]
 
@@ -161,7 +161,7 @@ class Taken:
 
     turn: Turn
     programs: dict[str, float] | None = None
-    """Of a turn in which the kernel counts: microseconds that each program takes a run."""
+    """Microseconds that a run of each program takes, from a turn in which the kernel counts."""
 
 
 def take(bed: Bed, switches: Switches, ask: Callable[[], int], count: bool = False) -> Taken:
@@ -238,7 +238,7 @@ DAY_S = 86400.0
 """How long the connections of `--load passed` may stay: until they are ended."""
 
 COUNTED_EVERY = 4
-"""Rounds of `--load passed` for one with turns in which the kernel counts."""
+"""With `--load passed`, one of this many rounds has turns in which the kernel counts."""
 
 
 def ratio(rounds: list[dict[str, Taken]], arm: str, other: str) -> dict[str, object]:
@@ -286,7 +286,7 @@ def at_equal_waits(
 
 
 LEAST_ROUNDS = 8
-"""For a line."""
+"""The least number of rounds for a line."""
 
 
 def _at_zero(points: list[tuple[float, float]]) -> float:
@@ -339,7 +339,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load, each arm and round")
     parser.add_argument(
-        "--rate", type=int, default=0, help="queries a second; 0: what it takes, or in turn 5000"
+        "--rate", type=int, default=0, help="queries a second; 0: no limit, but 5000 for in-turn"
     )
     parser.add_argument(
         "--target", type=Path, help="cargo's folder of builds; without it, they are made first"

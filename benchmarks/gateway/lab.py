@@ -32,8 +32,8 @@ SERVER_CORE = 1
 
 POLLED_NS = 50_000
 POLLED_TIMES = 1000
-"""Clients look for packets every 50 us, and give up after as many times in vain. They need no
-interrupt then: over a wire, too, it is not the server that pays for waking its clients."""
+"""Clients look for packets every 50 us, and give up after as many attempts without a packet. They
+then need no interrupt: over a wire, too, the server does not pay for waking its clients."""
 
 FAST_OPEN_CLIENT, FAST_OPEN_SERVER = "1", "1026"
 """Clients may use TCP Fast Open, and all listeners accept it, although BIND does not ask for it:
@@ -194,8 +194,8 @@ class Lab:
         try:
             compiled("pass", self._folder)
             self._namespace(self.client_namespace)
-            # A client that is done with a connection forgets it: what waits in TIME_WAIT costs the
-            # generator, and is not part of what is measured.
+            # A client forgets a connection when it is done: sockets in TIME_WAIT cost the generator
+            # time, and are not part of the measurement.
             self._sysctl(self.client_namespace, "net.ipv4.tcp_max_tw_buckets", "0")
             self._sysctl(self.client_namespace, "net.ipv4.ip_local_port_range", "1024 65535")
             self._sysctl(self.client_namespace, "net.ipv4.tcp_fastopen", FAST_OPEN_CLIENT)

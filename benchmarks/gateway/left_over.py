@@ -14,7 +14,7 @@ from gateway.front import PINS
 from gateway.lab import run
 
 FOLDER = "bench-gateway-"
-"""How names of temporary folders begin; the number of the process follows."""
+"""The beginning of temporary folders' names; the process number follows."""
 
 
 def remove(processes: Iterable[int]) -> None:

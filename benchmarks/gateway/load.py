@@ -26,7 +26,7 @@ class Programs:
 
     dnsload: Path
     gateway: Path | None
-    """With the in-kernel data path; None where that does not build."""
+    """The gateway with the in-kernel data path; None if that does not build."""
 
 
 def build() -> Programs:

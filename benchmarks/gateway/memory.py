@@ -1,6 +1,6 @@
 """The memory of an open connection: in the kernel's slabs, in the server, in the gateway's maps.
 
-Both ends of a connection are on this machine. Objects of which each end has one are halved; the
+Both ends of a connection are on this machine. Objects that each end has are counted half; the
 clients hold nothing else.
 """
 
@@ -20,7 +20,7 @@ SHARED = ("TCP", "TCPv6", "sock_inode_cache", "filp", "dentry", "eventpoll_epi")
 """Slabs that hold an object for either end."""
 
 SAMPLES_S = 0.02
-"""Between two samples of the connections that are open at once."""
+"""The time between two samples of the number of open connections."""
 
 
 def measure(

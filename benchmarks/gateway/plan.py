@@ -19,7 +19,7 @@ PAPER_ARMS = ("udp", "tcp", "gateway", "gateway-axfr")
 """The four curves of its Figures 4 to 6."""
 
 CONNECTING = ("tcp", "gateway", "gateway-axfr", "xdp-tcp")
-"""Arms whose most connections a second are looked for."""
+"""Arms whose highest rate of connections is searched for."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Form:
-    """How much is measured."""
+    """The rates, rounds and times of a bench."""
 
     name: str
     rates: tuple[float, ...]
-    """Of BIND, the paper's server."""
+    """Rates for BIND, the paper's server."""
     rounds: int
     seconds: float
     fast: tuple[float, ...]
-    """Of all servers, far beyond the paper's."""
+    """Rates for all servers, far beyond the paper's."""
     fast_rounds: int
     fast_seconds: float
     saturating: tuple[float, ...]
@@ -91,7 +91,7 @@ class Form:
     idle: int
     """Connections that are opened to see what they cost."""
     looks: int
-    """How often memory, connections at once and what the gateway does are looked at."""
+    """How often memory, open connections and the gateway's behaviour are measured."""
 
 
 _FLOODS = (20_000.0, 40_000.0, 60_000.0)

@@ -19,7 +19,7 @@ from gateway.lab import PACKAGES, SERVER_CORE, LabError, Link, program, run
 
 ZONE = "example.net"
 NAMES = 1000
-"""Names with an address: h0000000 to h0000999, 20 characters with the zone, as the paper's."""
+"""Names with an address: h0000000 to h0000999, 20 characters with the zone, like the paper's."""
 
 SERVERS = {"bind": "named", "nsd": "nsd", "knot": "knotd"}
 """Programs by server."""
@@ -54,7 +54,7 @@ class Server:
     process: subprocess.Popen[bytes]
     folder: Path
     processes: list[int] = field(default_factory=list)
-    """It and what it forked."""
+    """Its process and those that it forked."""
 
     def stop(self) -> None:
         """Ends it."""

@@ -14,7 +14,7 @@ from gateway.journal import Done, Journal
 from gateway.recording import Recording
 
 OVERHEAD = 2.0
-"""How long a step takes for each second of load, before one of its part was measured."""
+"""A step's expected seconds for each second of load, if none of its part has been measured."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Step:
 
     part: str
     round: int
-    """From 1; also for what is done once."""
+    """From 1; steps that are done once have a number, too."""
     length_s: float
     """Load that it makes, in seconds."""
     measure: Callable[[Recording], Sequence[str]]
-    """Measures it, and gives what could not be measured, each with the reason."""
+    """Measures it, and returns what could not be measured, each with the reason."""
 
 
 def sit(
