@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,14 +66,19 @@ def run(command: Sequence[str], folder: Path | None = None) -> Outcome:
         output.seek(0)
         text = output.read()
     if child.returncode != 0:
-        raise ChildError(f"exit code {child.returncode}: {shlex.join(command)}")
+        raise ChildError(f"exit code {child.returncode}: {_shown(command)}")
     try:
         said = parse(text)
     except ValueError as why:
-        raise ChildError(f"{why}: {shlex.join(command)}") from None
+        raise ChildError(f"{why}: {_shown(command)}") from None
     # Kilobytes of 1024 bytes on Linux, bytes on macOS.
     unit = 1 if sys.platform == "darwin" else 1024
     return Outcome(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit / 1e6, said)
+
+
+def _shown(command: Sequence[str]) -> str:
+    """A command for a message; ns-2's has a word for each of hundreds of connections."""
+    return textwrap.shorten(shlex.join(command), 300, placeholder=" ...")
 
 
 def parse(output: str) -> dict[str, Any]:
