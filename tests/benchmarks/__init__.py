@@ -1,1 +1,1 @@
-"""Tests of what benchmarks compute themselves."""
+"""Tests of the figures that benchmarks compute themselves."""

@@ -48,7 +48,7 @@ WITH_TCP = [name for name in CLIENTS if dns_profiles.client(name).fallback_on_tr
 
 
 def tried(profile: str, *keys: str, line: str = "", duration: int = 600) -> Run:
-    """A run of what a client does; `line` has keys of its link."""
+    """Runs a client; `line` has keys of its link."""
     lines = list(keys) if any(key.startswith("queries") for key in keys) else ["queries = 1", *keys]
     text = TEXT.format(profile=profile, keys="\n".join(lines), line=line, duration=duration)
     return run(Scenario.parse(text))
@@ -154,7 +154,7 @@ def test_silent(name: str) -> None:
     tcp = rows(found, "tcp")
     assert len(tcp) == client.tcp_attempts_silent
     if client.tcp_answer_timeout_s is None:
-        # The client waits for ever.
+        # The client waits forever.
         assert tcp["fate"].to_list() == ["pending"]
         return
     assert set(tcp["fate"]) == {"timed-out"}

@@ -1,4 +1,4 @@
-"""A row of the gateway bench's intervals, for tests of what reads them."""
+"""A row of the gateway bench's intervals, for tests of the code that reads them."""
 
 from __future__ import annotations
 

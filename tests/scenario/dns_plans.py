@@ -1,4 +1,4 @@
-"""Plans of a DNS group, for tests of what its keys give."""
+"""Plans of a DNS group, for tests of its keys."""
 
 from __future__ import annotations
 

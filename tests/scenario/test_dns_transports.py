@@ -88,7 +88,7 @@ def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
 def test_a_client_without_edns_takes_512_bytes() -> None:
     client, _, _ = plan('profile = "glibc"')
     assert client["udp"]["payload"] == 512
-    # The client waits for ever for a reply over TCP.
+    # The client waits forever for a reply over TCP.
     assert client["tcp"]["answer_timeout"] is None
 
 

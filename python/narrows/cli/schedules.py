@@ -1,4 +1,4 @@
-"""What `narrows check` and `narrows run` print about a scenario's DNS clients, and what is in vain.
+"""Lines of `narrows check` and `narrows run` on DNS clients, and on keys without effect.
 
 The lines state when clients ask, when they ask again over UDP, and when they give up. The retry
 schedule decides how many answers come within a second; a group without `retry` and `profile` has

@@ -1,7 +1,7 @@
 """Queues that came to a standstill: they mark packets with ECN and let nothing else through.
 
 As soon as its average is above `max`, RED with ECN drops every packet that it cannot mark. Enough
-connections with ECN can hold the average there for ever with their smallest windows. RED then marks
+connections with ECN can hold the average there forever with their smallest windows. RED then marks
 all their packets, and drops DNS, SYNs and retransmissions. Linux 6.1 stays in that state as long as
 nothing else happens. On an Ethernet, ARP ends it: RED cannot mark ARP replies either, so the
 routers' neighbour entries fail, and with them the link. Linux asks again 15 to 45 s after an
@@ -69,7 +69,7 @@ def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
     let_in = change("arrived_packets") - dropped
     still = (marked > 0) & (marked >= (1 - _UNMARKED) * let_in)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
-    # Without drops there is no standstill: if all packets carry ECN, all may be marked for ever.
+    # Without drops there is no standstill: if all packets carry ECN, all may be marked forever.
     spans = [
         (float(slots[first]), float(slots[end]))
         for first, end in edges.reshape(-1, 2)

@@ -73,7 +73,7 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float,
 def newcombe(
     successes: tuple[int, int], totals: tuple[int, int], confidence: float = 0.95
 ) -> Apart:
-    """Newcombe's hybrid score interval of the second proportion less the first, as shares.
+    """Newcombe's hybrid score interval of the second proportion minus the first, as shares.
 
     Raises:
         ValueError: A total is not above zero or its successes are not within it.
@@ -212,7 +212,7 @@ def prediction(
     high: float = math.inf,
     confidence: float = 0.95,
 ) -> Apart:
-    """Interval of the second mean less the first, where one of them is a single value.
+    """Interval of the second mean minus the first, where one of them is a single value.
 
     This assumes that the single value varies as much as the others do. It compares the single value
     with Student's interval (between bounds, that of `within`) for one more of the others. The
@@ -251,7 +251,7 @@ def welch(
     high: float = math.inf,
     confidence: float = 0.95,
 ) -> Apart:
-    """Welch's interval of the second mean less the first; variances may differ.
+    """Welch's interval of the second mean minus the first; variances may differ.
 
     Welch and Satterthwaite's degrees of freedom are rounded down, which errs towards a wider
     interval. Between bounds, each mean has its own interval with these degrees of freedom, as in

@@ -53,7 +53,7 @@ def unused(group: Dns) -> Iterator[str]:
 
 
 def _without_effect(group: Dns) -> Iterator[tuple[str, list[str]]]:
-    """Keys that are given in vain, after the reason."""
+    """Keys that have no effect, after the reason why."""
     use = group.connections
     if not group.uses_tcp:
         yield "because it asks only over UDP", _given(group, ("connections",))

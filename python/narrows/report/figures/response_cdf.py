@@ -147,7 +147,7 @@ def _by_run(
 def _waits(run: Run, group: str | None) -> pl.DataFrame:
     """How long the measured queries of all groups, or of one, waited.
 
-    Columns: `group`, `wait_ms`, and `answered`. A query that was given up waits for ever; one that
+    Columns: `group`, `wait_ms`, and `answered`. A query that was given up waits forever; one that
     was open when the run ended waited until then.
     """
     measured = run.queries.filter(pl.col("measured"))

@@ -94,7 +94,7 @@ TAHOE_LIMITS = {
 """Buffers that are run with Tahoe as well, by network."""
 
 WEIGHTS = (0.5, 0.001, 1e-6)
-"""TDRR's weights besides the printed 0.03125: the ends of what the paper says, and one within."""
+"""TDRR's weights besides the printed 0.03125: the ends of the paper's range, and one within."""
 WEIGHT_LIMITS = (1000, 5000)
 
 

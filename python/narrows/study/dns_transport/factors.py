@@ -65,7 +65,7 @@ _QUIC_KEPT: dict[str, Any] = {"transport": "quic", "connections": {"reuse": True
 
 TRANSPORTS: tuple[Transport, ...] = (
     # Windows' five attempts. RFC 5452 asks for a new port for each, so a per-flow queue does not
-    # keep a client in the same bucket for ever. Replies may have any length and come in fragments.
+    # keep a client in the same bucket forever. Replies may have any length and come in fragments.
     Transport(
         "udp", "UDP", {"transport": "udp", "retry": "windows", "new_port": True}, {"udp": "udp"}
     ),

@@ -206,7 +206,7 @@ class Connections:
                     f"{self._job['group']}: no port is left; hint: reuse connections, or ask less "
                     "often"
                 ) from None
-            # There is no route. The attempt times out; the socket would stay ready for ever.
+            # There is no route. The attempt times out; the socket would stay ready forever.
             return connection
         self._loop.watch(found, WRITE, lambda events: self._ready(connection, events))
         return connection
