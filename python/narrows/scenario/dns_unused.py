@@ -53,7 +53,7 @@ def unused(group: Dns) -> Iterator[str]:
 
 
 def _without_effect(group: Dns) -> Iterator[tuple[str, list[str]]]:
-    """Keys that have no effect, after the reason why."""
+    """Pairs of a reason and the keys that have no effect for that reason."""
     use = group.connections
     if not group.uses_tcp:
         yield "because it asks only over UDP", _given(group, ("connections",))
