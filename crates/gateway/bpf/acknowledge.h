@@ -15,7 +15,7 @@
 #include "resend.h"
 #include "segment.h"
 
-/* Too large for the stack: the headers of the datagram and of the segment. */
+/* The headers of the datagram and of the segment, which are too large for the stack. */
 struct acknowledging {
 	__be32 ip[10];
 	__be32 client[4], server[4];
@@ -30,8 +30,8 @@ struct {
 	__type(value, struct acknowledging);
 } acknowledging SEC(".maps");
 
-/* The entry that a datagram to a server belongs to, if it owes its client an ACK. `a` gets the
- * addresses. */
+/* Returns the entry of a datagram to a server, if its client still waits for an ACK. Stores the
+ * addresses in `a`. */
 static __always_inline struct flow *acknowledge_due(struct __sk_buff *ctx, __u32 network, struct acknowledging *a)
 {
 	struct settings *s = settings_now();

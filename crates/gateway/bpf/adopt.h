@@ -43,13 +43,13 @@ extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener,
 #define ADOPT_MSS4 536
 #define ADOPT_MSS6 1220
 
-/* What happens to a segment without a socket. */
+/* What happens to a segment that has no socket. */
 enum adoption {
 	ADOPT_NONE, /* nothing for the listener: the stack answers or drops it */
-	ADOPT_LATE, /* the listener must have something earlier first; the client sends it again */
+	ADOPT_LATE, /* the listener must first get earlier data, which the client sends again */
 	ADOPT_IT,
 	ADOPT_JOINED, /* with the stored query in front */
-	ADOPT_AHEAD,  /* with the kept data in front that came before the client had the reply */
+	ADOPT_AHEAD,  /* with the data in front that was kept until the client had the reply */
 	ADOPT_OPEN,   /* with all unanswered queries in front, and the kept data behind them */
 };
 
@@ -130,7 +130,7 @@ static __always_inline bool adopter_allows(const struct settings *s, const struc
 	return !adopter || adopter->held + adopter->fresh < s->adoptions;
 }
 
-/* The kernel has one more connection from this source. */
+/* Counts one more connection that the kernel has from this source. */
 static __always_inline void adopter_note(const struct settings *s, const struct source_key *key)
 {
 	struct adopter first = { .fresh = 1 }, *adopter;
@@ -144,7 +144,7 @@ static __always_inline void adopter_note(const struct settings *s, const struct 
 		bpf_map_update_elem(&adopters, key, &first, BPF_NOEXIST);
 }
 
-/* Where the segment is read: too large for the stack. */
+/* Room for reading the segment, because the stack is too small. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -246,7 +246,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (flow && adoption == ADOPT_OPEN) {
 		before = adopt_open_ready(&key, in->ack);
 		place = flow->client_next + flow->ahead_length;
-		/* What is sent again is in the ring, or is already answered. What follows it may be new. */
+		/* Repeated data is in the ring or is already answered. What follows it may be new. */
 		trimmed = place - in->seq;
 		if (trimmed > in->length) {
 			if (in->flags & FLAG_FIN)
@@ -293,7 +293,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 		int gathered = adopt_open_gather(&key, in->ack, before, &position);
 
 		verdict = TC_ACT_SHOT;
-		/* A reply left at this very moment. */
+		/* The server's reply was sent at this very moment. */
 		if (gathered == ADOPT_GATHER_LATE) {
 			count(COUNT_STRANGE);
 			goto release;

@@ -73,7 +73,7 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		if (!generic && !frame_resize(ctx, frame, headers + payload, false)) {
 			struct ring_head *head = ring_top();
 
-			/* Another connection's data may have replaced what was copied. */
+			/* Another connection's data may have replaced the reply before it was copied. */
 			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload) || !head ||
 			    !ring_holds(head, a->position))
 				goto failed;

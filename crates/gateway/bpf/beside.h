@@ -18,13 +18,13 @@ struct tcp_sock {
 
 enum beside {
 	BESIDE_SERVER,	   /* the connection has no socket, and the server is there */
-	BESIDE_NO_SERVER,  /* neither: nobody reads datagrams, or the listener takes no connection over */
+	BESIDE_NO_SERVER,  /* neither: nobody reads datagrams, or the listener cannot take connections over */
 	BESIDE_CONNECTION, /* the kernel has the connection */
 	BESIDE_TIME_WAIT,  /* the kernel had the connection less than a minute ago */
 };
 
-/* Which of these holds for the segment in the scratch. Without `server` it does not look for the
- * server. A separate function, so that the verifier checks it once. */
+/* Returns which of these is true of the segment in the scratch. If `server` is 0, it does not look
+ * for the server. A separate function, so that the verifier checks it once. */
 __noinline int beside(struct xdp_md *ctx, int server)
 {
 	struct scratch *scratch = scratch_own();

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-/* The variable itself, about which clang knows nothing from here on. So it leaves comparisons
- * with the variable as they are written. */
+/* Makes clang forget what it knows about the variable, so that it leaves comparisons with the
+ * variable as they are written. */
 #define bounded(variable)                          \
 	({                                         \
 		asm volatile("" : "+r"(variable)); \

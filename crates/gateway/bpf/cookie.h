@@ -38,7 +38,7 @@ struct offer {
 	__u8 timestamps;
 };
 
-/* A separate function: one copy of it is better for the processor's cache than three. */
+/* A separate function, because one copy of it uses less of the processor's cache than three. */
 __noinline __u64 cookie_hash(const struct cookie_key *key, const struct cookie_message *message)
 {
 	const __u64 *words = (const __u64 *)message;
@@ -132,13 +132,13 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 		message->offer = bpf_htonl(class);
 	}
 	if ((slot & 1) != cookie >> 31)
-		slot--; /* so it can only be from the slot before */
+		slot--; /* so it can only come from the previous slot */
 	message->slot = bpf_htonl(slot);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < EPOCHS; i++) {
 		__u64 hash;
 
-		/* The previous key only needs checking while its last cookies live. */
+		/* The previous key need only be tried while its last cookies are valid. */
 		if (i && now + settings->wall_offset_ns >= settings->previous_until_ns)
 			break;
 		hash = cookie_hash(&settings->keys[i], message);

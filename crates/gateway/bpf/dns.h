@@ -129,8 +129,8 @@ static __always_inline int query_read(const struct query_room *room, __u32 lengt
 	return 1;
 }
 
-/* Raises the EDNS payload size of a query that was read to `size` bytes if it is lower. Returns
- * the query's new length, at most 11 bytes more. */
+/* Raises the EDNS payload size of a query to `size` bytes if it is lower; query_read must have read
+ * the query. Returns the query's new length, which is at most 11 bytes more. */
 static __always_inline __u32 query_raise_edns(struct query_room *room, __u32 length, const struct query *query, __u16 size)
 {
 	__u8 *opt = room->bytes + WITHIN_QUERY(DNS_QUESTION + query->question);
@@ -175,8 +175,8 @@ static __always_inline __u64 lower_case(__u64 word)
 	return word | ((from_a ^ behind_z) & ~word & EACH_BYTE(0x80)) >> 2;
 }
 
-/* What stands for a question in an entry and on the list of large replies: SipHash-2-4 of the
- * name in lower case, the type and the class. */
+/* The number that represents a question in an entry and on the list of large replies: SipHash-2-4
+ * of the name in lower case, the type and the class. */
 __noinline __u64 question_hash(const struct cookie_key *key, const struct query_room *room, __u32 question)
 {
 	__u32 name = question - 4, words = name / 8, left = name % 8;

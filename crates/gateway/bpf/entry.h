@@ -88,7 +88,7 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 	__u8 *bytes = ring_bytes();
 
 	if (v->w->in.seq == flow->client_next) {
-		/* The same data again, or the first. */
+		/* This is the first data to be kept, or the same data again. */
 		if (before > length)
 			before = length = 0;
 		else
@@ -122,7 +122,8 @@ static __always_inline bool is_later(const struct verdict *v, const struct flow 
 	       v->w->in.seq == flow->client_next && v->w->in.ack == flow_end(flow);
 }
 
-/* A query again whose reply the client has: a late copy, or our acknowledgement was lost. */
+/* Handles a repeated query whose reply the client has: it is a late copy, or our acknowledgement
+ * was lost. */
 static __always_inline enum fate on_earlier(struct verdict *v, const struct flow *flow)
 {
 	count(COUNT_QUERY_EARLIER);
@@ -150,7 +151,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 	switch (flow->state) {
 	case FLOW_QUERY:
 		if (first && v->w->in.length) {
-			/* Linux joins what it sends again with what follows it in one segment. */
+			/* Linux joins repeated data and the data behind it in one segment. */
 			if (v->w->in.length != flow->query_length)
 				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
 			if (v->w->in.length > QUERY_MAX ||
@@ -166,7 +167,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 			if (v->w->in.flags & FLAG_FIN)
 				flow_note_fin(flow);
 			count(COUNT_QUERY_WAITS);
-			/* Our ACK was lost: of this query, or of one before it in the same segment. */
+			/* Our ACK of this query, or of an earlier one in the same segment, was lost. */
 			if (!(flow->flags & FLOW_AT_ONCE) && !v->w->in.trimmed)
 				return FATE_DROP;
 			return answer_from(v, flow, flow->server_seq, flow_acknowledged(flow));
@@ -191,7 +192,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 	case FLOW_IDLE:
 		if (first && v->w->in.length)
 			return on_reply_missed(v, flow);
-		/* It follows what was kept, and tc ingress puts that in front of it. */
+		/* It follows the kept data, which tc ingress puts in front of it. */
 		if (flow->ahead_length && at_end && v->w->in.seq == flow->client_next + flow->ahead_length)
 			return pass(COUNT_TO_KERNEL_PIPELINED);
 		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && v->w->in.length &&

@@ -86,8 +86,8 @@ static __always_inline __u32 flow_end(const struct flow *flow)
 	return flow->server_seq + flow->reply_length;
 }
 
-/* How far behind the reply's end the acknowledgement of an old query's copy may be. The odds
- * that it is the first segment of a new connection are 2^-26. */
+/* How far before the reply's end the acknowledgement number of an old query's copy may be. The
+ * probability that it is the first segment of a new connection is 2^-26. */
 #define EARLIER_REPLIES (1 << 22)
 
 /* Whether data at `seq` belongs to a query before that of the entry, and is therefore a copy. */
@@ -163,7 +163,7 @@ static __always_inline bool flow_leave_query(struct flow *flow, __u8 state, __u8
 	return false;
 }
 
-/* Whether the connection was left to the kernel, beginning with its query. */
+/* Whether the kernel gets the connection from its query on. */
 static __always_inline bool flow_left(const struct flow *flow)
 {
 	return flow->state == FLOW_SLOW || flow->state == FLOW_KERNEL;
@@ -185,7 +185,7 @@ static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u
 static __always_inline struct source_key source_of(const __be32 client[4])
 {
 	int ipv4 = !client[0] && !client[1] && client[2] == bpf_htonl(0xffff);
-	/* For IPv4, the second half of the mapped address, which is not a prefix in use in IPv6. */
+	/* For IPv4, the second half of the mapped address. IPv6 uses no such prefix. */
 	struct source_key key = { .prefix = *(const __u64 *)&client[ipv4 ? 2 : 0] };
 
 	return key;

@@ -20,10 +20,10 @@ struct gathering {
 	__u32 position; /* in the ring; the message follows the two bytes of length */
 	__u32 total;	/* bytes of the datagram, with its UDP header */
 	__u32 received; /* of them */
-	__u32 drop;	/* 1: the rest is of no use */
+	__u32 drop;	/* 1: the remaining fragments are of no use */
 };
 
-/* It is full only if as many threads of the server have fragmented datagrams under way at once. */
+/* It is full only if that many threads of the server send fragmented datagrams at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);

@@ -103,7 +103,7 @@ static __always_inline enum fate on_rst(struct xdp_md *ctx, struct verdict *v)
 		return FATE_PASS;
 	if (!payload_take(ctx, v->w))
 		return drop(COUNT_BAD_CHECKSUM);
-	/* Protects against guesses: a RST only counts within what the client has sent (stricter
+	/* Protects against guesses: a RST only counts within the data that the client has sent (stricter
 	 * than RFC 5961 section 3.2). */
 	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next + v->flow->ahead_length))
 		return FATE_STRANGE;
@@ -207,7 +207,7 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	server = beside(ctx, 1);
 	if (server == BESIDE_NO_SERVER)
 		return pass(COUNT_TO_KERNEL_DOWN);
-	/* The kernel has the connection; a late copy of the first query made the entry. */
+	/* The kernel has the connection, and a late copy of the first query made the entry. */
 	if (later && server != BESIDE_SERVER)
 		return pass(COUNT_TO_KERNEL_SECOND);
 	/* The kernel's TCP serves what a busy connection asks beyond its rate, as far as it can. */
@@ -268,7 +268,7 @@ static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in
 	in->tsecr = options.tsecr;
 }
 
-/* Work that only segments need that are not the kernel's. */
+/* Does the work that is only needed for segments that do not belong to the kernel. */
 static __always_inline void look_closer(struct xdp_md *ctx, struct verdict *v)
 {
 	v->now = bpf_ktime_get_boot_ns();
@@ -339,7 +339,7 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 		in->who.client_isn = bpf_htonl(in->seq - 1);
 		right = cookie_check(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr, &offer);
 	}
-	/* The handshake's third segment says nothing that the query does not say too. */
+	/* The handshake's third segment contains nothing that the query does not contain too. */
 	if (right && pure_ack)
 		return drop(COUNT_HANDSHAKE_ACK);
 	if (right)

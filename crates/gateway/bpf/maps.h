@@ -14,7 +14,7 @@ struct {
 	__type(value, struct settings);
 } settings SEC(".maps");
 
-/* Server addresses (IPv4 as ::ffff:a.b.c.d) to their index. */
+/* Server addresses (IPv4 as ::ffff:a.b.c.d), and the index of each. */
 struct server_key {
 	__u8 address[16];
 };

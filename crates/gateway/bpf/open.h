@@ -16,7 +16,7 @@ static __always_inline struct opens *opens_find(const struct flow_key *key)
 	return bpf_map_lookup_elem(&opens, key);
 }
 
-/* Whether these still belong to the connection. Needs the lock. */
+/* Whether these queries still belong to the connection. Needs the lock. */
 static __always_inline bool opens_are(const struct opens *o, const struct flow_key *key)
 {
 	const __u32 *a = (const __u32 *)&o->key, *b = (const __u32 *)key;
@@ -46,9 +46,9 @@ static __always_inline void opens_advance(struct opens *o)
 		o->answered++;
 }
 
-/* What may be acknowledged while the client may lack some of what was given out: all queries
- * before the first without a reply, but never the last one, so that the client always has
- * something to ask again with. Needs the lock, after opens_advance. */
+/* What may be acknowledged while the client may lack some of the replies that were sent: all
+ * queries before the first one without a reply. The last query is never acknowledged, so that the
+ * client always has something to send again. Needs the lock, after opens_advance. */
 static __always_inline __u32 opens_acknowledged(struct opens *o, const struct flow *flow)
 {
 	if (o->answered < o->count)

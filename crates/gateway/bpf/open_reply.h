@@ -35,7 +35,7 @@ static __always_inline int open_inject(struct __sk_buff *ctx, const struct setti
 	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 }
 
-/* What a reply says about its question. */
+/* What a reply tells the gateway about its question. */
 enum telling {
 	TELLS_ANSWER,
 	TELLS_LARGE,   /* the answer, which is too large to be sent here */
@@ -137,8 +137,8 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 			o->given += length;
 			o->bytes -= q->length;
 			opens_advance(o);
-			/* If nothing else is under way, it may acknowledge everything: whatever
-			 * brings the reply brings the acknowledgement. */
+			/* If nothing else is under way, it may acknowledge everything: the same segment
+			 * brings the reply and the acknowledgement. */
 			if (seq == flow->acked && o->answered == o->count)
 				ack = flow->client_next;
 			else

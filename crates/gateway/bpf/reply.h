@@ -71,7 +71,7 @@ static long several_send(__u32 index, struct several *l)
 	if (!ring || !head || !WITHIN(at, 0, 65535) || !WITHIN(mss, 1, SUM_MAX))
 		return 1;
 	l->o.h.tcp.seq = bpf_htonl(l->seq + at);
-	/* What was copied may have been another's by then. */
+	/* Another connection's data may have replaced the reply before it was copied. */
 	if (segment_write(l->ctx, &l->o, ring, ring_offset(l->position) + at, mss) || !ring_holds(head, l->position)) {
 		l->failed = true;
 		return 1;
@@ -161,7 +161,7 @@ static __always_inline void latency_note(__u32 us)
 	__u64 *value;
 
 	if (us >= 4) {
-		/* The highest bit, by halves. */
+		/* Finds the highest bit by halving the number of bits. */
 		octave = (us > 0xffff) << 4;
 		octave |= (us >> octave > 0xff) << 3;
 		octave |= (us >> octave > 0xf) << 2;

@@ -42,8 +42,8 @@ static __always_inline __u32 unsent_network(const struct sk_buff *skb)
 	return at;
 }
 
-/* Handles a packet whose checksum is finished after us, from the start of its TCP header (see
- * segment.h): its checksum field gets the sum of the pseudo-header alone. */
+/* Handles a packet whose checksum is finished later, from the start of its TCP header on (see
+ * segment.h): puts the sum of the pseudo-header alone into its checksum field. */
 static __always_inline long unsent_checksum(struct __sk_buff *ctx, const struct sk_buff *skb)
 {
 	__u32 transport = unsent_network(skb);

@@ -74,8 +74,8 @@ static __always_inline __u32 tcp_length(const struct sending *o)
 
 enum summing {
 	SUM_DONE,    /* the packet's checksum is complete, or does not matter */
-	SUM_PARTIAL, /* it is finished after us from byte l4, as is usual for UDP */
-	SUM_ODD,     /* it is finished after us in another way */
+	SUM_PARTIAL, /* it is finished later, from byte l4 on, as is usual for UDP */
+	SUM_ODD,     /* it is finished later, in another way */
 };
 
 static __always_inline enum summing summing(struct __sk_buff *ctx, __u32 l4)

@@ -51,7 +51,7 @@ static __always_inline enum fate several_again(struct verdict *v, struct flow *f
 	if (!left)
 		return drop(COUNT_STRANGE);
 	if (!head || !ring_holds(head, stored)) {
-		/* The client's next segment has the numbers for a RST. */
+		/* The client's next segment will have the sequence numbers for a RST. */
 		if (why == AGAIN_ICMP)
 			return FATE_PASS;
 		flow_remove(v);
@@ -115,7 +115,7 @@ __noinline int on_open(__u64 now)
 	pure = !length && !fin;
 	next = flow->client_next + flow->ahead_length;
 	begin = flow->query_seq - flow->earlier;
-	/* It belongs to nobody, or is far from the connection's place. */
+	/* It belongs to no connection, or is far outside this one's window. */
 	if (!o || !seq_within(seq, begin, next + WINDOW_PLAIN))
 		return FATE_STRANGE;
 	is_old = length && seq_before(seq, flow->client_next);
@@ -136,8 +136,8 @@ __noinline int on_open(__u64 now)
 					break;
 				flow->earlier = earlier < 0xffff ? earlier : 0xffff;
 				flow->query_seq = q->seq + q->length;
-				/* Also if it was leaving: the kernel's TCP has nothing to get
-				 * until the client's next data. */
+				/* This also holds if it was leaving: there is nothing for the
+				 * kernel's TCP until the client's next data. */
 				if (o->count == 1 && !flow->ahead_length && o->state != OPENS_LEFT) {
 					several_end(flow, o, q);
 					ended = true;
@@ -191,18 +191,18 @@ __noinline int on_open(__u64 now)
 		}
 		return FATE_PASS;
 	}
-	/* Data behind a gap: the client sends it again with what is missing. */
+	/* Data behind a gap: the client sends it again together with the missing data. */
 	if (!pure && seq != next && seq != flow->client_next)
 		return drop(COUNT_STRANGE);
-	/* Not only at kept_end: if the client's acknowledgement was lost, it sends what is kept
-	 * again. */
+	/* This also holds before kept_end: if the client's acknowledgement was lost, the client
+	 * sends the kept data again. */
 	if (leaving && !left)
 		return FATE_PASS;
 	if (pure) {
 		count(COUNT_ACK);
 		return again ? several_again(&v, flow, o, advanced ? AGAIN_PART : AGAIN_ASKED) : FATE_DROP;
 	}
-	/* A FIN comes again when everything that was asked before is answered. */
+	/* The client sends its FIN again, when all queries before it are answered. */
 	if (!length)
 		return drop(COUNT_ACK);
 	if (seq != next)

@@ -35,7 +35,7 @@ static __always_inline struct several_room *several_own(void)
 	return bpf_map_lookup_elem(&several_room, &key);
 }
 
-/* Whether this is data behind a query whose reply the client does not have yet, and may be
+/* Whether this is data behind a query whose reply the client does not have yet, and the data may be
  * served. */
 static __always_inline bool several_may_begin(const struct verdict *v, const struct flow *flow)
 {
@@ -89,7 +89,7 @@ __noinline int several_begin(__u64 now, int answered)
 	} else {
 		o->bytes = flow->query_length;
 	}
-	/* Removes what an entry left that was forgotten. */
+	/* Removes the queries of an entry that the full map has forgotten. */
 	bpf_map_delete_elem(&opens, &w->key);
 	if (bpf_map_update_elem(&opens, &w->key, &own->image, BPF_NOEXIST))
 		return 0;

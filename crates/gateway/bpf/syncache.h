@@ -42,8 +42,8 @@ static __always_inline void syncache_leave(const struct flow_key *key)
 	__u32 *in_bucket = bpf_map_lookup_elem(&syncache_buckets, &bucket);
 	__u32 *in_all = bpf_map_lookup_elem(&syncache_entries, &zero);
 
-	/* When the user side sweeps, it counts both anew: entries that a full map forgot are not
-	 * seen here. */
+	/* A sweep of the user side counts both again, because entries that a full map forgets do
+	 * not pass through here. */
 	if (in_bucket && *in_bucket)
 		__sync_fetch_and_add(in_bucket, -1);
 	if (in_all && *in_all)

@@ -52,7 +52,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 		at = d->l4 + UDP_HEADER + length - DNS_OPT;
 		if (d->more || length < end + DNS_OPT || bpf_skb_load_bytes(ctx, at, opt, DNS_OPT) || opt[0] || opt[1] ||
 		    opt[2] != DNS_TYPE_OPT || opt[9] || opt[10]) {
-			/* A new one, with DO = 0: the query, which had the bit, is not here. */
+			/* A new OPT with DO = 0, because the query, which had the bit, is not known here. */
 			__builtin_memset(opt, 0, DNS_OPT);
 			opt[2] = DNS_TYPE_OPT;
 			opt[3] = s->truncate_over >> 8;

@@ -82,7 +82,7 @@ enum flow_flag {
 
 /* 84 bytes with its key, which a hash map rounds up to 88: as large as the paper's entry. */
 struct flow {
-	__u32 seen_ms;	    /* boot clock, when the last packet of it came or left */
+	__u32 seen_ms;	    /* boot clock, when its last packet came or left */
 	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
 	__u32 client_next;  /* what we expect and acknowledge next */
 	__u32 server_seq;   /* first byte of the reply */

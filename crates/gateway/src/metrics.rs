@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub mode: String,
     /// All counters.
     pub counters: Vec<(Counter, u64)>,
-    /// How long the server took for first replies.
+    /// How long the server took for the first reply to each query.
     pub latencies: Latencies,
     /// Connections that sent a query, by state.
     pub states: Vec<(&'static str, u64)>,

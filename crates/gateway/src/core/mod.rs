@@ -246,7 +246,7 @@ impl Core {
         &self.counters
     }
 
-    /// Returns how long the server took for first replies.
+    /// Returns how long the server took for the first reply to each query.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }

@@ -45,7 +45,7 @@ impl About {
         }
     }
 
-    /// Reads it; `None` if there is none, or it is damaged.
+    /// Reads it; `None` if it is missing or damaged.
     pub fn read(pins: &Pins) -> Option<Self> {
         let map = MapHandle::from_pinned_path(pins.path("about")).ok()?;
         let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
@@ -128,10 +128,10 @@ fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
     map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(refused)
 }
 
-/// Room for [`About`], far more than its text needs.
+/// Room for [`About`] in bytes, far more than its text needs.
 const ABOUT_SIZE: usize = 8192;
 
-/// Room for [`Checked`] of each server address.
+/// Room in bytes for one [`Checked`] per server address.
 const CHECKS_SIZE: usize = 16_384;
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     use crate::config::SERVERS_MAX;
 
     #[test]
-    fn what_is_kept_about_a_gateway_has_room() {
+    fn there_is_room_for_what_is_stored_about_a_gateway() {
         let config = Config {
             servers: vec![
                 "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address");
@@ -154,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_checks_has_room() {
+    fn there_is_room_for_the_results_of_the_checks() {
         let server = SocketAddr::new(
             "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address"),
             53_535,
         );
-        // Characters that take the most bytes as JSON, per byte, and as text.
+        // The characters that take the most bytes in JSON, for each byte of text, and as text.
         for word in ["\u{1}", "\n", "\u{1f600}"] {
             let longest = Checked::new(server, u64::MAX, Some(word.repeat(10_000)));
             let length = longest.object().to_string().len();

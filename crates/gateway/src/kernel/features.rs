@@ -18,11 +18,11 @@ pub struct Features {
     pub assign_reqsk: bool,
     /// Links for tc (Linux 6.6).
     pub tcx: bool,
-    /// XDP in the interface's driver; `None`: only a try can tell.
+    /// Whether the interface's driver has XDP; `None`: only an attempt can tell.
     pub native: Option<bool>,
     /// The interface's frames have Ethernet headers.
     pub ethernet: bool,
-    /// `net.ipv4.tcp_syncookies`. Without it, the kernel takes no connection over.
+    /// `net.ipv4.tcp_syncookies`. If it is 0, the kernel takes no connection over.
     pub syncookies: Option<u8>,
     /// What is attached to the interface's XDP hook.
     pub xdp: XdpState,
@@ -35,7 +35,7 @@ impl Features {
     ///
     /// Returns an error if the kernel does not tell.
     pub fn of(interface: &Interface) -> Result<Self, KernelError> {
-        // Our own messages say what is missing, not libbpf's.
+        // Our own messages say what is missing, so libbpf's are not needed.
         let printing = libbpf_rs::set_print(None);
         let btf = Btf::from_vmlinux().ok();
         libbpf_rs::set_print(printing);
@@ -62,7 +62,8 @@ impl Features {
         })
     }
 
-    /// Returns the first missing feature that the in-kernel data path needs, with what to do.
+    /// Returns the first missing feature that the in-kernel data path needs, and what to do about
+    /// it.
     pub fn lacking(&self) -> Option<(&'static str, String)> {
         let newer = |version: &str| format!("Linux {version} or newer, or {USER}");
         if !self.btf {
@@ -92,7 +93,7 @@ impl Features {
     }
 }
 
-/// The alternative to the in-kernel path, and which of its settings the configuration still lacks.
+/// The alternative to the in-kernel path, with the settings that the configuration needs for it.
 const USER: &str =
     "--mode user with --user-upstream and a --server that is not an address of this machine";
 /// `NETDEV_XDP_ACT_BASIC`, linux/netdev.h: pass, drop, abort and TX.

@@ -1,5 +1,5 @@
-//! A gateway on an interface: its new settings, its sweeps, what others read of it, and its end.
-//! `start.rs` starts it; `detach.rs` removes what an earlier run left.
+//! A running gateway on an interface: changes of its settings, its sweeps, what others read about
+//! it, and its end. `start.rs` starts it; `detach.rs` removes what an earlier run left behind.
 
 mod detach;
 mod servers;
@@ -60,8 +60,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Stops logging what the machine does besides, because another gateway of this process logs
-    /// it.
+    /// Stops logging what else the machine does, because another gateway of this process logs it.
     #[must_use]
     pub fn quiet(mut self) -> Self {
         self.quiet = true;
@@ -77,18 +76,18 @@ impl Gateway {
         super::about::write_checks(&self.pins, checks)
     }
 
-    /// Returns the interfaces that it serves; the first one comes first.
+    /// Returns the interfaces that it serves, beginning with its first interface.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// Returns how XDP runs: generic if it does so on any of the interfaces.
+    /// Returns how XDP runs: generic if it is generic on at least one of the interfaces.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// Returns the share of the clients whose new connections it serves now: the configuration's,
-    /// or none while the kernel could not take connections over.
+    /// Returns the share of the clients whose new connections it serves now: the configured share,
+    /// or none while the kernel cannot take connections over.
     ///
     /// # Errors
     ///
@@ -108,8 +107,8 @@ impl Gateway {
             .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
     }
 
-    /// Writes the settings anew: those of the configuration, the current keys, the clock offset and
-    /// the interface's MTU.
+    /// Writes the settings again: those of the configuration, the current keys, the clock offset
+    /// and the interface's MTU.
     ///
     /// # Errors
     ///
@@ -147,7 +146,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Notes what the kernel does besides, and logs what has changed.
+    /// Looks at what else the kernel does, and logs what has changed.
     fn look_around(&mut self) {
         let (before, now) = (self.around, Around::look(self.around));
         self.around = now;
@@ -157,7 +156,7 @@ impl Gateway {
         if now.tracking && !before.tracking {
             log(
                 Level::Info,
-                "connection tracking is in use: it is shown a handshake of what the kernel takes over",
+                "connection tracking is in use: it sees a handshake for each connection that the kernel takes over",
                 json!({}),
             );
         }
@@ -219,8 +218,8 @@ impl Gateway {
         Ok(Some(swept))
     }
 
-    /// Logs, from time to time, through which other interface the reply to a waiting client would
-    /// leave.
+    /// Logs the interface through which the reply to a waiting client would leave, if the gateway
+    /// does not serve that interface and has not named it recently.
     fn look_at_way(&mut self, client: SocketAddr, server: SocketAddr) {
         let Some(ways) = &mut self.ways else { return };
         let Some(name) = ways.beyond(server, client, &self.interfaces) else { return };
@@ -241,7 +240,7 @@ impl Gateway {
     /// Returns whether all programs are still on their interfaces. An interface may be gone, or
     /// somebody may have detached the programs.
     pub fn is_attached(&self) -> bool {
-        // Three for each interface, in order.
+        // Each interface has three links, in order.
         let of = |at: usize| self.interfaces.get(at / 3).map(|interface| interface.index);
         self.links
             .iter()
@@ -263,7 +262,7 @@ impl Gateway {
         view::counters(self.map("counters")?)
     }
 
-    /// Returns how long the server took for first replies.
+    /// Returns how long the server took for the first reply to each query.
     ///
     /// # Errors
     ///
@@ -314,7 +313,7 @@ impl Gateway {
     /// Returns an error if the kernel refuses.
     pub fn detach(self) -> Result<(), KernelError> {
         for link in &self.links {
-            // If its interface is gone, a link is detached already.
+            // A link whose interface is gone is already detached.
             if link.info().is_ok_and(|(interface, _)| interface != 0) {
                 link.detach().map_err(|error| KernelError::refused("detaching", error))?;
             }
@@ -323,9 +322,9 @@ impl Gateway {
     }
 }
 
-/// The largest share of a processor for sweeps: one part in this many.
+/// Sweeps take at most this part of a processor's time: one in 200.
 const SHARE: u32 = 200;
-/// How long an interface is not named again.
+/// How long the log does not name an interface again.
 const WAYS_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);

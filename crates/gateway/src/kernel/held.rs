@@ -1,9 +1,9 @@
 //! How many connections of each source the kernel's TCP has. `limits.adoptions` bounds this number.
 //!
 //! The programs count the connections that they give to the kernel, but no program sees a
-//! connection end. So once a second this asks the kernel for all connections at the DNS port, and
-//! replaces the counts of the sources that the programs know. A connection that is taken over
-//! between these two steps is missed for a second.
+//! connection end. So once a second this module asks the kernel for all connections at the DNS
+//! port, and replaces the counts of the sources that the programs know. A connection that is taken
+//! over between these two steps is missed for a second.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +17,7 @@ use super::settings::Plain;
 use super::types::{adopter, source_key};
 use crate::netlink::Netlink;
 
-/// Counts them.
+/// Counts the connections.
 #[derive(Debug)]
 pub struct Held {
     netlink: Netlink,
@@ -49,7 +49,7 @@ impl Held {
             .peers(port, |peer| *counts.entry(source(peer)).or_default() += 1)
             .map_err(|error| KernelError::refused("counting connections", error))?;
         for key in known {
-            // If the source is gone by now, it needs no change.
+            // A source that is gone by now needs no change.
             let _ = match key.bytes().first_chunk().and_then(|bytes| counts.get(bytes)) {
                 Some(&held) => {
                     let now = adopter { held, fresh: 0 };
@@ -62,7 +62,7 @@ impl Held {
     }
 }
 
-/// Returns the key of a source, the same as from `source_of` of `bpf/flow.h`.
+/// Returns the key of a source, as `source_of` in `bpf/flow.h` computes it.
 fn source(address: IpAddr) -> [u8; 8] {
     match address {
         IpAddr::V4(address) => {

@@ -39,7 +39,8 @@ pub enum Hook {
 /// What the kernel says about XDP on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpState {
-    /// The attached program, and how it runs; `None` for a mode that we do not use (on the card).
+    /// The attached program's number, and how it runs: `None` for a mode that the gateway does not
+    /// use (on the card).
     pub program: Option<(u32, Option<XdpMode>)>,
     /// NETDEV_XDP_ACT_*, linux/netdev.h; `None` if the kernel (before 6.3) does not tell.
     pub features: Option<u64>,
@@ -56,7 +57,7 @@ impl XdpMode {
 }
 
 impl Hook {
-    /// Returns the name of its pin.
+    /// Returns the name of the link's pin.
     pub fn pin(self) -> &'static str {
         match self {
             Self::Xdp(_) => "link_xdp",
@@ -95,7 +96,7 @@ impl Link {
         options.flags = match hook {
             Hook::Xdp(XdpMode::Native) => libbpf_sys::XDP_FLAGS_DRV_MODE,
             Hook::Xdp(XdpMode::Generic) => libbpf_sys::XDP_FLAGS_SKB_MODE,
-            // Before other programs, which might drop or change the server's datagrams first.
+            // Run before other programs, because they might drop or change the server's datagrams.
             Hook::TcIngress | Hook::TcEgress => libbpf_sys::BPF_F_BEFORE,
         };
         // SAFETY: a program's descriptor and a structure with its size. Both outlive the call.
@@ -107,7 +108,7 @@ impl Link {
                 &options,
             )
         };
-        // SAFETY: the descriptor was made for us.
+        // SAFETY: the descriptor is new, and nobody else owns it.
         checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -121,7 +122,7 @@ impl Link {
         let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: a path that ends in zero and outlives the call.
         let fd = unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) };
-        // SAFETY: the descriptor was made for us.
+        // SAFETY: the descriptor is new, and nobody else owns it.
         let link = checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })?;
         link.info().map(|_| link)
     }
@@ -138,7 +139,7 @@ impl Link {
         checked(unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), path.as_ptr()) }).map(|_| ())
     }
 
-    /// Replaces its program in one step, so that there always is one.
+    /// Replaces its program in one step, so that a program is attached at all times.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl Link {
         checked(unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) }).map(|_| ())
     }
 
-    /// Returns the interface that it is on (0: the interface is gone), and its program's number.
+    /// Returns the number of its interface (0: the interface is gone), and that of its program.
     ///
     /// # Errors
     ///
@@ -192,7 +193,7 @@ pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
     // SAFETY: a structure with its size, which outlives the call.
     checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })
         .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
-    // A program on the card may exist beside one of the others.
+    // A program on the card may run beside a native or generic one.
     let program = [
         (options.drv_prog_id, Some(XdpMode::Native)),
         (options.skb_prog_id, Some(XdpMode::Generic)),
@@ -233,7 +234,7 @@ pub fn xdp_holder(interface: u32, program: u32) -> Holder {
         let Ok(fd) = checked(unsafe { libbpf_sys::bpf_link_get_fd_by_id(number) }) else {
             continue;
         };
-        // SAFETY: the descriptor was made for us.
+        // SAFETY: the descriptor is new, and nobody else owns it.
         let link = Link { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
         if link.info().is_ok_and(|of| of == (interface, program)) {
             return Holder::Link(number);
@@ -241,8 +242,8 @@ pub fn xdp_holder(interface: u32, program: u32) -> Holder {
     }
 }
 
-/// Returns whether this kernel has links for tc (TCX, Linux 6.6). It asks for an interface's list
-/// to find out.
+/// Returns whether this kernel has links for tc (TCX, Linux 6.6). To find out, it asks for the list
+/// of an interface's links.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
 pub fn has_tcx(interface: u32) -> bool {
     let mut options = libbpf_sys::bpf_prog_query_opts {
@@ -268,7 +269,7 @@ pub fn program_name(id: u32) -> String {
     }
 }
 
-/// libbpf 1 returns negative error numbers.
+/// Turns a result of libbpf 1, which returns negative error numbers, into a `Result`.
 fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }

@@ -120,9 +120,9 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
 }
 
 impl Loaded {
-    /// Copies the elements of hash maps that were replaced only because of their size. Existing
-    /// elements stay. Call it again once the new programs run, for what the old ones did in the
-    /// meantime.
+    /// Copies the elements of hash maps that were replaced only because of their size. Elements
+    /// that the new map already has stay. Call it again once the new programs run, to copy what the
+    /// old ones stored in the meantime.
     pub fn carry_over(&self) {
         for (name, old) in &self.replaced {
             let Some(new) = self.maps.get(name) else { continue };
@@ -136,14 +136,14 @@ impl Loaded {
                 continue;
             };
             for (key, value) in elements {
-                // An element that exists already stays, and one without room is left out.
+                // An element that already exists stays. One for which there is no room is lost.
                 let _ = new.update(&key, &value, MapFlags::NO_EXIST);
             }
         }
     }
 
-    /// Entries point into the ring. If the ring is new, its head advances far enough that old
-    /// positions count as gone.
+    /// Entries point into the ring. If the ring is new, this advances its head so far that the old
+    /// positions count as overwritten.
     fn forget_old_ring(&self) {
         let (Some(_), Some(head), Some(ring)) =
             (self.replaced.get("ring"), self.maps.get("ring_head"), self.maps.get("ring"))
@@ -159,7 +159,7 @@ impl Loaded {
     }
 }
 
-/// Returns a number for the shared structures. If it differs, the pinned maps belong to another
+/// Returns a hash of the shared structures. Pinned maps with another hash belong to another
 /// version.
 pub fn layout() -> u64 {
     let mut hash = SipHasher13::new();
@@ -193,17 +193,17 @@ fn on_print(_: libbpf_rs::PrintLevel, text: String) {
     SAID.with_borrow_mut(|said| said.push(text));
 }
 
-/// libbpf's messages since the last call, in one line.
+/// Returns the line that matters of libbpf's messages since the last call, in parentheses.
 fn said() -> String {
     let all = SAID.with_borrow_mut(std::mem::take).concat();
     telling(&all).map_or(String::new(), |line| format!(" ({line})"))
 }
 
-/// Returns the verifier's last message about a program, which says why it refuses the program;
-/// without one, libbpf's first message.
+/// Returns the verifier's last message about a program, which says why it refuses the program. If
+/// there is none, returns libbpf's first message.
 fn telling(said: &str) -> Option<&str> {
-    // Around the verifier's lines: libbpf's own, its marks for the start and end of the log, and
-    // the verifier's statistics.
+    // These lines surround the verifier's messages: libbpf's own lines, its marks for the start
+    // and end of the log, and the verifier's statistics.
     let around =
         |line: &str| ["libbpf:", "-- ", "processed "].iter().any(|start| line.starts_with(start));
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -215,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_white_space_are_no_part_of_the_layout() {
+    fn comments_and_white_space_are_not_part_of_the_layout() {
         assert_eq!(without_comments("a /* b */\n\tc /* d\n e */ f"), "a c f");
         assert_eq!(without_comments("a /* open"), "a");
     }
 
     /// The ends of libbpf's messages when Linux 6.12 refuses a program.
     #[test]
-    fn the_verifiers_last_word_tells() {
+    fn the_verifiers_last_message_gives_the_reason() {
         let refusal = "libbpf: prog 'gateway_xdp': BPF program load failed: Permission denied\n\
             libbpf: prog 'gateway_xdp': -- BEGIN PROG LOAD LOG --\n\
             0: R1=ctx() R10=fp0\n\

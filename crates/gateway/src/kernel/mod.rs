@@ -1,9 +1,10 @@
-//! The in-kernel data path: loads and attaches what `bpf/` contains, and finds it again.
+//! The in-kernel data path: loads and attaches the programs in `bpf/`, and finds them again after a
+//! restart.
 //!
 //! Everything that must outlive the daemon is pinned in one directory for each interface
 //! ([`pins`]): the maps and the three links. A start takes over what it finds there ([`load`],
-//! [`links`]), so a restart, a crash or an upgrade interrupts nothing. Maps that still fit are used
-//! further, and each link gets its new program in one step.
+//! [`links`]), so a restart, a crash or an upgrade interrupts nothing. Maps that still fit stay in
+//! use, and each link gets its new program in one step.
 
 pub mod about;
 mod attach;
@@ -37,8 +38,8 @@ pub use gateway::Gateway;
 pub use skeleton::*;
 pub use view::View;
 
-/// Why the in-kernel data path does not start or cannot be reached. Displays as one line with what
-/// to do.
+/// Why the in-kernel data path does not start or cannot be reached. Displays as one line that says
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelError {
     /// The process lacks privileges.
@@ -65,7 +66,7 @@ pub enum KernelError {
         program: String,
         /// How it runs; `None`: on the card.
         mode: Option<links::XdpMode>,
-        /// What holds it there.
+        /// What keeps it attached.
         holder: links::Holder,
     },
     /// Another narrows-gateway serves this interface.
@@ -85,8 +86,7 @@ pub enum KernelError {
     },
     /// No program of ours is attached to the interface.
     NotAttached(String),
-    /// What is pinned is not what this version left: a pin is missing or belongs to another
-    /// version.
+    /// A pin is missing or belongs to another version.
     Pins {
         /// What was tried.
         step: String,
@@ -127,7 +127,7 @@ impl fmt::Display for KernelError {
             }
             Self::Elsewhere { interface, bpffs } => write!(
                 f,
-                "{interface} has the programs of a narrows-gateway, but {bpffs} has no pins of them; hint: use nsenter --net in place of ip netns exec, or the --bpffs of its run"
+                "{interface} has the programs of a narrows-gateway, but {bpffs} does not have their pins; hint: use nsenter --net in place of ip netns exec, or the --bpffs with which it was started"
             ),
             Self::NotAttached(interface) => write!(
                 f,
@@ -144,7 +144,7 @@ impl fmt::Display for KernelError {
     }
 }
 
-/// Returns how another program is attached, and the command that removes it.
+/// Writes how another program is attached, and the command that removes it.
 fn occupied(
     f: &mut fmt::Formatter<'_>,
     interface: &str,
@@ -167,15 +167,18 @@ fn occupied(
     let unlink = |number: &str| format!("bpftool link detach id {number}");
     let off = format!("ip link set dev {interface} {off} off");
     match (program.split(' ').next(), holder) {
-        // It is one of ours, and its pins are not where they were looked for.
+        // The program is the gateway's own, but its pins are not in this bpf file system.
         (Some("gateway_xdp"), _) => {
-            write!(f, "use nsenter --net in place of ip netns exec, or the --bpffs of its run")
+            write!(
+                f,
+                "use nsenter --net in place of ip netns exec, or the --bpffs with which it was started"
+            )
         }
         // libxdp's programs share an interface through this one: xdp-tools 1.3,
         // lib/libxdp/xdp-dispatcher.c.in.
         (Some("xdp_dispatcher"), _) => write!(
             f,
-            "xdp-loader unload {interface} --all takes libxdp's programs off, which the gateway cannot run beside"
+            "xdp-loader unload {interface} --all takes off libxdp's programs, beside which the gateway cannot run"
         ),
         (_, Holder::Link(number)) => {
             write!(f, "{} takes it off; end what attached it first", unlink(&number.to_string()))
@@ -200,7 +203,7 @@ fn without_number(text: &str) -> String {
     }
 }
 
-/// Returns a cause in one line, without numbers: libbpf-rs puts causes on separate lines.
+/// Returns a cause in one line, without error numbers. libbpf-rs puts causes on separate lines.
 fn words(why: impl fmt::Display) -> String {
     let lines: Vec<String> = why
         .to_string()

@@ -8,10 +8,10 @@ use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 use super::KernelError;
 use super::settings::Plain;
 
-/// How many elements are read at once at first.
+/// How many elements the first call reads at once.
 const BATCH: usize = 4096;
 
-/// Reads all elements of a hash map. It may or may not see those that come or go meanwhile.
+/// Reads all elements of a hash map. It may or may not see elements that come or go meanwhile.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub fn scan<K: Plain, V: Plain>(
             None
         };
         match error {
-            // ENOENT: this was the last.
+            // ENOENT: this was the last batch.
             None | Some(nix::libc::ENOENT) => {
                 for (key, value) in keys.iter().zip(&values).take(count as usize) {
                     on(key, value);

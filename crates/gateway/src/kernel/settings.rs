@@ -18,7 +18,7 @@ use crate::keys::{CookieKey, previous_until_s, unix_s, wall_offset_ns};
 /// as its bytes, and any bytes are a value.
 #[allow(unsafe_code, reason = "maps hold bytes")]
 pub unsafe trait Plain: Copy + Default {
-    /// Its bytes.
+    /// Returns its bytes.
     fn bytes(&self) -> &[u8] {
         // SAFETY: without padding, each of its bytes is initialised; it lives as long as the slice.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
@@ -47,24 +47,25 @@ macro_rules! plain {
 }
 plain! { settings 136 flow 64 flow_key 20 source 16 source_key 8 adopter 8 opens 1068 }
 
-/// What else the kernel does in this network namespace that the programs have to know.
+/// What else the kernel does in this network namespace, as far as the programs must know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// Connection tracking is active: it must see a handshake for connections that the kernel takes
     /// over.
     pub tracking: bool,
-    /// `tcp_syncookies` is 0: the kernel takes no connection over, so it gets all new ones from
-    /// their SYN on.
+    /// `tcp_syncookies` is 0: the kernel cannot take a connection over later, so it gets all new
+    /// ones from their SYN on.
     pub no_syncookies: bool,
 }
 
 impl Around {
-    /// The present state. Tracking that was seen once counts as active: a quiet machine may have
-    /// nothing to track for a while.
+    /// Returns the present state. Once tracking was seen, it counts as active: a quiet machine may
+    /// have nothing to track for a while.
     pub fn look(before: Self) -> Self {
         let number =
             |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
-        // If anything is tracked, so is each query's datagram, including those of the server check.
+        // A kernel that tracks anything also tracks each query's datagram, including those of the
+        // server check.
         let followed = number("/proc/sys/net/netfilter/nf_conntrack_count");
         Self {
             tracking: before.tracking || followed.is_some_and(|n| n > 0),
@@ -73,10 +74,10 @@ impl Around {
     }
 }
 
-/// Without SYN cookies the kernel takes no connection over.
+/// This file says whether the kernel uses SYN cookies. Without them, it takes no connection over.
 pub const SYNCOOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 
-/// Returns the programs' settings for a configuration, if XDP runs in this mode.
+/// Returns the programs' settings for a configuration and this mode of XDP.
 pub fn of(
     config: &Config,
     interfaces: &[Interface],
@@ -85,7 +86,7 @@ pub fn of(
     around: Around,
 ) -> types::settings {
     let limits = &config.limits;
-    // A reply may leave through any of them.
+    // A reply may leave through any of the interfaces.
     let least = |mss: fn(&Interface) -> u16| interfaces.iter().map(mss).min().unwrap_or(0);
     let (mss4, mss6) = (least(|interface| interface.mss().0), least(|interface| interface.mss().1));
     types::settings {
@@ -97,7 +98,7 @@ pub fn of(
         query_interval_ns: interval_ns(limits.query_rate),
         query_burst_ns: burst_ns(limits.query_rate, limits.query_burst),
         large_ns: config.cache.names_for.as_ps() / 1000,
-        // A minute at most, as its key says.
+        // The configuration allows a minute at most, so this fits.
         patience_us: (config.patience.as_ps() / 1_000_000) as u32,
         share: if around.no_syncookies { 0 } else { config.active.share() },
         port: config.port,

@@ -1,6 +1,6 @@
 //! Removes entries whose time is over, or closes them with a FIN.
 //!
-//! The programs have no timers. So once a second this goes through all entries, by the rules of
+//! The programs have no timers. So once a second a sweep goes through all entries, by the rules of
 //! PROTOCOL.md, "Time". A query that the server does not answer within `timeout` goes to the kernel
 //! when its client sends it again. A connection that is silent after its reply gets a FIN after
 //! `idle`. Both are removed after [`LINGER_MS`].
@@ -26,8 +26,8 @@ use super::settings::Plain;
 use super::types::{flow, flow_key};
 use crate::core::segment::Outgoing;
 
-/// How long an entry stays that is closing or waits for the kernel: until its cookie has expired
-/// (PROTOCOL.md, "Time").
+/// How long an entry that is closing or waits for the kernel stays, in milliseconds: until its
+/// cookie has expired (PROTOCOL.md, "Time").
 pub const LINGER_MS: u32 = 64_000;
 /// The most FINs of one sweep. If many connections become idle at once, closing them takes several
 /// seconds.
@@ -76,7 +76,7 @@ pub struct Sweeper {
     v4: OwnedFd,
     /// `None` if the kernel has no IPv6.
     v6: Option<OwnedFd>,
-    /// Whether buckets held anything at the last count, or may have before it.
+    /// Whether buckets held anything at the last count, or may have held anything before it.
     buckets_used: bool,
 }
 
@@ -86,7 +86,7 @@ enum EntryAction {
     Keep,
     Remove,
     Close,
-    /// The kernel gets it when the client asks again.
+    /// The kernel gets the connection when the client asks again.
     Leave,
 }
 
@@ -98,7 +98,7 @@ impl Sweeper {
     /// Returns an error if the kernel refuses.
     pub fn new() -> Result<Self, KernelError> {
         let open = |family| {
-            // IPPROTO_RAW: we provide the IP header (raw(7), ipv6(7)).
+            // IPPROTO_RAW: the caller provides the IP header (raw(7), ipv6(7)).
             socket(
                 family,
                 SockType::Raw,
@@ -159,27 +159,27 @@ impl Sweeper {
                     if maps.flows.delete(key.bytes()).is_ok() {
                         swept.expired += 1;
                     }
-                    // Few entries have any; without an entry nobody uses them.
+                    // Few entries have open queries, and nobody uses open queries without an entry.
                     if let (Some(opens), state::OPEN | state::KERNEL) = (maps.opens, seen.state) {
                         let _ = opens.delete(key.bytes());
                     }
                 }
                 EntryAction::Leave => {
                     let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
-                    // If the entry is gone by now, it needs no change.
+                    // An entry that is gone by now needs no change.
                     let _ = maps.flows.update(key.bytes(), slow.bytes(), MapFlags::EXIST);
                 }
                 EntryAction::Close if fins < FINS => {
                     fins += 1;
                     let closing = flow { state: state::CLOSING, seen_ms: times.now_ms, ..seen };
                     let Some(Some(server)) = servers.get(usize::from(key.server)) else {
-                        // The address is no longer a server's.
+                        // The address is no longer that of a server.
                         let _ = maps.flows.delete(key.bytes());
                         continue;
                     };
                     if maps.flows.update(key.bytes(), closing.bytes(), MapFlags::EXIST).is_ok() {
-                        // A FIN that is lost here is like one lost in the network: the entry goes,
-                        // and the client closes later.
+                        // A FIN that is lost here is like one that the network loses: the entry is
+                        // removed, and the client closes later.
                         let _ = self.send(client(&key), &fin(&key, &seen, *server));
                         swept.closed += 1;
                     }
@@ -201,7 +201,7 @@ impl Sweeper {
     fn send(&self, client: SocketAddr, packet: &[u8]) -> io::Result<()> {
         let socket = if client.is_ipv4() { Some(&self.v4) } else { self.v6.as_ref() };
         let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
-        // The segment has the port; a raw socket takes none (raw(7): EINVAL for IPv6).
+        // The segment contains the port. A raw socket accepts none (raw(7): EINVAL for IPv6).
         let to = SockaddrStorage::from(SocketAddr::new(client.ip(), 0));
         sendto(socket.as_raw_fd(), packet, &to, MsgFlags::empty())?;
         Ok(())
@@ -215,7 +215,7 @@ pub struct Maps<'a> {
     pub flows: &'a MapHandle,
     /// Entries SYN, by bucket.
     pub syncache_buckets: &'a MapHandle,
-    /// Their sum, where the programs keep one.
+    /// The sum of all buckets, if the programs keep one.
     pub syncache_entries: Option<&'a MapHandle>,
     /// The open queries of connections in state OPEN.
     pub opens: Option<&'a MapHandle>,
@@ -237,7 +237,7 @@ pub struct Times {
 /// Returns how many milliseconds have passed since an entry's last packet.
 fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
-    // The entry was seen after `now` was taken, so no time has passed.
+    // The entry's last packet came after `now` was read, so no time has passed.
     if unused > u32::MAX / 2 { 0 } else { unused }
 }
 
@@ -251,14 +251,14 @@ fn judge(flow: &flow, times: Times) -> EntryAction {
         }
         state::QUERY if unused >= times.timeout_ms => EntryAction::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => EntryAction::Close,
-        // Its client has sent nothing again for so long that it must be gone.
+        // The client has sent nothing for so long that it must be gone.
         state::OPEN if unused >= times.idle_ms => EntryAction::Remove,
         state::SLOW | state::CLOSING if unused >= LINGER_MS => EntryAction::Remove,
         _ => EntryAction::Keep,
     }
 }
 
-/// Returns whether the server's reply over UDP was late, or was not what the client got.
+/// Returns whether the server's reply over UDP was late, or the client got another reply.
 fn waits(flow: &flow, times: Times) -> bool {
     match flow.state {
         state::SLOW | state::KERNEL => true,
@@ -267,12 +267,12 @@ fn waits(flow: &flow, times: Times) -> bool {
     }
 }
 
-/// Returns our FIN, which follows the reply. It shows a client that lacks part of the reply where
-/// the reply ends.
+/// Returns the gateway's FIN, which follows the reply. It shows a client that lacks part of the
+/// reply where the reply ends.
 fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
     let has = |flag| flow.flags & flag != 0;
     let replying = matches!(flow.state, state::QUERY | state::REPLIED);
-    // A client that may lack some of the reply must ask again: with its query, or with its FIN if
+    // A client that may lack part of the reply must ask again: with its query, or with its FIN if
     // the query was acknowledged.
     let ack = match (replying, has(flag::AT_ONCE)) {
         (true, true) => flow.client_next.wrapping_sub(has(flag::CLIENT_FIN).into()),
@@ -317,7 +317,7 @@ fn bucket(key: &flow_key) -> u32 {
         .fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A full map forgets OPEN entries silently, so this removes their queries.
+/// Removes the queries of OPEN entries that a full map has forgotten, which happens silently.
 fn forget_opens(opens: &MapHandle, flows: &MapHandle) {
     for key in opens.keys() {
         if let Ok(None) = flows.lookup(&key, MapFlags::ANY) {
@@ -326,7 +326,8 @@ fn forget_opens(opens: &MapHandle, flows: &MapHandle) {
     }
 }
 
-/// A full map forgets SYN entries silently, so this corrects the counts of buckets.
+/// Corrects the counts of buckets for SYN entries that a full map has forgotten, which happens
+/// silently.
 fn recount(maps: &Maps<'_>, buckets: &[u32]) {
     let mut all = 0u32;
     for (number, &count) in (0u32..).zip(buckets) {
@@ -361,7 +362,7 @@ mod tests {
             (state::KERNEL, EntryAction::Remove),
         ];
         for (state, action) in after {
-            // Also across the wrap of the 32 bits: the time is 2000 ms.
+            // This also holds across the wrap of the 32 bits: the time is 2000 ms.
             assert_eq!(judge(&of(state, 2_999), TIMES), EntryAction::Keep);
             assert_eq!(judge(&of(state, 3_000), TIMES), action);
         }
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(tcp[13], FIN_ACK);
         assert_eq!(tcp[14..16], 511u16.to_be_bytes());
         assert_eq!(tcp[20..], [1, 1, 8, 10, 0, 0, 0, 11, 0, 0, 0, 12]);
-        // Several segments that were not all acknowledged: the query is not acknowledged either.
+        // Not all of several segments were acknowledged, so the query is not acknowledged either.
         let unacked = flow { flags: flag::TIMESTAMPS | flag::QUERY_UNACKED, ..entry };
         assert_eq!(fin(&key, &unacked, server)[28..32], 3u32.to_be_bytes());
     }

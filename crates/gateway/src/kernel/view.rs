@@ -50,7 +50,7 @@ impl View {
             // Without privileges the directory cannot be read.
             return Err(match std::fs::read_dir(config.bpffs.join("narrows-gateway")) {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                    KernelError::Privileges("the bpf file system is root's alone")
+                    KernelError::Privileges("only root can read the bpf file system")
                 }
                 _ => gateway::elsewhere(config)
                     .unwrap_or_else(|| KernelError::NotAttached(config.interface.clone())),
@@ -91,7 +91,7 @@ impl View {
         })
     }
 
-    /// The names of all interfaces that it was attached to; the first one comes first.
+    /// Returns the names of all interfaces that it was attached to, beginning with its first one.
     pub fn interfaces(&self) -> Vec<String> {
         let first = std::iter::once(self.pins.interface().to_owned());
         let links = self.pins.links().into_iter();
@@ -126,11 +126,11 @@ impl View {
         counters(self.map("counters"))
     }
 
-    /// Returns how long the server took for first replies.
+    /// Returns how long the server took for the first reply to each query.
     ///
     /// # Errors
     ///
-    /// Returns an error if that cannot be read. A gateway of an earlier version does not have it.
+    /// Returns an error if that cannot be read. A gateway of an earlier version does not count it.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         self.latencies.as_ref().map_or_else(|| Ok(Latencies::default()), latencies)
     }

@@ -174,7 +174,7 @@ fn another_program_or_gateway_is_left_alone() {
         &place,
         &[],
         &["--server", SERVER],
-        &["has an XDP program already: gateway_xdp", "the --bpffs of its run"],
+        &["has an XDP program already: gateway_xdp", "the --bpffs with which it was started"],
     );
     // And it does not count as nothing.
     for command in ["status", "detach"] {

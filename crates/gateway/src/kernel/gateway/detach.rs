@@ -1,4 +1,5 @@
-//! Removes what a gateway left: all of it, or that on interfaces that are no longer served.
+//! Removes what a gateway left behind: everything, or only its programs on interfaces that are no
+//! longer served.
 
 use super::super::links::{self, Link, program_name};
 use super::super::pins::Pins;
@@ -28,7 +29,7 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     };
     for name in pins.links() {
         if let Ok(link) = Link::open(&pins.path(&name)) {
-            // If its interface is gone, a link is detached already.
+            // A link whose interface is gone is already detached.
             if link.info().is_ok_and(|(interface, _)| interface != 0) {
                 link.detach().map_err(|error| KernelError::refused("detaching", error))?;
             }
@@ -48,7 +49,7 @@ pub(in crate::kernel) fn elsewhere(config: &Config) -> Option<KernelError> {
     })
 }
 
-/// Detaches the programs from interfaces that an earlier run served and this one does not.
+/// Detaches the programs from interfaces that an earlier run served and this one does not serve.
 pub(super) fn remove_others(pins: &Pins, interfaces: &[Interface]) {
     for name in pins.links() {
         let of = name.split_once('@').map(|(_, interface)| interface);

@@ -38,7 +38,7 @@ pub(super) fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), K
     Ok(())
 }
 
-/// Returns an address as in the maps: IPv4 as ::ffff:a.b.c.d.
+/// Returns an address in the form that the maps use: IPv4 as ::ffff:a.b.c.d.
 fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -26,7 +26,7 @@ use crate::ways::Ways;
 /// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// A gateway that was already attached was taken over.
+    /// Whether it took over a gateway that was already attached.
     pub taken_over: bool,
     /// Pinned maps that stay in use.
     pub reused: Vec<String>,
@@ -41,7 +41,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns [`KernelError::Privileges`], [`KernelError::Feature`] or [`KernelError::Occupied`]
-    /// for what is in the way.
+    /// if something is in the way.
     pub fn probe(config: &Config, interface: &Interface) -> Result<Vec<XdpMode>, KernelError> {
         require_privileges()?;
         let features = Features::of(interface)?;
@@ -67,7 +67,7 @@ impl Gateway {
         Ok(match config.mode {
             Mode::Native => vec![XdpMode::Native],
             Mode::Generic => vec![XdpMode::Generic],
-            // What already runs can go on as it is.
+            // A gateway that already runs can stay in its mode.
             Mode::Auto | Mode::User => match (ours, features.native) {
                 (Some(mode), _) => vec![mode],
                 (None, Some(false)) => vec![XdpMode::Generic],
@@ -77,8 +77,8 @@ impl Gateway {
         })
     }
 
-    /// Returns the error with which a start would end because a daemon serves the interface
-    /// already.
+    /// Returns the error that a start would return because a daemon already serves the interface;
+    /// `None` if no daemon serves it.
     pub fn running(config: &Config) -> Option<KernelError> {
         let pins = Pins::of(&config.bpffs, &config.interface);
         matches!(pins.lock(), Ok(None)).then(|| running(config, &pins))
@@ -89,7 +89,8 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns the same errors as [`Gateway::probe`], [`KernelError::Running`] if another gateway
-    /// has the interface, and an error if the kernel refuses a step. The machine is then as before.
+    /// has the interface, and an error if the kernel refuses a step. After an error, the machine is
+    /// as it was before.
     pub fn start(
         config: &Config,
         interfaces: &[Interface],
@@ -103,7 +104,7 @@ impl Gateway {
         let new = pins.create()?;
         let result = Self::start_at(config, &places, secret, &pins);
         if new && result.is_err() {
-            // New links are closed by now and go away with their pins.
+            // The new links are closed by now, so they disappear with their pins.
             let _ = pins.remove_all();
         }
         result
@@ -142,7 +143,7 @@ impl Gateway {
                 &settings::of(config, &interfaces, mode, keys, around),
             )
         };
-        // This is right in either mode, if slower in one of them.
+        // The settings for generic XDP are correct in both modes, but slower in native mode.
         write_settings(XdpMode::Generic)?;
 
         let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
@@ -159,8 +160,8 @@ impl Gateway {
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
         About::of(config, mode).write(pins)?;
-        // The checks of an earlier run say nothing about this one. The map is made here, while
-        // there are privileges for it.
+        // The checks of an earlier run say nothing about this one. The map is made here, while the
+        // process still has the privileges for it.
         write_checks(pins, &[])?;
         let started = Started {
             taken_over,
