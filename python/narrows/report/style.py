@@ -8,6 +8,7 @@ global state.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -25,6 +27,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import TextPath
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from narrows.records.numbers import Floats
 
@@ -49,6 +58,7 @@ __all__ = [
     "name_axes",
     "new_figure",
     "pdf",
+    "plain_ticks",
     "png",
     "styled",
     "svg",
@@ -266,6 +276,21 @@ def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floa
         else:
             keep.append(int(part[0]))
     return times[keep], values[keep]
+
+
+def plain_ticks(axis: Axis, low: float, high: float) -> None:
+    """Gives a logarithmic axis from `low` to `high` ticks with plain numbers.
+
+    Below a decade, ticks are at round numbers; below three, at 1, 2 and 5; else at powers of ten.
+    """
+    decades = math.log10(high / low) if 0.0 < low < high else 1.0
+    if decades < 1.0:
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3.0 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def png(figure: Figure) -> bytes:

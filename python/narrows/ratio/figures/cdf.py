@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from narrows.ratio.analysis import Group
 from narrows.report import style
@@ -31,11 +30,10 @@ def times_cdf(group: Group) -> Figure:
         if len(values):
             _steps(axes, values, label, colour)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    style.plain_ticks(axes.xaxis, *axes.get_xlim())
     axes.set_ylim(0.0, 101.0)
-    axes.set_xlabel("response time (ms)")
-    axes.set_ylabel("percent of pairs")
-    axes.set_title(f"{group.label}: response times")
+    title = f"{group.label}: response times"
+    style.name_axes(axes, title, "response time (ms)", "percent of pairs")
     style.below(figure)
     return figure
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from narrows.ratio.analysis import Group
 from narrows.ratio.figures.colours import RANGES, range_of
@@ -45,16 +44,15 @@ def line_figure(group: Group) -> Figure:
         axes.plot(span[fitted > 0], fitted[fitted > 0], color=INK, linewidth=1.4)
         sign = "-" if line.intercept_ms < -0.05 else "+"
         apart = f"{sign} {abs(line.intercept_ms):.1f} ms"
-        axes.set_title(f"{group.label}: TCP = {line.slope:.3f} x UDP {apart}")
+        title = f"{group.label}: TCP = {line.slope:.3f} x UDP {apart}"
     else:
-        axes.set_title(group.label)
+        title = group.label
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
-    axes.set_xlabel("UDP response time (ms)")
-    axes.set_ylabel("TCP response time (ms)")
-    _plain(axes.xaxis)
-    _plain(axes.yaxis)
+    style.name_axes(axes, title, "UDP response time (ms)", "TCP response time (ms)")
+    style.plain_ticks(axes.xaxis, low, high)
+    style.plain_ticks(axes.yaxis, *axes.get_ylim())
     style.below(figure, columns=3, markers=2.5, title=LEGEND)
     return figure
 
@@ -76,10 +74,9 @@ def excess_figure(group: Group) -> Figure:
     )
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    axes.set_xlabel("UDP response time (ms)")
-    axes.set_ylabel("TCP - 2 UDP (ms)")
-    axes.set_title(f"{group.label}: beyond two round trips (dashed: none, and one more)")
-    _plain(axes.xaxis)
+    title = f"{group.label}: beyond two round trips (dashed: none, and one more)"
+    style.name_axes(axes, title, "UDP response time (ms)", "TCP - 2 UDP (ms)")
+    style.plain_ticks(axes.xaxis, low, high)
     style.below(figure, columns=3, markers=2.5, title=LEGEND)
     return figure
 
@@ -100,9 +97,3 @@ def _points(axes: Axes, x: style.Floats, y: style.Floats, ratio: style.Floats) -
                 label=part.words,
                 rasterized=len(x) > 3_000,
             )
-
-
-def _plain(axis: object) -> None:
-    """Labels an axis with plain numbers instead of powers, and no labels between decades."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # type: ignore[attr-defined]
-    axis.set_minor_formatter(NullFormatter())  # type: ignore[attr-defined]

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import offset_copy
 
 from narrows.report import style
@@ -130,7 +129,7 @@ def against(
     elif _is_log(ends, y_scale):
         axes.set_yscale("log")
         axes.set_ylim(*_around(min(ends), max(ends), log=True))
-        _plain(axes.yaxis, min(ends), max(ends))
+        style.plain_ticks(axes.yaxis, min(ends), max(ends))
     elif min(ends) >= 0.0 and max(ends) - min(ends) >= max(ends) / 3.0:
         style.from_zero(axes, max(ends))
     else:
@@ -261,7 +260,7 @@ def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     elif log:
-        _plain(axes.xaxis, places[0], places[-1])
+        style.plain_ticks(axes.xaxis, places[0], places[-1])
 
 
 def _in_lines(name: str) -> str:
@@ -304,12 +303,3 @@ def _is_log(values: Sequence[float], scale: Scale) -> bool:
     if scale != "auto":
         return scale == "log"
     return min(values) > 0.0 and max(values) / min(values) >= DECADES
-
-
-def _plain(axis: Axis, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis as plain numbers, at 1, 2 and 5 where there is room."""
-    decades = math.log10(high / low) if low > 0.0 else 1.0
-    subs = (1.0, 2.0, 5.0) if decades < 3.0 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.set_minor_formatter(NullFormatter())
