@@ -76,7 +76,7 @@ pub struct Blue<P> {
     config: Config,
     /// The marking probability p_m.
     p_m: f64,
-    /// Until then nothing changes it: `freeze` after the last change.
+    /// The probability does not change before this time: `freeze` after its last change.
     frozen_until: Time,
     /// When the link became idle; `None`: it is not.
     idle_since: Option<Time>,
@@ -255,7 +255,7 @@ mod tests {
     fn a_loss_adds_the_increment_at_most_once_each_freeze() {
         let mut blue = Blue::new(Config { limit: 1, ..Config::default() }, 1);
         for (ms, p_m) in [(0, 0.0), (1, 0.02), (100, 0.02), (101, 0.04), (150, 0.04), (500, 0.06)] {
-            // The first packet gets in. Each later one finds the queue full.
+            // The queue accepts the first packet. Each later one finds it full.
             put(&mut blue, at_ms(ms), Ecn::NotEct);
             assert!((blue.probability() - p_m).abs() < 1e-12, "{ms} ms: {}", blue.probability());
         }

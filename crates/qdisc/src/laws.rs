@@ -85,8 +85,8 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
     }
 
     fn run(mut self) {
-        // The load changes from time to time between none and twice what the line takes, so that
-        // the queue sees overflow, emptiness and everything between.
+        // The load changes from time to time between nothing and twice what the line can carry, so
+        // that the queue overflows, runs empty, and sees everything in between.
         let mut load = 1.0;
         for step in 0..STEPS {
             if step % 500 == 0 {
@@ -115,10 +115,14 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             while self.dequeue() {}
             let Some(at) = self.queue.ready_at(self.now) else { break };
             self.now = at - Span::from_ps(1);
-            assert!(!self.dequeue(), "a packet came out before its time");
-            assert_eq!(self.queue.ready_at(self.now), Some(at), "asking changed the time");
+            assert!(!self.dequeue(), "a packet came out before the time that ready_at returned");
+            assert_eq!(
+                self.queue.ready_at(self.now),
+                Some(at),
+                "a call of dequeue changed the time that ready_at returns"
+            );
             self.now = at;
-            assert!(self.dequeue(), "no packet came out at the time that was named");
+            assert!(self.dequeue(), "no packet came out at the time that ready_at returned");
         }
     }
 
@@ -175,17 +179,17 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             self.sent.0 += 1;
             self.sent.1 += u64::from(packet.bytes);
         }
-        assert!(waited || packet.is_none(), "a packet came from nowhere");
+        assert!(waited || packet.is_none(), "a packet came out although none was waiting");
         let ready_at = self.queue.ready_at(self.now);
         match self.line {
             Line::NeverIdle => {
-                assert!(!waited || packet.is_some(), "the queue kept a packet back");
-                assert_eq!(ready_at, None, "the queue kept a packet back, by its own account");
+                assert!(!waited || packet.is_some(), "a packet was waiting, but none came out");
+                assert_eq!(ready_at, None, "the queue does not shape, but ready_at returns a time");
             }
             Line::Shaped if packet.is_none() => {
                 assert_eq!(ready_at.is_some(), self.queue.backlog().packets > 0);
                 let later = ready_at.is_none_or(|at| at > self.now && at < Time::MAX);
-                assert!(later, "nothing came out and nothing will");
+                assert!(later, "no packet came out, and ready_at returns no later time");
             }
             Line::Shaped => {}
         }

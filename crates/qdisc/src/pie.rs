@@ -18,8 +18,8 @@
 //!
 //! - The probability stops at 1, as in the RFC. Linux intends the same, but since probabilities
 //!   have 56 bits, its check for an overflow of 64 bits comes too late.
-//! - The timer is caught up with at the next call. The result is the same, because nothing that it
-//!   looks at changes in between.
+//! - There is no timer. The next call makes the updates that were due. The result is the same,
+//!   because nothing that an update looks at changes in between.
 //! - Without `jiffy`, the timer fires every `tupdate`. With it, it fires as in Linux: first half a
 //!   second after configuration, and then every `tupdate` rounded up to jiffies plus one jiffy
 //!   (`kernel/time/timer.c`, `calc_index`): 15 ms become 16 ms at HZ 1000, 20 ms at 250, 30 ms at

@@ -25,8 +25,8 @@ pub trait Discipline: Declared {
     /// Returns what a figure shows beside the queue.
     fn levels(&self) -> Levels;
 
-    /// Returns the settings with every open value filled in that follows from others, or from the
-    /// rate at which the queue is served.
+    /// Returns the settings after filling in each open value that follows from other settings, or
+    /// from the rate at which the queue is served.
     #[must_use]
     fn settled(self, _rate: Rate) -> Self {
         self

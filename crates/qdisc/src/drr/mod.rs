@@ -106,7 +106,7 @@ words! {
     ///
     /// It matters where the buffer holds little more than a packet of each flow.
     pub enum Ties {
-        /// The one that reached this length first. If each queue has one packet, this is the queue
+        /// The one that reached this length first. If each queue has one packet, it is the queue
         /// of the flow whose turn is next. ns-2 and Linux's SFQ drop from that queue, too.
         Oldest = "oldest",
         /// The one that reached this length last. It may be the queue of the packet that arrives.

@@ -3,8 +3,9 @@
 //! Source: Shreedhar and Varghese 1995; for the drop McKenney 1991. [The module above](super)
 //! describes what the family shares, and how it differs from the sources.
 //!
-//! The sources leave open what is a setting here: whether a queue's length is its bytes or its
-//! packets, which of several equally long queues is chosen, and which end of it loses a packet.
+//! The sources leave three things open, which are settings here: whether a queue's length is its
+//! bytes or its packets, which of several equally long queues is chosen, and which end of it loses
+//! a packet.
 
 use narrows_units::Bytes;
 

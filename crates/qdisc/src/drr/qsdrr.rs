@@ -1,5 +1,5 @@
-//! QSDRR, queue state DRR: the queue that has paid for a full buffer goes on paying, so that few
-//! flows lose packets at a time.
+//! QSDRR, queue state DRR: the queue that lost a packet to a full buffer keeps losing packets, so
+//! that few flows lose packets at a time.
 //!
 //! Source: Kantawala and Turner 2002, section II.3 and figure 1. [The module above](super)
 //! describes what the family shares, and how it differs from the sources.
@@ -22,8 +22,8 @@ settings! {
     /// Queue state DRR (Kantawala and Turner 2002): keeps dropping from the queue that was the
     /// longest.
     ///
-    /// It goes on dropping from the queue that was the longest until that is the shortest, or
-    /// empty.
+    /// It goes on dropping from the queue that was the longest, until that queue is the shortest
+    /// or empty.
     pub struct Config {
         /// Packets that may wait, of all flows together.
         limit: u32 = 1000, whole(1, MOST_PACKETS);
@@ -46,7 +46,7 @@ settings! {
 words! {
     /// What becomes of the state variable Q when its queue has no packets.
     pub enum WhenEmpty {
-        /// Q becomes undefined: the next drop is from the longest queue then.
+        /// Q becomes undefined, so the next drop is from the queue that is then the longest.
         Undefine = "undefine",
         /// Q stays. If its flow has packets again at the next drop, that flow loses one, unless its
         /// queue is shorter than all others.

@@ -12,7 +12,7 @@ use core::ops::{Add, Mul};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaled {
     exponent: i64,
-    /// At least 1 and below 2. Or 0, and then the exponent is the smallest.
+    /// At least 1 and below 2, or 0 if the number is zero. The exponent is then the smallest.
     mantissa: f64,
 }
 

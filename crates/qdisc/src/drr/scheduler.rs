@@ -118,7 +118,7 @@ impl<P: Packet, V: Victim> Scheduler<P, V> {
         let flow = self.flows.flow(index);
         self.victim.on_length(index, flow);
         if flow.packets() == 0 {
-            // If it had its turn, that is over, and the next flow's begins.
+            // If it was this flow's turn, the turn is over, and the next flow's begins.
             self.granted &= !had_turn;
             if let Some(index) = self.victim.to_forget(index) {
                 self.flows.forget(index);

@@ -182,7 +182,8 @@ type Key = (Scaled, u32);
 #[derive(Clone, Copy, Debug)]
 struct Known {
     rate: Scaled,
-    /// When its last packet left, and the bytes that left just then; `Time::MAX`: none has.
+    /// When its last packet left, and the bytes that left at that time. `Time::MAX`: no packet has
+    /// left.
     sent_at: Time,
     sent: u32,
     /// The neighbours among the idle flows. `before` is the flow itself if it is not idle.
@@ -328,7 +329,7 @@ impl Rates {
             Self::Packet { weight } => {
                 let sent_at = core::mem::replace(&mut known.sent_at, now);
                 if sent_at == Time::MAX {
-                    // There is no earlier packet, and so no time since then.
+                    // There is no earlier packet, so there is no time since it.
                     return;
                 }
                 // Packets that leave at the same time are one sample.
@@ -463,7 +464,7 @@ mod tests {
         }
         let known = [1, 2, 3].map(|flow| queue.throughput(at_ms(1), flow).is_some());
         assert_eq!(known, [true, false, true]);
-        // The place of the forgotten flow keeps no trace of it.
+        // A flow that takes the place of the forgotten one inherits nothing from it.
         pass(&mut queue, at_ms(1), 4);
         let once = queue.throughput(at_ms(1), 4).expect("it is known");
         assert!((once - 0.03125 * 10_000.0).abs() < 1e-9, "{once}");
