@@ -94,7 +94,7 @@ impl World {
             mss6: 8940,
             ..settings()
         };
-        // As much as we send ourselves: ten segments within a window of 65535.
+        // The gateway itself sends at most this much: ten segments within a window of 65535.
         // Without timestamps 1380 becomes its class, 1360.
         let step = u32::from(if mss == 1380 { 1360 } else { mss.min(8940) }) - 12;
         let most = (10 * step - 2).min(65_400);
@@ -136,9 +136,12 @@ impl World {
             self.on(event);
             if self.client.has_reply() {
                 let expected: Vec<_> = self.expected.values().flatten().copied().collect();
-                assert!(self.client.received == expected, "other replies than were sent");
+                assert!(
+                    self.client.received == expected,
+                    "the client received replies that the server did not send"
+                );
             }
-            // No user waits that long.
+            // No user waits longer.
             if at >= start + PATIENCE {
                 self.client.give_up();
             }
@@ -159,7 +162,7 @@ impl World {
         let mut segments = Vec::new();
         match event {
             Event::Timer => {
-                // Timers that were set earlier are void.
+                // Timers that were set earlier no longer count.
                 if self.client.timer == Some(self.now) {
                     self.client.on_timer(self.now, &mut segments);
                 }
@@ -204,7 +207,7 @@ impl World {
                 let time = self.time();
                 self.core.poll(time, &mut out);
                 out.iter().for_each(|packet| self.send_to_client(packet));
-                // If only this is planned, nothing else will happen.
+                // If this is the only event, nothing else will happen.
                 if !self.agenda.is_empty() || self.core.flows().count() > 0 {
                     self.plan(1000, Event::Poll);
                 }
@@ -234,7 +237,7 @@ impl World {
     fn send_to_client(&mut self, packet: &[u8]) {
         let segment = Segment::read(packet);
         let room = usize::from(self.setup.mss) - if self.setup.timestamps { 12 } else { 0 };
-        assert!(segment.payload.len() <= room, "more than the client's MSS");
+        assert!(segment.payload.len() <= room, "a segment is longer than the client's MSS");
         for delay in self.fate() {
             self.plan(delay, Event::ToClient(segment.clone()));
         }
@@ -334,8 +337,8 @@ fn kept_connections_lose_and_mix_nothing_either() {
     }
 }
 
-/// A quarter is lost. So clients back off for longer than a connection may be idle, and then a RST
-/// tells them.
+/// A quarter of the packets is lost. So clients back off for longer than a connection may be idle,
+/// and a RST then tells them that it is gone.
 #[test]
 fn kept_connections_on_a_bad_network_get_their_replies_or_a_rst() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
@@ -354,7 +357,7 @@ fn on_a_network_that_loses_a_quarter_each_way_replies_come_or_a_rst_does() {
     assert!(cut <= 4, "{cut} of 800; of 10,000 it was 15");
 }
 
-/// Unverified sources get no more bytes than they sent, except for the SYN/ACK.
+/// Apart from the SYN/ACK, sources whose address is not verified get no more bytes than they sent.
 #[test]
 fn nothing_is_amplified() {
     let mut random = Pcg32::seed_from_u64(5);

@@ -38,11 +38,11 @@ use rand_pcg::Pcg32;
 /// `SPLIT_MARK` of `bpf/payload.h`, and the length of the structure that begins with it.
 const SPLIT_MARK: u32 = 0x6e61_7370;
 const SPLIT_BYTES: usize = 20;
-/// On to the next program, as if there were none.
+/// TCX_NEXT: the packet goes on to the next program, as if this one did not exist.
 const NEXT: i32 = -1;
-/// Swallowed.
+/// The datagram was swallowed.
 const REDIRECT: i32 = 7;
-/// Freed.
+/// The packet was dropped.
 const DROP: i32 = 2;
 /// The most queries open at once: fewer than the programs serve, so that the kernel gets none.
 const OPEN_AT_ONCE: usize = 12;
@@ -271,7 +271,7 @@ impl<'a> Model<'a> {
         // Under bpf_prog_run the kernel takes no connection, which is counted.
         let given = self.client.programs.count(Counter::AdoptFailed) - before;
         let segment = Segment::read(&after[14..]);
-        assert_eq!((verdict, given), (NEXT, 1), "the kernel resets: {segment:?}, {what}");
+        assert_eq!((verdict, given), (NEXT, 1), "the kernel would send a RST: {segment:?}, {what}");
         let (client, ours) = self.client.starts();
         assert_eq!(segment.ack.wrapping_sub(ours), self.have, "{segment:?}, {what}");
         assert_eq!(*self.ends().last().unwrap(), self.have, "the client lacks a reply, {what}");
@@ -345,13 +345,19 @@ impl<'a> Model<'a> {
         assert_eq!(segment.flags & (RST | SYN), 0, "{segment:?}, {what}");
         let (client, ours) = self.client.starts();
         let (seq, ack) = (segment.seq.wrapping_sub(ours), segment.ack.wrapping_sub(client));
-        assert!(ack <= self.next, "acknowledges what was never sent: {segment:?}, {what}");
+        assert!(
+            ack <= self.next,
+            "the gateway acknowledges data that was never sent: {segment:?}, {what}"
+        );
         for (which, one) in self.asked.iter().enumerate().filter(|(_, one)| one.end <= ack) {
-            assert!(one.reply.is_some(), "acknowledges query {which}: {segment:?}, {what}");
+            assert!(
+                one.reply.is_some(),
+                "the gateway acknowledges query {which}, which has no reply: {segment:?}, {what}"
+            );
         }
         assert!(
             ack == 0 || self.asked.iter().any(|one| one.end == ack),
-            "acknowledges a part: {segment:?}, {what}"
+            "the gateway acknowledges part of a query: {segment:?}, {what}"
         );
         self.acked = self.acked.max(ack);
         self.due |= !segment.payload.is_empty();
@@ -388,7 +394,9 @@ impl<'a> Model<'a> {
         }
         let lacking = self.asked.iter().filter(|one| one.reply.is_none()).count();
         let (acked, next, what) = (self.acked, self.next, &self.what);
-        panic!("it hangs: {acked} of {next} acknowledged, {lacking} without a reply, {what}");
+        panic!(
+            "no progress: {acked} of {next} bytes acknowledged, {lacking} queries without a reply, {what}"
+        );
     }
 
     /// Nothing is lost any more, and the client asks for what it lacks, as TCP does.
@@ -407,14 +415,17 @@ impl<'a> Model<'a> {
         let ack = self.client.saying.ack(self.next, self.have);
         self.hear(&ack, 0);
         let what = &self.what;
-        assert_eq!(self.acked, self.next, "all is acknowledged, {what}");
+        assert_eq!(self.acked, self.next, "some of the client's data is not acknowledged, {what}");
         let which: BTreeSet<_> = self.answered.iter().collect();
-        assert_eq!(which.len(), self.asked.len(), "each is answered once, {what}");
+        assert_eq!(which.len(), self.asked.len(), "each query must have one reply, {what}");
         let expected: Vec<u8> =
             self.answered.iter().flat_map(|&at| self.asked[at].reply.clone().unwrap()).collect();
         let stream: Vec<u8> = self.stream.values().copied().collect();
         assert_eq!(self.have as usize, stream.len(), "a hole, {what}");
-        assert!(stream == expected, "the replies in the order in which they left, {what}");
+        assert!(
+            stream == expected,
+            "the replies must arrive in the order in which they left, {what}"
+        );
         // A single query may come again for the missing part of its reply, but not while others are
         // open.
         let again = self.asked.iter().filter(|one| one.times > 1).count();

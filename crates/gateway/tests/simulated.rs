@@ -234,7 +234,7 @@ impl Wire {
         let mut now = Time::ZERO;
         self.endpoint.connect(&self.config, now);
         self.client_sends(now);
-        // The simulator has no TIME-WAIT: when the client is done, everything is over.
+        // The simulator has no TIME-WAIT: when the client is done, the connection is over.
         while self.left.is_none() && !self.endpoint.is_closed() {
             let next = self.flying.iter().map(|&(at, _)| at).min();
             let Some(due) = next.into_iter().chain(self.endpoint.next_timeout()).min() else {
@@ -343,7 +343,11 @@ impl Wire {
                 ..Segment::default()
             };
             let row = row(false, &segment);
-            assert_eq!(usize::from(row.3), packet.len(), "as long as the core made it");
+            assert_eq!(
+                usize::from(row.3),
+                packet.len(),
+                "the packet is as long as the core made it"
+            );
             self.sent.push(row);
             if self.passes(1) {
                 self.flying.push((now + ONE_WAY, Flying::ToClient(segment)));
@@ -404,7 +408,7 @@ fn whatever_is_lost_the_client_mends_it_in_the_same_segments() {
     for reply in [100, 1434, 1435, 4000, 12_000] {
         let bytes = (QUERY, reply);
         let (mut compared, mut left) = (0, 0);
-        // What was lost alone, by the first lost segment: SYN, SYN-ACK, query, reply.
+        // Connections with a single loss, by the lost segment: SYN, SYN-ACK, query, reply.
         let mut alone = [false; 4];
         for seed in 1..=400 {
             let (sent, lost) = simulated(plan(seed, 0.07, bytes));
@@ -459,7 +463,7 @@ fn axfr() -> Vec<u8> {
 /// same segment, whatever was lost before.
 #[test]
 fn a_transfer_is_for_ordinary_tcp_from_the_same_segment_on() {
-    // What was lost alone before the query arrived: nothing, SYN, SYN-ACK, query.
+    // The one segment that was lost before the query arrived: none, SYN, SYN-ACK, query.
     let mut alone = [false; 4];
     for seed in 0..200 {
         let (sent, lost) = simulated(transfer(seed, if seed == 0 { 0.0 } else { 0.1 }, true));

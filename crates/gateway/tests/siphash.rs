@@ -42,7 +42,7 @@ fn the_authors_vectors() {
     assert!(built.success());
     let loaded = ObjectBuilder::default().open_file(&object).and_then(|open| open.load());
     std::fs::remove_file(&object).unwrap();
-    let loaded = loaded.expect("the verifier takes it");
+    let loaded = loaded.expect("the verifier accepts it");
     let program = loaded.progs_mut().next().expect("one program");
     for (length, hash) in VECTORS {
         let mut packet: Vec<u8> = (0..16).collect();

@@ -142,7 +142,7 @@ fn a_forged_cookie_reaches_nobody() {
         }
         assert!(programs.flows().is_empty());
         let mut client = client;
-        assert!(matches!(client.say(&right), Came::Query(_)), "and the right one does");
+        assert!(matches!(client.say(&right), Came::Query(_)), "the right cookie is accepted");
         programs.remove_flows();
     }
 }

@@ -50,7 +50,7 @@ fn costs() {
             let took = median(times.collect());
             eprintln!("{what:32} {:4} ns", took.saturating_sub(nothing));
         };
-    eprintln!("a frame of nobody, with the call  {nothing:4} ns");
+    eprintln!("a frame that is not for the gateway, with the call  {nothing:4} ns");
     for ipv6 in [false, true] {
         eprintln!("IPv{}", if ipv6 { 6 } else { 4 });
         row("SYN", ipv6, 0, 0, &|c| c.saying.syn());

@@ -55,7 +55,7 @@ fn every_truncation_of_a_valid_frame_passes_and_changes_nothing() {
                     let cut = &frame[..length];
                     let malformed = programs.count(Counter::Malformed);
                     assert_eq!(programs.xdp(cut), (XDP_PASS, cut.to_vec()), "{length} bytes");
-                    // Within the tags nothing is known yet.
+                    // A frame that is cut within the tags shows nothing about its packet.
                     assert_eq!(programs.count(Counter::Malformed), malformed + 1, "{length} bytes");
                 }
             }

@@ -54,7 +54,7 @@ fn neighbours_are_served_as_status_says() {
             assert_eq!(answered, in_share(address, share), "{address}");
             served += u32::from(answered);
         }
-        // 32 are expected, with a standard deviation of 4.
+        // The expected number is 32, with a standard deviation of 4.
         assert!((12..=52).contains(&served), "{served} of 64");
     }
 }
@@ -62,7 +62,7 @@ fn neighbours_are_served_as_status_says() {
 #[test]
 fn sources_have_rates_of_their_own() {
     let programs = programs!("sources_have_rates_of_their_own");
-    // One per minute, and three more at once.
+    // The rate is one per minute, and three more may come at once.
     let minute = 60_000_000_000;
     let slow = settings {
         syn_interval_ns: minute,
@@ -78,7 +78,7 @@ fn sources_have_rates_of_their_own() {
         for _ in 0..3 {
             assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
         }
-        // Also from another port, and from another address of the same network in IPv6.
+        // The limit also covers other ports and, in IPv6, other addresses of the same network.
         let mut same = client.clone();
         same.saying.client.set_port(1024);
         if ipv6 {
@@ -136,7 +136,7 @@ fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
     assert_eq!(programs.count(Counter::SynCacheFull), 95);
     let kept: Vec<_> = clients.iter().filter(|client| client.flow().is_some()).cloned().collect();
     for (left, mut client) in (0..5).rev().zip(kept) {
-        // The SYN again: the same entry.
+        // The same SYN again makes no second entry.
         client.saying.isn = 77;
         let mut client = client.open();
         let entry = client.flow().unwrap();
@@ -145,7 +145,7 @@ fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
         let ack = client.saying.ack(0, 0);
         assert_eq!(counted(&programs, &[Counter::HandshakeAck], || client.say(&ack)), Came::Drop);
         match left {
-            // Without checking the cookie, which is a day old here.
+            // The cookie, which is a day old here, is not checked.
             4 => {
                 let day = 86_400_000_000_000;
                 let now = Programs::settings().wall_offset_ns;

@@ -183,12 +183,16 @@ fn what_the_client_misses_is_sent_again() {
         let part = client.saying.ack(at, 1200);
         let came = counted(&programs, &[Counter::Ack, Counter::Resent], || client.say(&part));
         assert_eq!(came, Came::Segment(segment(&client, 1200, &replies[0])));
-        assert_eq!(queries(&client).count, 3, "the oldest is first");
+        assert_eq!(
+            queries(&client).count,
+            3,
+            "the oldest query leaves when its whole reply has arrived"
+        );
         let ack = client.saying.ack(at, 1320);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
         assert_eq!(queries(&client).count, 1);
         assert_eq!(client.flow().unwrap().query_seq, client.starts().0.wrapping_add(held));
-        // The third repeat of an acknowledgement.
+        // The client repeats an acknowledgement for the third time.
         answer(&client, 0, &replies[2]);
         for turn in 1..=3 {
             let same = client.saying.ack(at, 1320);
@@ -258,7 +262,7 @@ fn what_was_received_before_is_cut_off() {
         let entry = client.flow().unwrap();
         assert_eq!((entry.state, entry.query_seq), (QUERY, client.starts().0.wrapping_add(length)));
         assert_eq!(programs.ring(entry.stored, third.len()), third);
-        // The server has time; after that the kernel's TCP gets the connection.
+        // While the server has time, nothing happens; then the kernel's TCP gets the connection.
         let whole = [&both[..], &third].concat();
         let again = client.saying.data_at(0, 100, &whole);
         let came = counted(&programs, &[Counter::QueryWaits], || client.say(&again));
@@ -284,7 +288,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&segment));
         assert_eq!(came, Came::Pass);
         assert_eq!(queries(&client).state, LEAVING);
-        // If something was given out, when the client has it.
+        // If replies were sent, it gets the connection when the client has them.
         let (mut client, at) = asked(on_port(&fresh, 50_200), 2);
         answer(&client, 1, &reply_bytes(60));
         let counters = [Counter::ToKernelPipelined, Counter::Kept];
@@ -379,7 +383,7 @@ fn what_was_kept_passes_when_it_comes_again() {
         let segment = client.saying.data_at(at, 0, &part);
         let counters = [Counter::ToKernelPipelined, Counter::Kept];
         assert_eq!(counted(&programs, &counters, || client.say(&segment)), Came::Drop);
-        // Not before it has all of them.
+        // The kernel gets nothing before the client has all replies.
         let early = client.saying.data_at(at, 60, &part);
         assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&early)), Came::Drop);
         let again = client.saying.data_at(at, 100, &part);

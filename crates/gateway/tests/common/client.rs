@@ -50,7 +50,7 @@ pub struct Client {
     /// The received bytes by position; in order up to `received`.
     pieces: BTreeMap<u32, Vec<u8>>,
     pub received: Vec<u8>,
-    /// Where the other side's FIN is.
+    /// The position of the other side's FIN.
     peer_fin: Option<u32>,
     rto: u64,
     pub timer: Option<u64>,
@@ -115,7 +115,7 @@ impl Client {
     pub fn is_done(&self) -> bool {
         let closed = self.setup.closing == Closing::Never
             || (self.peer_fin.is_some_and(|fin| fin < self.expected())
-                // Without timestamps, nobody tells a closing client that the entry is gone, so it
+                // Without timestamps, nothing tells a closing client that the entry is gone, so it
                 // gives up by itself.
                 && (self.acked == self.length() + 1 || !self.setup.timestamps));
         self.reset || self.gave_up || (self.has_reply() && closed)
@@ -152,7 +152,10 @@ impl Client {
             return;
         }
         if let Some((tsval, _)) = segment.timestamps {
-            assert!(self.setup.timestamps, "timestamps that were not offered");
+            assert!(
+                self.setup.timestamps,
+                "the segment has timestamps, which the client did not offer"
+            );
             // RFC 7323, section 5.3: older segments are answered but not accepted.
             if self.peer.is_some() && (tsval.wrapping_sub(self.tsecr) as i32) < 0 {
                 out.push(self.segment(now, ACK, self.at(self.sent), &[]));
@@ -188,7 +191,10 @@ impl Client {
         }
         if segment.flags & FIN != 0 {
             let fin = place + segment.payload.len() as u32;
-            assert!(self.peer_fin.is_none_or(|before| before == fin), "two places of the FIN");
+            assert!(
+                self.peer_fin.is_none_or(|before| before == fin),
+                "the FIN came at two different places"
+            );
             self.peer_fin = Some(fin);
         }
         self.take(place, &segment.payload);
@@ -244,7 +250,7 @@ impl Client {
             if from < to {
                 let ours = &payload[(from - place) as usize..(to - place) as usize];
                 let theirs = &piece[(from - other) as usize..(to - other) as usize];
-                assert!(ours == theirs, "two replies in one, at {from}");
+                assert!(ours == theirs, "the bytes at {from} differ from the earlier copy");
             }
         }
         let piece = self.pieces.entry(place).or_default();

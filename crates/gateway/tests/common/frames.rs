@@ -169,7 +169,7 @@ impl<'a> Client<'a> {
                 Came::Query(datagram)
             }
             (XDP_TX, after) => {
-                assert_eq!(after[..6], frame[6..12], "to whom it came from");
+                assert_eq!(after[..6], frame[6..12], "the answer goes back to the sender");
                 assert_eq!(after[6..12], frame[..6]);
                 assert_eq!(after[12..link], frame[12..link], "the same tags");
                 let segment = Segment::read(&after[link..]);

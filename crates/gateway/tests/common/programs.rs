@@ -64,7 +64,7 @@ impl Programs {
         Self::load_some(name, false, true)
     }
 
-    /// All of them.
+    /// Loads all programs.
     pub fn load_all(name: &str) -> Option<Self> {
         Self::load_some(name, true, true)
     }
@@ -88,7 +88,7 @@ impl Programs {
         rodata.RING_SIZE = RING_SIZE;
         open.maps.ring.set_value_size(RING_SIZE + margin).expect("a size");
         open.maps.syncache_buckets.set_max_entries(4).expect("a size");
-        let skel = open.load().expect("the verifier takes the program");
+        let skel = open.load().expect("the verifier accepts the program");
         let programs = Self { skel, server: std::cell::Cell::new(None) };
         programs.start_server();
         for (at, address) in super::conversation::settings().servers.into_iter().enumerate() {

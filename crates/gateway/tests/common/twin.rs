@@ -34,7 +34,7 @@ impl Twin {
         if !may_run(name) {
             return None;
         }
-        // It belongs to this thread alone and disappears with it.
+        // The namespace belongs to this thread alone and disappears with it.
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a namespace");
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
         assert!(up.expect("iproute2 is there").success());
@@ -53,7 +53,7 @@ impl Twin {
         // Copying it out of the kernel would take longer than everything else here.
         open.maps.ring.set_map_flags(libbpf_rs::libbpf_sys::BPF_F_MMAPABLE).expect("a flag");
         open.maps.syncache_buckets.set_max_entries(settings.hashsize).expect("a size");
-        let skel = open.load().expect("the verifier takes the programs");
+        let skel = open.load().expect("the verifier accepts the programs");
         for (at, address) in (0u8..).zip(&settings.servers) {
             skel.maps.servers.update(&mapped(*address), &[at], MapFlags::ANY).expect("room");
         }
@@ -180,7 +180,7 @@ impl Ring {
 impl Drop for Ring {
     #[allow(unsafe_code, reason = "maps are the kernel's memory")]
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference to it.
+        // SAFETY: nobody has a reference to the mapping.
         unsafe { nix::libc::munmap(self.at.cast(), self.all) };
     }
 }

@@ -150,7 +150,7 @@ fn a_restart_or_upgrade_drops_no_connection() {
 
         let second = place.start(&[]);
         assert_ne!(second.pid(), pid);
-        assert_eq!(map_id(&place, "flows"), flows, "the map goes on");
+        assert_eq!(map_id(&place, "flows"), flows, "the new run uses the same map");
         // A later query, which the kernel takes over because the server does not answer over UDP
         // for names with an s, and a first one with a cookie from the daemon before.
         ask(&mut answered, "second").expect("a reply");
@@ -198,7 +198,7 @@ fn an_upgrade_with_other_structures_begins_with_empty_maps() {
     let mut shaken = place.connect();
     first.end(Signal::SIGUSR2);
     let flows = map_id(&place, "flows");
-    // As another version would have left it.
+    // This is what another version would have left behind.
     let about = MapHandle::from_pinned_path(place.pins().join("about")).expect("it is pinned");
     let text = about.lookup(&[0; 4], MapFlags::ANY).expect("it is read").expect("one element");
     let at =
@@ -209,8 +209,8 @@ fn an_upgrade_with_other_structures_begins_with_empty_maps() {
 
     let second = place.start(&[]);
     assert_ne!(map_id(&place, "flows"), flows);
-    assert_eq!(place.counter("query"), 0, "counters begin anew");
-    // The secret stays the same, and so cookies stay valid.
+    assert_eq!(place.counter("query"), 0, "counters start again from zero");
+    // The secret stays the same, so cookies stay valid.
     ask(&mut shaken, "late").expect("a reply");
     assert_eq!(place.counter("query"), 1);
     assert_eq!(second.end(Signal::SIGTERM), Some(0));
@@ -322,7 +322,7 @@ fn a_configuration_is_read_again() {
     write("active = false\nedns_size = \"1232 B\"");
     run.signal(Signal::SIGHUP);
     until("it is not active", || place.status()["active"] == false);
-    // Everything passes: the server's own TCP answers.
+    // Every packet passes, so the server's own TCP answers.
     ask(&mut place.connect(), "name").expect("a reply");
     assert_eq!((place.counter("syn"), place.counter("query")), (0, 0));
 
@@ -404,7 +404,7 @@ fn entries_go_when_their_time_is_over() {
     let run = place.start(&["--timeout", "500 ms", "--idle", "1 s"]);
     let mut idle = place.connect();
     ask(&mut idle, "name").expect("a reply");
-    // Closed in order, with a FIN: a read ends without an error.
+    // The connection is closed in order, with a FIN, so a read ends without an error.
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("FIN, not RST");
     assert!(rest.is_empty());
@@ -431,7 +431,7 @@ fn keys_of_one_secret_are_the_same_after_everything_is_gone() {
     let path = secret.to_str().expect("plain");
     let first = place.start(&["--secret", path]);
     let mut stream = place.connect();
-    // Only the cookie that the client holds is left of the first.
+    // Nothing is left of the first run except the cookie that the client holds.
     assert_eq!(first.end(Signal::SIGTERM), Some(0));
     let second = place.start(&["--secret", path]);
     ask(&mut stream, "name").expect("a reply");

@@ -23,7 +23,7 @@ pub(crate) const SERVER: &str = "10.77.0.1";
 /// The program.
 pub(crate) const GATEWAY: &str = env!("CARGO_BIN_EXE_narrows-gateway");
 
-/// The surroundings of a test. They are removed when this is dropped, even by a panic.
+/// The surroundings of a test. They are removed when this value is dropped, even by a panic.
 pub(crate) struct Place {
     name: String,
     folder: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Run {
     pub(crate) ready: Value,
 }
 
-/// Why the tests of this file cannot run here; `None` if they can. In CI they must.
+/// Returns why these tests cannot run here; `None` if they can. In CI they must run.
 pub(crate) fn skip() -> Option<&'static str> {
     let why = if !nix::unistd::geteuid().is_root() {
         "needs root"
@@ -55,8 +55,8 @@ pub(crate) fn skip() -> Option<&'static str> {
 }
 
 impl Place {
-    /// Makes it. The server answers over UDP and TCP, but over UDP never for names that begin with
-    /// `s`.
+    /// Makes it. The server answers over TCP and UDP, but over UDP it never answers for names that
+    /// begin with `s`.
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Place {
         let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
         out.read_line(&mut line).expect("a line");
         let ready = serde_json::from_str(&line)
-            .unwrap_or_else(|_| panic!("no ready line but {line:?}; {}", self.log()));
+            .unwrap_or_else(|_| panic!("expected a ready line, not {line:?}; {}", self.log()));
         Run { child, out, ready }
     }
 
@@ -270,7 +270,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Left by a failed test; otherwise it has ended.
+        // A failed test leaves the gateway running; otherwise it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -359,7 +359,7 @@ pub(crate) fn pass_all(name: &CStr) -> OwnedFd {
         )
     };
     assert!(fd >= 0, "the program loads: {fd}");
-    // SAFETY: the descriptor was made for us.
+    // SAFETY: the descriptor is new, and nobody else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -386,7 +386,7 @@ fn list(folder: &Path) -> Vec<String> {
         .unwrap_or_default();
     let mut all: Vec<String> =
         entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    // The file system's own, which exist after mounting.
+    // These belong to the file system itself and exist after mounting.
     all.retain(|name| !name.ends_with(".debug"));
     all.sort();
     all

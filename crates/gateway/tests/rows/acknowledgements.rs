@@ -38,7 +38,7 @@ fn the_third_repeat_sends_the_segment_again() {
     }
     let again = segment(client.say(&first));
     assert_eq!(again.payload, segments[1].payload);
-    assert_eq!(client.say(&first), DROP, "repeats are not counted any more");
+    assert_eq!(client.say(&first), DROP, "repeated acknowledgements no longer count");
     // Each acknowledgement of a part brings the next part.
     let partial = client.ack(client.length(), 4 * step);
     assert_eq!(segment(client.say(&partial)).payload, segments[4].payload);

@@ -63,7 +63,7 @@ fn entries_that_go_make_room() {
             client.shake_hands();
         }
         assert_eq!(client.count(Counter::SynCacheFull), 0, "round {round}");
-        // Two become queries. One of them expires, and so does the third.
+        // Two entries get a query. One of these expires, and so does the third entry.
         client.client.set_port(100 * round + 3);
         assert!(matches!(client.say(&client.data()), Said::Query(_)));
         for seconds in [31, 64] {

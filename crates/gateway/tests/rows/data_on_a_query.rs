@@ -23,7 +23,7 @@ fn query_the_same_is_left_to_the_kernel_after_that() {
     assert_eq!(state(&client), Some(State::Slow));
     let adoption = client.core.adopt(client.now, &again.packet()).expect("for the kernel");
     assert_eq!(adoption.joined, None);
-    // The kernel gives the answer, so the server's late one is dropped.
+    // The kernel answers, so the server's late datagram is dropped.
     assert_eq!(client.answer(100), (ReplyVerdict::Drop, Vec::new()));
 }
 
@@ -60,7 +60,7 @@ fn query_bare_fin_is_a_half_close() {
     assert!(flow.client_fin);
     assert_eq!(flow.client_next, fin.next());
     dropped(&mut client, &fin, Counter::Strange);
-    // The reply acknowledges it and carries ours.
+    // The reply acknowledges the client's FIN and carries the gateway's.
     let (_, segments) = client.answer(100);
     assert_eq!(segments[0].flags, ACK | PSH | FIN);
     assert_eq!(segments[0].ack, fin.next());
@@ -111,7 +111,7 @@ fn query_data_behind_keeps_the_servers_reply_from_the_client() {
 #[test]
 fn query_data_behind_that_does_not_fit_is_dropped() {
     let asked = Conversation::asked(settings());
-    // Another ACK; behind a gap; behind the client's FIN.
+    // Data with another ACK number, data behind a gap, and data behind the client's FIN.
     let length = asked.length();
     for (seq, ack) in [(length, 1), (length + 1, 0)] {
         let mut client = asked.clone();
@@ -122,7 +122,7 @@ fn query_data_behind_that_does_not_fit_is_dropped() {
     client.say(&client.fin(length, 0));
     let data = client.data_at(length + 1, 0, b"second");
     dropped(&mut client, &data, Counter::Strange);
-    // The first is no longer in the ring.
+    // The first query is no longer in the ring.
     let mut client = asked;
     let other = query(1, &"a".repeat(60), 1, None);
     for port in 0..=u16::MAX {
@@ -135,7 +135,7 @@ fn query_data_behind_that_does_not_fit_is_dropped() {
         noise.shake_hands();
         noise.say(&noise.data());
         client.core = noise.core;
-        // Their entries must not displace this one.
+        // The entries of these clients must not displace this one.
         client.say(&client.ack(length, 0));
     }
     let data = client.data_at(length, 0, b"second");

@@ -31,7 +31,7 @@ fn replied_the_query_again_brings_all_that_is_missing_with_the_server() {
             );
         }
         assert_eq!(client.count(Counter::Resent), again.len() as u64);
-        // Only once.
+        // This happens only once.
         assert_eq!(client.answer(100).0, ReplyVerdict::Drop);
     }
 }
@@ -142,7 +142,7 @@ fn idle_a_bare_fin_is_answered_with_fin_and_ack() {
     for size in [100, 4000] {
         let (mut client, segments) = Conversation::replied(settings(), size);
         let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
-        // Ours may be lost. Then the client's comes again.
+        // The gateway's FIN may be lost. The client then repeats its own.
         for _ in 0..2 {
             let fin = client.fin(client.length(), end);
             let answer = segment(client.say(&fin));

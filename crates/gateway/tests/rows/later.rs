@@ -68,7 +68,7 @@ fn it_goes_to_the_server_and_its_reply_to_the_client() {
             assert_eq!(client.count(Counter::Query), 2);
             assert_eq!(client.count(Counter::QueryLater), 1);
             assert_eq!(client.count(Counter::Reply), 2);
-            // And the third.
+            // The third query is served in the same way.
             let third = client.data_at(client.length(), 302, &next_query());
             assert!(matches!(client.say(&third), Said::Query(_)));
             assert_eq!(client.flow().expect("an entry").server_seq, third.ack);
@@ -159,7 +159,7 @@ fn above_half_of_the_burst_it_is_the_kernels() {
     let limits =
         Settings { query_interval_ns: second_ns, query_burst_ns: 8 * second_ns, ..settings() };
     let mut client = asked_again(limits, 100);
-    // Two have passed. GCRA lets one more pass than the burst has intervals.
+    // Two have passed: GCRA lets one packet more pass than there are intervals in the burst.
     for _ in 2..5 {
         let (_, segments) = client.answer(100);
         let end = segments[0].payload.len() as u32;
@@ -242,7 +242,7 @@ fn the_query_before_again_is_acknowledged() {
         assert_eq!(client.flow(), before);
     }
     assert_eq!(client.count(Counter::QueryEarlier), 4);
-    assert_eq!(client.count(Counter::Query), 2, "the server is asked nothing twice");
+    assert_eq!(client.count(Counter::Query), 2, "the server gets no query twice");
     // Behind the reply, and behind our FIN.
     at(&mut client, &second);
     client.answer(200);
@@ -283,7 +283,7 @@ fn what_was_received_before_is_cut_off_before_the_query() {
     assert_eq!((answer.flags, answer.payload.len()), (ACK, 0));
     assert_eq!((answer.seq, answer.ack), (both.ack, client.data().seq));
     assert_eq!(client.count(Counter::QueryWaits), 1);
-    assert_eq!(client.count(Counter::Query), 2, "the server is asked nothing twice");
+    assert_eq!(client.count(Counter::Query), 2, "the server gets no query twice");
     let stored = |client: &Conversation| {
         client.flow().map(|flow| (flow.state, flow.query_seq, flow.client_next))
     };

@@ -74,7 +74,7 @@ fn with_ipv4_options_and_bytes_behind_are_read() {
     let mut packet = [&plain[..20], &[7, 7, 4, 0, 0, 0, 0, 0], &plain[20..], &[0; 9]].concat();
     packet[0] = 0x47;
     packet[3] += 8;
-    // With a wrong checksum, nobody knows whose packet it is.
+    // If the checksum is wrong, nobody knows whose packet it is.
     assert_eq!(client.say_bytes(&packet), PASS);
     assert_eq!(client.count(Counter::Malformed), 1);
     assert!(matches!(client.say_bytes(&mended(&packet)), Said::Query(_)));

@@ -37,7 +37,7 @@ fn the_first_segment_that_is_missing_comes_again_and_is_shorter() {
         assert_eq!((again.seq, again.ack), (segments[0].seq, segments[0].ack));
         assert_eq!(again.payload, segments[0].payload[..size]);
         assert_eq!((client.count(Counter::PathMtu), client.count(Counter::Resent)), (1, 1));
-        // Each segment brings a message, but only one counts.
+        // Each segment causes a message, but only one of them counts.
         for about in &segments {
             assert_eq!(complain(&mut client, about, 1280), PASS);
         }
@@ -48,7 +48,7 @@ fn the_first_segment_that_is_missing_comes_again_and_is_shorter() {
         while have < whole.len() {
             let next = segment(client.say(&client.ack(client.length(), have as u32)));
             assert_eq!(next.payload, whole[have..whole.len().min(have + size)]);
-            assert_eq!(next.ack, client.isn.wrapping_add(1), "it is to go on asking");
+            assert_eq!(next.ack, client.isn.wrapping_add(1), "the client must go on asking");
             have += next.payload.len();
         }
         let end = segment(client.say(&client.ack(client.length(), have as u32)));
@@ -219,7 +219,11 @@ fn the_fourth_time_that_a_segment_is_sent_again_it_is_short() {
     for size in [segments[0].payload.len(); 3].into_iter().chain([1024 - 12]) {
         assert!(matches!(client.say(&client.data()), Said::Query(_)));
         let again = client.answer(1400).1;
-        assert_eq!((again[0].payload.len(), again.len()), (size, 2), "twice, or in two parts");
+        assert_eq!(
+            (again[0].payload.len(), again.len()),
+            (size, 2),
+            "the same segment twice, or two parts"
+        );
     }
     let next = segment(client.say(&client.ack(client.length(), 1012)));
     assert_eq!(next.payload, segments[0].payload[1012..]);

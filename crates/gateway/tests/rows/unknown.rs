@@ -67,7 +67,7 @@ fn data_whose_cookie_is_too_old_is_answered_with_rst() {
         client.shake_hands();
         client.now.wall += Duration::from_secs(70);
         client.now.boot += Duration::from_secs(70);
-        // Data behind the first data: nobody knows.
+        // Data behind the first data cannot be checked: its cookie is unknown.
         let second = client.data_at(50, 0, b"data");
         dropped(&mut client, &second, Counter::UnknownData);
         let answer = segment(client.say(&client.data()));
