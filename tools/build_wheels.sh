@@ -5,13 +5,13 @@
 #
 # One wheel per platform is enough, because the extension keeps to Python's stable ABI (abi3).
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
-# (manylinux2014). The package ziglang brings zig; it is installed into the environment if it is not
-# there. On a Mac, one wheel holds both processors' code.
-# Tried on Debian 12 for x86_64 (zig from ziglang); the other targets have not been built yet.
+# (manylinux2014). The package ziglang contains zig; the script installs it into the environment if
+# it is missing. On a Mac, one wheel contains the code for both kinds of processors.
+# We tried this on Debian 12 for x86_64 (zig from ziglang), but have not built the other targets.
 set -eu
 
 bin=$(cd "$1" && pwd)
-# maturin asks the first python3 of the path for zig.
+# maturin looks for zig with the first python3 in the path.
 export PATH="$bin:$PATH"
 build() { maturin build --release --locked --out dist "$@"; }
 
@@ -29,7 +29,7 @@ Darwin)
 esac
 
 installed=$(rustup target list --installed 2>/dev/null) ||
-    { echo "rustup is missing, which brings Rust for other machines; hint: https://rustup.rs" >&2; exit 2; }
+    { echo "rustup, which installs Rust for other machines, is missing; hint: https://rustup.rs" >&2; exit 2; }
 missing=""
 for target in $targets; do
     echo "$installed" | grep -qx "$target" || missing="$missing $target"

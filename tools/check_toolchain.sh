@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks that Python, Rust and a linker are there and new enough, and says how to get them.
+# Checks that Python, Rust and a linker are installed and new enough, and says how to get them.
 # With --python: prints the interpreter to use.
 set -eu
 

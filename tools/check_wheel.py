@@ -18,7 +18,7 @@ for each in examples():
 
 
 def main() -> int:
-    """Returns 0 where the wheel works by itself."""
+    """Returns 0 if the wheel works by itself."""
     (ROOT / ".venv" / "tmp").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv" / "tmp") as name:
         folder = Path(name)

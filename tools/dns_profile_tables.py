@@ -1,6 +1,6 @@
 """Writes the tables in docs/dns-clients.md and docs/dns-servers.md from the profiles.
 
-With --check: writes nothing, and exits with 1 where a document is out of date.
+With --check: writes nothing, and exits with 1 if a document is out of date.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def documents() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Returns 1 where --check finds a difference."""
+    """Returns 1 if --check finds a difference."""
     stale = [path for path, text in documents().items() if path.read_text() != text]
     if "--check" in sys.argv[1:]:
         for path in stale:

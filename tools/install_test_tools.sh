@@ -2,8 +2,8 @@
 # Installs the programs that some tests call, on Debian and Ubuntu. If CI is set, no test may skip,
 # so `make test` runs this first.
 #
-# The DNS servers are for the tests alone: their installation starts no daemon and enables none for
-# the next boot, and what was there before stays as it was.
+# The DNS servers are for the tests alone: this script starts no daemon, enables none for the next
+# boot, and does not change servers that were already installed.
 set -eu
 
 missing=""
@@ -90,13 +90,13 @@ printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
 $as_root chmod 755 $policy
 
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
-# shellcheck disable=SC2086 # one word a package
+# shellcheck disable=SC2086 # one word per package
 [ -z "$missing" ] || {
     $as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -y -qq \
         -o DPkg::Lock::Timeout=300 --no-install-recommends $missing
 }
 if [ -n "$(printf %s "$services" | tr -d ' ')" ] && command -v systemctl >/dev/null 2>&1; then
-    # shellcheck disable=SC2086 # one word a service
+    # shellcheck disable=SC2086 # one word per service
     $as_root systemctl disable --quiet $services || true
 fi
 if [ -n "$resolved" ]; then

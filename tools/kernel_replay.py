@@ -53,7 +53,7 @@ delay = "40 ms"
 jitter = {{ deviation = "10 ms", reorder = true }}
 framing = "ethernet"
 
-# So fast that segments leave the host when TCP sends them.
+# This is so fast that segments leave the host as soon as TCP sends them.
 [[links]]
 name = "access"
 between = ["sender", "path"]

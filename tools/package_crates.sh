@@ -21,7 +21,7 @@ if [ "$minor" -lt $needed ]; then
     exit 2
 fi
 
-# A change that is not committed yet is packaged too.
+# Uncommitted changes are packaged too.
 set -- package --locked --quiet --allow-dirty
 for crate in $crates; do
     set -- "$@" -p "$crate"

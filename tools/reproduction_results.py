@@ -22,13 +22,13 @@ from narrows.reproduce.readme import filled
 
 ARGUMENTS = {
     "H": ("H", "--seeds", "6"),
-    # Three hours of processor time, with sensitivity rows and the larger networks.
+    # Takes three hours of processor time, with sensitivity rows and the larger networks.
     "K": ("K",),
     "D": ("D",),
-    # Six minutes on two cores that have nothing else to do; needs narrows kernel prepare.
+    # Takes six minutes on two idle cores; needs narrows kernel prepare.
     "D-kernel": ("D", "--backend", "kernel-virtual", "--no-sensitivity", "--seeds", "5"),
     "S": ("S",),
-    # As root. Nothing else should run meanwhile.
+    # Needs root. Nothing else should run meanwhile.
     "R": ("R", "--seeds", "3"),
 }
 """The arguments of `narrows reproduce` for each paper."""

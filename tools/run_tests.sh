@@ -10,8 +10,8 @@ bin=$1
 if [ -n "${CI:-}" ]; then
     nice -n 5 "$bin/narrows" kernel prepare >.venv/tmp/guest.log 2>&1 &
     guest=$!
-    # The tests that need the guest wait for this build. If it failed, they build the guest
-    # themselves, and say why that fails.
+    # The tests that need the guest wait for this build. If it fails, they build the guest
+    # themselves, and report why that fails.
     trap 'kill "$guest" 2>/dev/null || :' EXIT
     trap 'exit 130' INT TERM
 fi

@@ -1,6 +1,6 @@
 """Writes docs/reference/scenario.md and scenario.schema.json from the models.
 
-With --check: writes nothing, and exits with 1 where a file is out of date.
+With --check: writes nothing, and exits with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _profile_defaults(table: type[Table]) -> Mapping[str, str]:
 
 def _row(key: str, field: FieldInfo, of_profile: str = "") -> str:
     meaning = " ".join((field.description or "").split())
-    # In Python a class says its kind; in a file the key does.
+    # In Python, the class determines the kind; in a file, the key does.
     default = "**required**" if key == "kind" else _default(field) or of_profile
     return f"| `{key}` | {_kind(field)} | {default} | {_cell(meaning)} |"
 

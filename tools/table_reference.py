@@ -1,6 +1,6 @@
 """Writes the tables in docs/run-folder.md and docs/measurements.md from their declarations.
 
-With --check: writes nothing, and exits with 1 where a document is out of date.
+With --check: writes nothing, and exits with 1 if a document is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def filled(text: str, reference: str) -> str:
     """A document with its tables brought up to date."""
     mark = _GENERATED.search(text)
     if mark is None:
-        raise SystemExit("a document has no mark of what is generated")
+        raise SystemExit("a document lacks the marks around its generated part")
     start = text.index("### ", mark.end())
     return text[:start] + reference
 

@@ -28,11 +28,11 @@ for file in crates/gateway/tests/*.rs crates/gateway/tests/*/main.rs; do
 done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# shellcheck disable=SC2046 # one word a test
+# shellcheck disable=SC2046 # one word per test
 cargo test --locked -q -p narrows-gateway --features ebpf $(printf ' --test %s' $waiting) >"$log" 2>&1 &
 beside=$!
 failed=""
-# shellcheck disable=SC2086 # one word a test
+# shellcheck disable=SC2086 # one word per test
 cargo test --locked -q -p narrows-gateway --features ebpf $others || failed=yes
 cargo test --locked -q -p narrows-gateway --features ebpf --doc || failed=yes
 wait $beside || failed=yes
