@@ -39,6 +39,8 @@ def test_ports_are_the_transports_own() -> None:
         (["192.0.2.1:x"], {}, "has no port"),
         (["192.0.2.1", "5301"], {}, "5301: is a number, not a server; hint: name the address and"),
         (["192.0.2.1#5301"], {}, "has # before its port; hint: 192.0.2.1:5301"),
+        (["192.0.2.1@5301"], {}, "has @ before its port; hint: 192.0.2.1:5301"),
+        (["@192.0.2.1"], {}, "@192.0.2.1: begins with @; hint: 192.0.2.1"),
         (["[2001:db8::1"], {}, r"is not \[address\]:port"),
         (["nosuch.invalid"], {}, "does not resolve"),
         (["." * 300], {}, "does not resolve"),

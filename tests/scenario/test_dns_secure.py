@@ -102,7 +102,12 @@ HTTPS = 'transport = "https"'
         (
             [HTTPS, 'answers = { profile = "nsd" }'],
             "answers.profile",
-            "nsd was not captured over HTTPS",
+            "nsd was not captured over HTTPS; hint: name bind or dnsdist, or leave the profile out",
+        ),
+        (
+            [TLS, 'answers = { profile = "knot" }'],
+            "answers.profile",
+            "knot does not speak TLS; hint: name bind, dnsdist, nsd or unbound, or leave",
         ),
     ],
 )
@@ -192,7 +197,7 @@ def test_attempts_over_quic_say_so() -> None:
         (
             [QUIC, 'answers = { profile = "bind" }'],
             "answers.profile",
-            "bind was not captured over QUIC",
+            "bind was not captured over QUIC; hint: name knot, or leave the profile out",
         ),
         ([QUIC, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
         ([QUIC, 'quic = { payload = "1199 B" }'], "quic.payload", "1200"),

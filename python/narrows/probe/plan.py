@@ -218,8 +218,11 @@ def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
 def _split(server: str) -> tuple[str, int | None]:
     """Host and port of `host`, `host:port`, `[v6]:port` or a bare IPv6 address."""
     host, port = server, ""
-    if "#" in server:
-        raise ProbeError(server, "has # before its port", server.replace("#", ":", 1))
+    if server.startswith("@"):
+        raise ProbeError(server, "begins with @", server[1:])
+    for mark in "#@":
+        if mark in server:
+            raise ProbeError(server, f"has {mark} before its port", server.replace(mark, ":", 1))
     if server.startswith("["):
         host, closed, rest = server[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):

@@ -183,19 +183,19 @@ class Dns(Group):
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
             yield refuse(
                 f"{self.answers.profile} does not speak TLS",
-                "name another server, or leave the profile out",
+                _another_server(self.transport if self.encrypts else "tls"),
                 "answers.profile",
             )
         elif self.transport == "https" and own and not self.speaks_https:
             yield refuse(
                 f"{self.answers.profile} was not captured over HTTPS",
-                "name another server, or leave the profile out",
+                _another_server("https"),
                 "answers.profile",
             )
         elif over_quic and own and not self.speaks_quic:
             yield refuse(
                 f"{self.answers.profile} was not captured over QUIC",
-                "leave the profile out",
+                _another_server("quic"),
                 "answers.profile",
             )
         if self.encrypts and own and not self.answers.tcp:
@@ -516,3 +516,17 @@ class Dns(Group):
         if self.shares_server is None:
             return planner.position + 1
         return planner.find(self.shares_server, "dns-server")
+
+
+def _another_server(transport: str) -> str:
+    """The hint that names the servers that were captured over a transport that encrypts."""
+
+    def knows(name: str) -> bool:
+        if transport == "quic":
+            return dns_profiles.server(name).quic is not None
+        tls = dns_profiles.server(name).tls
+        return tls is not None and (transport == "tls" or tls.https_settings_bytes is not None)
+
+    *others, last = [name for name in dns_profiles.servers() if knows(name)]
+    known = f"{', '.join(others)} or {last}" if others else last
+    return f"name {known}, or leave the profile out"

@@ -102,6 +102,8 @@ def _of_values(
         if below:
             key = f"{key}.{below}" if key else below
         table, _, last = key.rpartition(".")
+        if chosen["type"] == "literal_error" and last in _OR_ELSE and hint.startswith("one of"):
+            hint = f"{hint}; {_OR_ELSE[last]}"
         if chosen["type"] == "missing" and any(
             not words or last in words for words in meant.get(table, [])
         ):
@@ -204,10 +206,16 @@ _MEANT = {
     "packet_loss": ("loss",),
     "plr": ("loss",),
     "propagation": ("delay",),
+    "qps": ("per_second",),
     "rtt": ("delay",),
     "speed": ("rate",),
     "time": ("duration",),
+    "timeout": ("retry",),
+    "timeouts": ("retry",),
 }
+
+# What a key takes besides its words.
+_OR_ELSE = {"retry": 'or a list of times, such as ["5 s", "5 s"]'}
 _MOST_KEYS = 24
 """The most keys that a hint lists if none is near."""
 
@@ -229,8 +237,13 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
             return _PLAIN[kind][0], f"put quotation marks around text: '{quoted}'", ""
     if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
         kinds = _kinds(model, detail)
-        hint = f"write a table: '{{ kind = \"{given}\" }}'"
-        return _PLAIN[kind][0], hint if given in kinds else nearest_kind(given, kinds), ""
+        alike = [given] if given in kinds else near(given, kinds)
+        hint = f"write a table: '{{ kind = \"{alike[0]}\" }}'" if alike else ""
+        return _PLAIN[kind][0], hint or nearest_kind(given, kinds), ""
+    if kind == "tuple_type":
+        return _PLAIN[kind][0], _array(detail["input"], detail["loc"]), ""
+    if kind == "int_type" and isinstance(text := detail["input"], str):
+        return _PLAIN[kind][0], _whole_number(text, str(detail["loc"][-1])), ""
     if kind in _PLAIN:
         return *_PLAIN[kind], ""
     if kind in _BOUNDS:
@@ -259,6 +272,22 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         return f"is longer than {most}", "", ""
     message = detail["msg"]
     return f"{message[:1].lower()}{message[1:]}", "", ""
+
+
+def _array(given: object, loc: tuple[int | str, ...]) -> str:
+    """The hint for a value that stands where an array belongs."""
+    if isinstance(given, Mapping):
+        return f"write [[{loc[0]}]], not [{loc[0]}]" if len(loc) == 1 else "write [{ .. }]"
+    return f'put it in brackets: ["{given[:64]}"]' if isinstance(given, str) else ""
+
+
+def _whole_number(text: str, key: str) -> str:
+    """The hint for text that stands where a whole number belongs."""
+    if text.isascii() and text.isdigit():
+        return f"write it without quotation marks: {text[:20]}"
+    if key == "limit":
+        return "it counts packets, such as 100; the limit of a bfifo counts bytes"
+    return ""
 
 
 def _keys(model: type[Table], detail: ErrorDetails) -> list[str]:

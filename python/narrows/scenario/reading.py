@@ -152,8 +152,10 @@ def parse(text: str, file: str) -> dict[str, Any]:
         place, message = (found["place"], found["message"]) if found else ("", str(error))
         if place == "end of document":
             place = f"line {len(text.splitlines())}"
+        # Python's name for the end of a line that comes before the end of its text.
+        hint = "close the quotation marks" if message == r"Illegal character '\n'" else ""
         raise ScenarioError(
-            file, place, f"is not valid TOML: {message[:1].lower()}{message[1:]}"
+            file, place, f"is not valid TOML: {message[:1].lower()}{message[1:]}", hint
         ) from None
     except RecursionError:
         raise ScenarioError(file, "", "is nested too deeply") from None
