@@ -129,7 +129,7 @@ fn in_any_interval_a_class_sends_at_most_its_burst_and_its_rate_s_share() {
             let mut bytes = 0;
             for &(at, length) in &sent[first..] {
                 bytes += length;
-                // In bits and picoseconds, without rounding:
+                // The bound in bits and picoseconds, without rounding:
                 // 8 bytes 10^12 <= 8 burst 10^12 + rate t.
                 let span = u128::from(at.since(sent[first].0).as_ps());
                 let allowed = 8 * u128::from(burst) * 1_000_000_000_000 + u128::from(bps) * span;
@@ -189,7 +189,7 @@ fn a_packet_longer_than_the_burst_is_dropped() {
     let counters = queue.counters();
     assert_eq!((counters.arrived_packets, counters.dropped_overflow), (2, 1));
     assert!(counters.balance(queue.backlog()));
-    // A full bucket is just enough.
+    // A full bucket is just enough for this packet.
     assert_eq!(queue.dequeue(Time::ZERO, &mut dropped), Some(fits));
 }
 
@@ -215,7 +215,7 @@ fn a_packet_that_waits_for_tokens_has_not_left_and_its_mark_does_not_count() {
     assert_eq!(queue.counters().marked_packets(), 2);
 }
 
-/// Unlike below tbf.
+/// Unlike RED below tbf.
 #[test]
 fn an_inner_red_learns_that_it_is_idle() {
     let red = red::classic::Config { weight: 0.5, ..red::classic::Config::example() };

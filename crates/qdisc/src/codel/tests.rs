@@ -120,7 +120,7 @@ fn nothing_is_dropped_where_no_more_than_an_mtu_is_left_behind() {
     for (left, acts) in [(1514, false), (1515, true)] {
         let mut queue = Codel::new(&Config::default());
         for us in 0..1_000u64 {
-            // What is taken leaves one packet behind.
+            // The packet that is dequeued leaves one packet behind.
             for bytes in [100, left] {
                 let packet = TestPacket { bytes, ..TestPacket::default() };
                 queue.enqueue(at_ms(us), packet, &mut dropped);
@@ -219,7 +219,7 @@ fn with_ecn_capable_packets_are_marked_and_others_dropped() {
         let times = drops(&mut queue, 10_000, 500_000);
         let counters = queue.counters();
         let (marked, dropped) = (counters.marked_early, counters.dropped_early);
-        // 110, 210, 260, 316, 365, 410, 451 and 488 ms: the law is the same for both.
+        // At 110, 210, 260, 316, 365, 410, 451 and 488 ms: the same law holds for drops and marks.
         assert_eq!(marked + dropped, 8);
         assert_eq!(if capable { dropped } else { marked }, 0);
         assert_eq!(times.len() as u64, dropped);

@@ -73,7 +73,7 @@ fn flows_share_the_line_by_bytes() {
     put(&mut queue, Time::ZERO, 1, 2_000, 300);
     let sent = order(&mut queue, Time::ZERO, 600);
     let large = sent.iter().filter(|&&flow| flow == 0).count();
-    // One large packet for five small ones.
+    // One large packet leaves for every five small ones.
     assert!(large.abs_diff(100) <= 1, "{large}");
 }
 
@@ -130,7 +130,10 @@ fn an_overflow_hits_the_flow_that_a_search_would_find() {
         let mut gone = 0;
         for (n, (packet, reason)) in dropped.iter().enumerate() {
             assert_eq!((*reason, queue.flow_of(packet) as usize), (Overflow, fattest));
-            assert!(n < 3 && gone < most / 2, "more than half, or more than the batch");
+            assert!(
+                n < 3 && gone < most / 2,
+                "an overflow dropped more than half of the bytes, or more packets than the batch"
+            );
             gone += u64::from(packet.bytes);
         }
         if !dropped.is_empty() {
@@ -246,7 +249,7 @@ fn flows_are_spread_evenly_over_the_queues() {
         counts[queue.flow_of(&TestPacket { flow, ..TestPacket::default() }) as usize] += 1.0;
     }
     let chi: f64 = counts.iter().map(|n| (n - 25.6).powi(2) / 25.6).sum();
-    // Nine degrees of freedom: 27.9 is passed once in a thousand times.
+    // With nine degrees of freedom, the statistic exceeds 27.9 once in a thousand times.
     assert!(chi < 27.9, "{counts:?}");
 }
 

@@ -62,7 +62,7 @@ fn overload(queue: &mut Pie<TestPacket>, gap_us: u64, seconds: u64, ecn: Ecn) ->
 /// A load that does not react: the excess is dropped, and the delay is the target.
 #[test]
 fn a_constant_overload_is_held_at_the_target() {
-    // 20 % too much needs a share of 1 - 1/1.2 dropped, twice too much a half.
+    // A load 20 % too high needs a share of 1 - 1/1.2 dropped, and twice the rate a half.
     for (gap_us, share) in [(833, 0.167), (500, 0.5)] {
         let mut queue = Pie::new(&Config::default(), 1);
         let (delay_ms, lost) = overload(&mut queue, gap_us, 60, Ecn::NotEct);
@@ -115,7 +115,7 @@ fn the_limit_is_in_packets_and_restarts_the_sum() {
     assert_eq!(queue.control.vars.accu_prob, 0);
 }
 
-/// RFC 8033, section 5.2: what comes within 150 ms of an idle time passes unharmed.
+/// RFC 8033, section 5.2: packets that arrive within 150 ms after an idle time are not dropped.
 #[test]
 fn a_burst_of_150_ms_passes() {
     let mut queue = Pie::new(&Config::default(), 1);
@@ -149,7 +149,7 @@ fn a_kernels_timer_takes_a_jiffy_more() {
             let before = queue.probability();
             queue.enqueue(now, TestPacket::default(), &mut dropped);
             if ms > 0 && ms % 2 == 0 {
-                // Half of what comes stays, so that the delay grows at every update.
+                // Half of the arriving packets stay, so the delay grows at every update.
                 queue.dequeue(now, &mut dropped);
             }
             if queue.probability() > before {

@@ -129,7 +129,7 @@ fn perturb_hashes_what_waits_anew_and_keeps_each_flow_s_order() {
     assert_eq!(left.len(), 79);
     for flow in 1..=8 {
         let own = left.iter().filter(|&&(other, _)| other == flow);
-        assert!(own.is_sorted(), "the packets of flow {flow} changed places");
+        assert!(own.is_sorted(), "the packets of flow {flow} left in another order");
     }
 }
 

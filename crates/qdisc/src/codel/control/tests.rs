@@ -72,7 +72,7 @@ fn a_fraction_far_too_large_wraps_as_in_the_kernel_and_finds_back() {
     let mut control = with_count(95, (0.18 * 65_536.0) as u16);
     control.newton_step();
     assert!((fraction(&control) - (1.0 + 0.09 * (3.0 - 95.0 * 0.0324))).abs() < 1e-3);
-    // It wanders, but not for ever.
+    // The fraction wanders, but it comes close to the root again.
     let found = (0..10_000).any(|_| {
         control.newton_step();
         (fraction(&control) * 95f64.sqrt() - 1.0).abs() < 0.001
@@ -85,7 +85,7 @@ fn the_control_law_adds_the_interval_over_the_root() {
     let control = with_count(4, 32_768);
     let at = control.control_law(Time::ZERO + Span::from_ms(7), &params());
     assert_eq!(at, Time::ZERO + Span::from_ms(57));
-    // And saturates.
+    // The time saturates.
     let endless = Params { interval: Span::MAX, ..params() };
     assert_eq!(control.control_law(Time::MAX, &endless), Time::MAX);
 }
@@ -106,7 +106,7 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     assert_eq!(entered(100, 3, 0), 97);
     assert_eq!(entered(100, 3, 1_599), 97);
     assert_eq!(entered(100, 3, 1_600), 1);
-    // One drop or none says nothing.
+    // A cycle with one drop or none says nothing.
     assert_eq!(entered(4, 3, 0), 1);
     assert_eq!(entered(3, 3, 0), 1);
 }

@@ -58,7 +58,7 @@ fn the_auto_tuning_divides_the_weights_by_the_table_s_numbers() {
         let delta = updated(vars(20, 18, prob), 1) - prob;
         // Probabilities of up to 1 resolve 2^-53 here, and delays 64 ns.
         assert!((delta - expected).abs() < expected * 3e-4 + 1e-15, "{prob}: {delta} {expected}");
-        // And the other way, where there is room.
+        // The same in the other direction, if there is room.
         let delta = updated(vars(10, 12, prob), 1) - prob;
         let expected = expected.min(prob);
         assert!((delta + expected).abs() < expected * 3e-4 + 1e-15, "-{prob}: {delta} {expected}");
@@ -68,7 +68,7 @@ fn the_auto_tuning_divides_the_weights_by_the_table_s_numbers() {
 #[test]
 fn a_probability_of_ten_percent_rises_by_two_percent_at_most() {
     assert!((updated(vars(240, 15, 0.2), 1) - 0.22).abs() < 1e-9);
-    // Below, there is no such bound: half of 0.125 * 0.225 + 1.25 * 0.225.
+    // Below a probability of 10 % there is no such bound: half of 0.125 * 0.225 + 1.25 * 0.225.
     assert!((updated(vars(240, 15, 0.09), 1) - 0.2447).abs() < 1e-4);
 }
 
@@ -89,7 +89,7 @@ fn the_probability_stays_between_zero_and_one() {
 fn an_idle_queue_s_probability_shrinks_by_a_sixty_fourth() {
     let after_target = 0.5 - 0.125 * 0.015;
     assert!((updated(vars(0, 0, 0.5), 0) - after_target * 63.0 / 64.0).abs() < 1e-7);
-    // Not where something waits, or where there was a delay before.
+    // This does not happen if packets wait, or if there was a delay before.
     assert!((updated(vars(0, 0, 0.5), 1) - after_target).abs() < 1e-7);
     let after_both = after_target - 1.25 * 0.001;
     assert!((updated(vars(0, 1, 0.5), 0) - after_both).abs() < 1e-7);
@@ -161,7 +161,7 @@ fn accumulated_probabilities_space_the_drops() {
         gap += 1;
         if vars.drop_early(&params, 100_000, 1000, &mut random) {
             gaps.push(gap);
-            // As the enqueue does.
+            // The enqueue does the same.
             vars.accu_prob = 0;
             gap = 0;
         }
@@ -187,7 +187,7 @@ fn byte_mode_scales_the_probability_by_the_size() {
         vars.drop_early(&params, 100_000, bytes, &mut random);
         let added = (vars.accu_prob.saturating_sub(7)) as f64 / MAX_PROB as f64;
         assert!((added - 0.01 * part).abs() < 1e-9);
-        // Without a probability the sum starts again.
+        // If the probability is zero, the sum starts again.
         assert_eq!(vars.accu_prob == 0, bytes == 0);
     }
 }
@@ -304,5 +304,5 @@ fn a_swing_without_end_is_caught_up_with_too() {
         swings += u32::from(control.vars != before);
         assert!(control.vars.prob <= MAX_PROB);
     }
-    assert!(swings > 0, "all settled: nothing was tested");
+    assert!(swings > 0, "the probability always settled, so nothing was tested");
 }

@@ -89,7 +89,7 @@ fn byte_mode_averages_bytes() {
     for bytes in [400, 600, 1] {
         red.enqueue(Time::ZERO, packet(bytes, Ecn::NotEct), &mut dropped);
     }
-    // 0 (idle till then), then 400 / 2, then (200 + 1000) / 2.
+    // The average is 0 (the queue was idle), then 400 / 2, then (200 + 1000) / 2.
     assert_eq!(red.average(), 600.0);
 }
 
@@ -100,7 +100,7 @@ fn an_idle_time_counts_as_the_packets_that_it_would_have_carried() {
         let mut red = with_average(config, 4.0);
         let mut dropped = Vec::new();
         red.dequeue(Time::ZERO, &mut dropped);
-        // A second look does not start the idle time anew.
+        // A second look does not start the idle time again.
         red.dequeue(Time::ZERO + Span::from_ms(40), &mut dropped);
         let at = Time::ZERO + Span::from_us(80_500);
         red.enqueue(at, packet(1000, Ecn::NotEct), &mut dropped);
@@ -155,7 +155,7 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
     // 2.0 * max_p at the middle keeps 1/p_b exact: 0.04 / 2.
     let mut red = with_average(Config { max_p: 0.04, ..Config::example() }, 10.0);
     let gaps = gaps(&mut red, 1000, 49_000);
-    // 48 degrees of freedom: above 93.2 once in 10000 times.
+    // With 48 degrees of freedom, the statistic exceeds 93.2 once in 10000 times.
     let statistic = chi_square(&gaps, 1, 49);
     assert!(statistic < 93.2 && statistic > 15.0, "{statistic}");
     let mean = gaps.iter().map(|&gap| f64::from(gap)).sum::<f64>() / gaps.len() as f64;
@@ -294,15 +294,15 @@ fn adaptive_red_changes_the_probability_each_interval_towards_the_target() {
     for average in [9.0, 10.0, 11.0] {
         assert_eq!(adapted(config(0.1), average, 1_000), [0.1; 1_000]);
     }
-    // Above: alpha is added, after 0.51 s, 1.02 s and so on.
+    // Above the target, alpha is added after 0.51 s, 1.02 s and so on.
     let above = adapted(config(0.1), 11.01, 153);
     for (n, max_p) in above.iter().enumerate() {
         let changes = (n as u64 + 1) / 51;
         assert!((max_p - 0.1 - 0.01 * changes as f64).abs() < 1e-12, "{n}");
     }
-    // No more than a quarter at a time.
+    // `max_p` rises by at most a quarter at a time.
     assert!((adapted(config(0.02), 11.01, 51)[50] - 0.025).abs() < 1e-12);
-    // Below: times beta.
+    // Below the target, `max_p` is multiplied by beta.
     let below = adapted(config(0.1), 8.99, 102);
     assert!((below[50] - 0.09).abs() < 1e-12 && (below[101] - 0.081).abs() < 1e-12);
 }
@@ -310,7 +310,7 @@ fn adaptive_red_changes_the_probability_each_interval_towards_the_target() {
 #[test]
 fn adaptive_red_stays_between_bottom_and_top() {
     let config = |max_p| Config { max_p, adaptive: Some(Adaptive::default()), ..Config::example() };
-    // The last step may pass the bound: to 0.5 + 0.01 or 0.01 * 0.9 at most.
+    // The last step may go beyond the bound, to 0.5 + 0.01 or 0.01 * 0.9 at most.
     let top = adapted(config(0.4), 14.0, 10_000);
     assert!(top[9_999] >= 0.5 && top[9_999] < 0.51);
     let bottom = adapted(config(0.4), 6.0, 10_000);

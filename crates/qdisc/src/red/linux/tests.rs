@@ -146,9 +146,10 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
     }
     let expected = 1000.0;
     let chi_square: f64 = gaps.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
-    // 19 degrees of freedom: above 50.8 once in 10000 times; below 4.9 once in 2000.
+    // With 19 degrees of freedom, the statistic exceeds 50.8 once in 10000 times, and is below
+    // 4.9 once in 2000 times.
     assert!(chi_square < 50.8, "{chi_square}: {gaps:?}");
-    assert!(chi_square > 2.0, "{chi_square}: too even to be random");
+    assert!(chi_square > 2.0, "{chi_square}: the gaps are too even to be random");
     // The mean is (1 + 20) / 2, its standard error sqrt((20^2 - 1) / 12 / 20000) = 0.041.
     let sum: f64 = gaps.iter().zip(1..).map(|(&n, gap)| f64::from(n) * f64::from(gap)).sum();
     assert!((sum / 20_000.0 - 10.5).abs() < 4.0 * 0.041);
@@ -264,7 +265,7 @@ fn idle_time_starts_at_the_first_dequeue_that_finds_nothing_and_ends_with_any_ar
     red.dequeue(at(10), &mut dropped);
     red.dequeue(at(20), &mut dropped);
     assert_eq!(red.vars.qidlestart, Some(at(10)));
-    // Dropped above max, and yet the idle time is over.
+    // The packet is dropped above max, but it still ends the idle time.
     assert_eq!(red.enqueue(at(30), packet(Ecn::NotEct), &mut dropped), Verdict::Dropped);
     assert_eq!(red.vars.qidlestart, None);
 }
@@ -308,7 +309,7 @@ fn a_short_idle_time_decays_linearly_by_cells_and_not_below_a_half() {
     assert_eq!(decayed(0), qavg);
     assert_eq!(decayed(1 << 14), qavg - (qavg >> 3));
     assert_eq!(decayed(1 << 16), qavg >> 1);
-    // The table's first 9 cells are 0, and then comes one bit.
+    // The table's first 9 cells are 0, and the next shifts by one bit.
     assert_eq!(decayed((9 << 17) - 1), qavg >> 1);
     assert_eq!(decayed(9 << 17), qavg >> 1);
     assert_eq!(decayed(17 << 17), qavg >> 2);
@@ -323,7 +324,7 @@ fn a_very_long_idle_time_is_bounded_by_the_last_cell() {
 
 /// The paper: (1-W)^(t/s), where s is a packet's transmission time. For W = 2^-6 and s = 1.12 ms,
 /// half is gone in ln 2 / -ln(63/64) = 44 packet times, 49.3 ms. Here the linear part removes the
-/// first half in 65.5 ms, and then nothing goes for two seconds.
+/// first half in 65.5 ms, and then nothing changes for two seconds.
 #[test]
 fn an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper() {
     let parms = Red::<TestPacket>::new(bed(), 1).parms;
