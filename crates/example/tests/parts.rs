@@ -176,8 +176,8 @@ fn an_echo_takes_a_round_trip_where_nobody_else_sends() {
     assert!(exact > 30, "{exact} of 50");
 }
 
-/// All three parts together, and with narrows' own. The simulator's shortcuts do not change the
-/// results.
+/// All three parts run together, and beside narrows' own. The simulator's shortcuts do not change
+/// the results.
 #[test]
 fn the_parts_work_together_and_with_ours() {
     let run = |queue: Queue, collapse| {

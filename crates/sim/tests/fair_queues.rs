@@ -114,7 +114,7 @@ fn qsdrr_takes_its_drops_from_few_flows() {
             flows += before.iter().zip(&after).filter(|(before, after)| before < after).count();
             drops += dropped_after - dropped_before;
         }
-        assert!(drops > 10.0, "too few to tell");
+        assert!(drops > 10.0, "too few drops to tell");
         drops / flows as f64
     };
     let (drr, qsdrr) = (drops_per_flow(&drr(200)), drops_per_flow(&qsdrr(200)));

@@ -45,7 +45,7 @@ fn check(name: &str, plan: &Plan) -> Simulation {
                 assert_eq!(
                     format!("{:?}", other.captured(link)),
                     format!("{:?}", clocked.captured(link)),
-                    "{name}: other packets captured at link {link}"
+                    "{name}: the packets captured at link {link} differ"
                 );
             }
         }
@@ -276,7 +276,7 @@ fn links_that_feed_each_other_in_a_circle_agree() {
         plan.collapse = false;
         let plain = run(plan);
         assert!(fast.events() < plain.events(), "{name}");
-        assert!(fingerprint(&fast) == fingerprint(&plain), "{name} in a circle: other tables");
+        assert!(fingerprint(&fast) == fingerprint(&plain), "{name} in a circle: the tables differ");
     }
 }
 
@@ -340,7 +340,7 @@ fn circle(queue: &Queue) -> Plan {
         plan.applications.push(Application { name: "flows".into(), kind });
     }
     on_off(&mut plan, 60);
-    // Nobody looks at the circle itself, so that packets enter it ahead of time.
+    // Nothing monitors the circle itself, so that packets enter it ahead of time.
     plan.queue_monitors = vec![Monitor { link: 3, interval: Span::from_ms(100) }];
     plan.link_monitors = vec![Monitor { link: 4, interval: Span::from_ms(500) }];
     plan

@@ -86,7 +86,7 @@ fn a_lost_fragment_loses_the_reply() {
     let fates = texts(&simulation, "attempts", "fate");
     let of = |fate: &str| fates.iter().filter(|&other| other == fate).count() as f64;
     let (answered, lost) = (of("answered"), of("reply-lost"));
-    assert_eq!(answered + lost, fates.len() as f64, "each is told once");
+    assert_eq!(answered + lost, fates.len() as f64, "each query must have exactly one fate");
     let share = answered / fates.len() as f64;
     let sd = (0.729 * 0.271 / fates.len() as f64).sqrt();
     assert!((share - 0.729).abs() < 4.0 * sd, "{share}");

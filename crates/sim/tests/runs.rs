@@ -291,7 +291,7 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     for (error, beginning) in independent.iter().zip(beginnings) {
         assert!(error.starts_with(beginning), "{error}");
     }
-    // Its paths lead nowhere, and the flows have no path. That says nothing new.
+    // The link's paths lead nowhere, so the flows have no path. Reporting that would add nothing.
     let nowhere = found(|plan| {
         plan.links[0].to = 99;
         plan.links[0].loss = 1.5;

@@ -179,7 +179,7 @@ fn reordering_alone_costs_linux_little() {
     assert!(pipe.ends[0].all_acked());
     assert!(
         counters.segments_retransmitted * 50 < counters.segments_sent,
-        "{} of {} segments sent again",
+        "{} of {} segments were sent again",
         counters.segments_retransmitted,
         counters.segments_sent
     );

@@ -196,7 +196,7 @@ fn settings_that_cannot_be_are_refused() {
     }
 }
 
-/// Nothing that the simulator computes ahead changes what comes out.
+/// What the simulator computes ahead of time does not change the results.
 #[test]
 fn shortcuts_change_nothing() {
     let of = |collapse| {

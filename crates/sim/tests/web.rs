@@ -364,7 +364,7 @@ fn a_page_of_which_an_object_never_comes_fails() {
     assert_eq!(numbers(&rows, "bytes"), [1000.0, 1000.0]);
 }
 
-/// What is computed ahead of time changes nothing.
+/// What the simulator computes ahead of time changes no result.
 #[test]
 fn results_do_not_depend_on_shortcuts() {
     let mut plan = star(6, 100, 40);

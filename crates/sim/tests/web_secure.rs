@@ -256,7 +256,7 @@ fn long_objects_come_as_fast_as_over_tcp() {
     }
 }
 
-/// What is computed ahead of time changes nothing.
+/// What the simulator computes ahead of time changes no result.
 #[test]
 fn results_do_not_depend_on_shortcuts() {
     for over in [Over::Tls(EARLY), Over::Quic(EARLY, QUIC)] {

@@ -142,7 +142,7 @@ fn impossible_settings_are_refused() {
 fn who_is_no_dns_server_is_not_asked() {
     let asks = |server| Simulation::new(plan(Client { server, ..client() }, self::server()));
     assert!(asks(1).is_ok());
-    // Itself: its datagrams would come back to it as replies.
+    // A client that asks itself would get its own datagrams back as replies.
     let refused = asks(0).expect_err("a client answers nothing").to_string();
     assert!(refused.ends_with("answers nothing like this"), "{refused}");
     let refused = asks(2).expect_err("there are two").to_string();
