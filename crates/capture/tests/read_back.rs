@@ -90,7 +90,7 @@ fn accounted(captured: &Captured) -> usize {
             usize::from(part.map_or(ip_bytes, |part| part.ip_bytes))
         }
         Frame::TooBig { ip_bytes, .. } => usize::from(ip_bytes),
-        Frame::Arp { .. } => panic!("ARP is no IP packet"),
+        Frame::Arp { .. } => panic!("an ARP frame is not an IP packet"),
     }
 }
 

@@ -188,7 +188,7 @@ fn capture(name: &str, plan: &Plan, packets: &[Captured]) -> Option<PathBuf> {
     if Command::new("tshark").arg("--version").output().is_err() {
         let hint = "apt-get install tshark";
         assert!(std::env::var_os("CI").is_none(), "tshark must be there in CI: {hint}");
-        // Not `eprintln!`, which the test harness hides.
+        // This does not use `eprintln!`, because the test harness hides its output.
         let _ = writeln!(std::io::stderr(), "SKIP tshark::{name}: no tshark; {hint}");
         return None;
     }

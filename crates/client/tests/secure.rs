@@ -178,7 +178,7 @@ fn quic_asks_on_a_stream_of_a_connection() {
     assert_eq!(first.reply.as_ref().map(|reply| reply.bytes), Some(428));
     let connect = first.times.connect.expect("a handshake");
     assert!(first.times.total.expect("a time") >= connect);
-    assert_eq!(first.times.secure, None, "it is one with the connection's");
+    assert_eq!(first.times.secure, None, "QUIC's handshake is the connection's");
     let second = client.ask(&query());
     assert_eq!((second.outcome, second.reused), (Outcome::Answered, Some(true)), "{second:?}");
     assert_eq!(second.connection, Some(0));

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use narrows_engine::converse;
 use narrows_sim::plan::Plan;
 
-/// A second of a network without traffic.
+/// The plan of a network without traffic, for a second.
 const PLAN: &str = concat!(
     r#"{"seed":1,"end":1000000000000,"end_with_dns":false,"event_limit":1000,"nodes":["a","b"],"#,
     r#""links":[],"tcp":[],"paths":[],"applications":[],"queue_monitors":[],"link_monitors":[],"#,

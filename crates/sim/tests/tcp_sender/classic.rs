@@ -98,7 +98,7 @@ fn tahoe_slow_starts_after_fast_retransmit() {
         client.gets_segment(&plain(0));
     }
     assert_eq!(numbers(&mut client), [] as [u32; 0]);
-    // 0 filled the only hole: on with two segments, slow start up to 4, then one a window.
+    // Segment 0 filled the only hole. Two segments follow: slow start up to 4, then one a window.
     client.at(200.0).gets_segment(&plain(8));
     assert_eq!(numbers(&mut client), [8, 9]);
     client.at(300.0).gets_segment(&plain(9)).gets_segment(&plain(10));
@@ -132,7 +132,7 @@ fn tahoe_goes_back_n() {
     assert_eq!(client.endpoint.counters().fast_recoveries, 1);
 }
 
-/// The retransmission timer starts anew at the third duplicate, without backoff.
+/// The retransmission timer starts again at the third duplicate, without backoff.
 #[test]
 fn tahoe_waits_a_time_out_for_a_lost_retransmission() {
     let mut client = textbook(Recovery::Tahoe);

@@ -454,7 +454,7 @@ fn idle_time_decays_the_window() {
 fn without_sack_duplicates_stand_for_segments_that_arrived() {
     let config = Config { sack: false, ..reno() };
     let mut client = bulk(&config);
-    // The first acknowledgement after the handshake's widens the window and is no duplicate.
+    // The first acknowledgement after the handshake's widens the window and is not a duplicate.
     client.at(199.0).gets(&ack(0)).sends(&[]);
     client.at(200.0).gets(&ack(0)).sends_data(&[10]);
     client.at(200.1).gets(&ack(0)).sends_data(&[11]);
