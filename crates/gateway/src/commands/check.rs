@@ -291,7 +291,8 @@ fn servers(config: &Config, question: Option<&Question>, report: &mut Report) {
         let place = SocketAddr::new(address, config.port);
         let local = here.contains(&address);
         if !local {
-            report.problems.push(format!("{address} is not an address of this machine"));
+            let error = server::ServerError::NotHere { address, here: here.clone() }.to_string();
+            report.problems.push(error.trim_start_matches("server: ").into());
         }
         let udp = server::answers(place, wait);
         match &udp {

@@ -120,7 +120,7 @@ impl fmt::Display for KernelError {
                 match pid {
                     Some(pid) => write!(
                         f,
-                        " (process {pid}); hint: end it first, with kill -USR2 {pid} for a restart without a gap"
+                        " (process {pid}); hint: kill {pid} ends it and detaches its programs; kill -USR2 {pid} leaves them attached, for a restart without a gap"
                     ),
                     None => write!(f, "; hint: end it first"),
                 }

@@ -55,8 +55,8 @@ impl Limit {
                     rcode => format!("RCODE {rcode}"),
                 });
                 Some(format!(
-                    "{server} does not answer {} ({how}), so it does not show its longest \
-                     replies over UDP; hint: --long-reply takes a name and a type that the server \
+                    "{server} gave nothing to measure in {} ({how}), so its longest replies over \
+                     UDP are unknown; hint: --long-reply takes a name and a type that the server \
                      has",
                     wanted.question()
                 ))
