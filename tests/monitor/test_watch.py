@@ -166,6 +166,10 @@ def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> Non
 @needs_root
 def test_a_device_without_queue_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with namespace("monitor") as found, found.inside():
+        assert main(["monitor", "lo", "--duration", "0.01s"]) == 2
+        assert "--duration 0.01s: is shorter than 0.1 s" in capsys.readouterr().err
+        assert main(["monitor", "lo", "--duration", "1 week"]) == 2
+        assert 'the unknown unit "week"' in capsys.readouterr().err
         assert main(["monitor", "lo", "--duration", "1"]) == 2
         said = capsys.readouterr().err
         assert "lo has no queue; hint: " in said

@@ -271,7 +271,10 @@ def test_the_commands_run_end_to_end(
     ("arguments", "line"),
     [
         (["ratio", "gone"], "gone: does not exist"),
-        (["ratio", "{before}", "--window", "long"], "--window long: is not a time in seconds"),
+        (
+            ["ratio", "{before}", "--window", "long"],
+            "--window long: does not start with a number; hint: such as",
+        ),
         (
             ["ratio", "{before}", "--family", "5"],
             "neither 4 nor 6; hint: 4 is IPv4",
@@ -280,6 +283,11 @@ def test_the_commands_run_end_to_end(
         (["compare", "{before}", "{before}"], "is given twice"),
         (["compare", "{before}"], "two at a time"),
         (["compare", "{before}", "gone"], "gone: does not exist"),
+        (["compare", "{before}", "."], ".: is no measurement, but "),
+        (
+            ["import", "atlas", "{capture}"],
+            "is a capture, not results of RIPE Atlas; hint: narrows",
+        ),
         (["import", "atlas"], "no FILE is given"),
         (["import", "atlas", "gone"], "gone: no such file"),
         (["import", "atlas", "--download", "k", "--day", "today"], "--day today: is not a date"),
@@ -297,7 +305,9 @@ def test_bad_input_is_one_line(
 ) -> None:
     runs = saved({"before": samples["before"]}, tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
-    assert main([part.format(before=runs["before"]) for part in arguments]) == 2
+    capture = tmp_path / "dns.pcap"
+    capture.write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0")
+    assert main([part.format(before=runs["before"], capture=capture) for part in arguments]) == 2
     error = capsys.readouterr().err
     assert line in error
     assert error.count("\n") == 1

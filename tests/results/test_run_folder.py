@@ -196,6 +196,9 @@ def test_folders_without_a_run_are_one_line(tmp_path: Path) -> None:
         Run.load(tmp_path / "none")
     with pytest.raises(RunFolderError, match=r"holds no run \(run.json is missing\)"):
         Run.load(tmp_path)
+    (tmp_path / "sweep.json").touch()
+    with pytest.raises(RunFolderError, match="holds a sweep, not a run; hint: narrows compare"):
+        Run.load(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="is not a folder"):
         Run.load(tmp_path / "file")

@@ -102,6 +102,14 @@ class _Reading:
     def file(self, path: Path, size: int) -> None:
         """Reads a file to its end."""
         try:
+            with path.open("rb") as file:
+                start = file.read(4)
+            if start in _CAPTURES:
+                raise AtlasError(
+                    path,
+                    "is a capture, not results of RIPE Atlas",
+                    "narrows import capture reads it",
+                )
             reader = _core.AtlasReader(path)
         except OSError as error:
             message = (error.strerror or str(error)).lower()
@@ -156,6 +164,10 @@ class _Reading:
         return f"{said} ({count}: {reason}{place}; {first})"
 
 
+# How a pcap (microseconds or nanoseconds, both byte orders) and a pcapng begin.
+_CAPTURES = {
+    bytes.fromhex(start) for start in ("d4c3b2a1", "a1b2c3d4", "4d3cb2a1", "a1b23c4d", "0a0d0d0a")
+}
 _EXTRA: Mapping[str, pl.DataType] = {"element": pl.Float64()}
 
 

@@ -31,6 +31,13 @@ def compare_ratios(
     """Compares the two, prints the table, and writes a report if one is wanted."""
     from narrows.ratio.comparison import compare_ratios as compare
 
+    fitting = [each for each in folders if _is_analysis(each) or _is_measurement(each)]
+    for folder in folders:
+        if folder not in fitting:
+            raise UserError(
+                f"{folder}: is no measurement, but {fitting[0]} is; hint: compare runs with runs, "
+                "and measurements with measurements"
+            )
     if len(folders) != 2:
         raise UserError(f"{folders[0]}: analyses are compared two at a time; hint: name two")
     labels = [folder.name or str(folder) for folder in folders]

@@ -11,7 +11,16 @@ from narrows.cli import machines as shared
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, Wait
-from narrows.cli.options import Figures, Json, Quiet, Seed, Settings, figure_files, settings
+from narrows.cli.options import (
+    Figures,
+    Json,
+    Quiet,
+    Seed,
+    Settings,
+    figure_files,
+    lasting,
+    settings,
+)
 from narrows.cli.run_output import print_run, write_run_report
 
 if TYPE_CHECKING:
@@ -22,9 +31,9 @@ EXAMPLES = """\
 narrows monitor eth0
 
 # For a minute, to compare it with a later runs/after.
-narrows monitor eth0 --duration 60 --out runs/before
+narrows monitor eth0 --duration 60s --out runs/before
 
-narrows monitor --json --duration 5 | jq .summary.queues
+narrows monitor --json --duration 5s | jq .summary.queues
 
 # On the router of a run on several machines: eth0 is a link of its
 # scenario.
@@ -46,11 +55,10 @@ def command(
         float, typer.Option(min=0.1, max=1000.0, metavar="HZ", help="Samples per second.")
     ] = 10.0,
     duration: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            min=0.1,
-            metavar="SECONDS",
-            help="How long to watch. [default: until Ctrl-C]",
+            metavar="TIME",
+            help="How long to watch, such as 60s or 5min. [default: until Ctrl-C]",
             show_default=False,
         ),
     ] = None,
@@ -113,8 +121,11 @@ def command(
     kinds = figure_files(figures, written=report, needs="leave out --no-report")
     folder = out or free_folder(Path("runs"), f"monitor-{interface or 'all'}")
     check_target(folder)
+    seconds = None if duration is None else lasting("--duration", duration)
+    if seconds is not None and seconds < 0.1:
+        raise UserError(f"--duration {duration}: is shorter than 0.1 s; hint: such as 60s")
     watch = Watch(interface, rate=rate)
-    result = watched(watch, duration, quiet=quiet).save(folder)
+    result = watched(watch, seconds, quiet=quiet).save(folder)
     if report:
         write_run_report(result, folder, kinds)
     print_run(result, json_output=json_output)

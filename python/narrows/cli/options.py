@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +157,20 @@ def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, 
             raise UserError(f"{option} {key}: given twice; hint: keep one")
         found[key] = value.strip()
     return found
+
+
+def lasting(option: str, text: str) -> float:
+    """Returns the seconds of an option's time, which may lack its unit.
+
+    Raises:
+        UserError: It is no time.
+    """
+    from narrows import _core
+
+    try:
+        return _core.parse_span(f"{text} s" if re.fullmatch(r"[0-9.]+", text) else text) / 1e12
+    except ValueError as error:
+        raise UserError(f"{option} {text}: {error}; hint: such as {option} 60s") from None
 
 
 def address_family(number: int | None) -> int | None:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli.failure import UserError, say
+from narrows.cli.failure import say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Figures, Json, Quiet, address_family, figure_files
+from narrows.cli.options import Figures, Json, Quiet, address_family, figure_files, lasting
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -40,10 +40,10 @@ def command(
     window: Annotated[
         str,
         typer.Option(
-            metavar="SECONDS",
+            metavar="TIME",
             help="The longest time between the two queries of a pair; any: no limit.",
         ),
-    ] = "150",
+    ] = "150s",
     family: Annotated[
         int | None,
         typer.Option(
@@ -109,10 +109,4 @@ def command(
 def _window(text: str) -> float:
     if text == "any":
         return float("inf")
-    try:
-        seconds = float(text.removesuffix("s"))
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds < 1e9:
-        raise UserError(f"--window {text}: is not a time in seconds; hint: such as 150, or any")
-    return seconds
+    return lasting("--window", text)

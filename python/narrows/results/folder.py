@@ -27,6 +27,7 @@ __all__ = [
     "BENCH",
     "MEASUREMENTS",
     "RUN_FILE",
+    "SWEEP_FILE",
     "check_target",
     "parquet",
     "read",
@@ -36,6 +37,8 @@ __all__ = [
     "write",
 ]
 
+SWEEP_FILE = "sweep.json"
+"""The file that makes a folder a sweep folder."""
 RUN_FILE = "run.json"
 """The file that makes a folder a run folder."""
 
@@ -229,6 +232,10 @@ def _read_document(folder: Path) -> dict[str, Any]:
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
             raise RunFolderError(folder, what, "name a run folder, which narrows run writes")
+        if not path.is_file() and (folder / SWEEP_FILE).is_file():
+            raise RunFolderError(
+                folder, "holds a sweep, not a run", "narrows compare and narrows sweep plot read it"
+            )
         if not path.is_file():
             raise RunFolderError(
                 folder,

@@ -49,13 +49,15 @@ def nearest_metrics(name: str, known: Sequence[str]) -> str:
     Examples:
         >>> nearest_metrics("p95", ["dns.response_median_ms", "dns.response_p95_ms"])
         'did you mean "dns.response_p95_ms"?'
+        >>> nearest_metrics("p50", ["dns.response_median_ms", "dns.response_p95_ms"])
+        'did you mean "dns.response_median_ms"?'
         >>> rates = ["queues.wan.run.drops_per_s.early", "queues.wan.run.drops_total_per_s"]
         >>> nearest_metrics("queues.wan.run.drops_per_s", rates)
         'did you mean "queues.wan.run.drops_total_per_s" or "queues.wan.run.drops_per_s.early"?'
         >>> nearest_metrics("dns.respons_p95_ms", ["dns.response_p95_ms", "dns.queries"])
         'did you mean "dns.response_p95_ms"?'
     """
-    name = name[:100]
+    name = re.sub(r"(?<![a-z])p50(?![0-9])", "median", name[:100])
     wanted = _words(name)
     having = [key for key in known if wanted and wanted <= _words(key)]
     having = having or [key for key in known if name and name in key]

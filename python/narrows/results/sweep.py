@@ -23,7 +23,7 @@ import polars as pl
 
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
-from narrows.results.folder import LARGEST_JSON
+from narrows.results.folder import LARGEST_JSON, SWEEP_FILE
 from narrows.results.plotted_sweep import PlottedSweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 from narrows.results.sweep_table import sweep_table
@@ -37,8 +37,6 @@ __all__ = [
     "read_rows",
 ]
 
-SWEEP_FILE = "sweep.json"
-"""The file that makes a folder a sweep folder."""
 ROWS_FILE = "rows.jsonl"
 SWEEP_FORMAT = 1
 """Version of the sweep folder's format; a reader refuses any other."""
