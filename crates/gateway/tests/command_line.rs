@@ -48,6 +48,9 @@ fn what_the_command_line_lacks_or_has_too_much_is_named() {
     refused(&["run"], &["interface: is not set"]);
     refused(&["run", "--interface", "lo"], &["server: is not set", "--server 192.0.2.53"]);
     refused(&["run", "--interfac", "lo"], &["--interfac", "--interface"]);
+    let help = "see narrows-gateway check --help";
+    refused(&["check", "--long-reply", "example.com"], &["NAME TYPE", help]);
+    refused(&["--long-reply"], &["see narrows-gateway --help"]);
     refused(&["stats"], &["stats", "status"]);
     #[cfg(feature = "ebpf")]
     refused(&["status", "--interface", "lo", "--interval", "2"], &["--interval", "no unit"]);

@@ -173,18 +173,18 @@ fn usage(error: &clap::Error) -> ExitCode {
             let what = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let tip = lines
                 .find_map(|line| line.strip_prefix("tip: "))
-                .map_or_else(|| format!("see {} --help", used(&text)), str::to_owned);
+                .map_or_else(|| format!("see {} --help", used()), str::to_owned);
             tell(&format!("error: {what}; hint: {tip}\n"));
             ExitCode::from(2)
         }
     }
 }
 
-/// The command that clap's message is about, from its line "Usage: narrows-gateway check [OPTIONS]".
-fn used(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
-    let words = usage.unwrap_or("narrows-gateway").split(' ');
-    words.take_while(|word| !word.starts_with(['-', '[', '<'])).collect::<Vec<_>>().join(" ")
+/// The command that the command line names, after the program's name. clap's message has it only if
+/// an argument is missing or unknown.
+fn used() -> String {
+    let named = std::env::args().nth(1).filter(|word| command().find_subcommand(word).is_some());
+    named.map_or_else(|| "narrows-gateway".into(), |word| format!("narrows-gateway {word}"))
 }
 
 /// Why commands that need the in-kernel data path do not work.
