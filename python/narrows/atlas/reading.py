@@ -102,9 +102,7 @@ class _Reading:
     def file(self, path: Path, size: int) -> None:
         """Reads a file to its end."""
         try:
-            with path.open("rb") as file:
-                start = file.read(4)
-            if start in _CAPTURES:
+            if _is_capture(path):
                 raise AtlasError(
                     path,
                     "is a capture, not results of RIPE Atlas",
@@ -162,6 +160,14 @@ class _Reading:
         said = f"{where} no usable DNS result of {self.records} records"
         place = "" if files == 1 else f" in {source}"
         return f"{said} ({count}: {reason}{place}; {first})"
+
+
+def _is_capture(path: Path) -> bool:
+    """Whether a file begins as a capture; a pipe keeps its bytes for the reader."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) in _CAPTURES
 
 
 # How a pcap (microseconds or nanoseconds, both byte orders) and a pcapng begin.

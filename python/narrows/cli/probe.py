@@ -33,7 +33,7 @@ def command(
         typer.Argument(
             metavar="SERVER",
             help="Names or addresses, with a port if it is not the usual one: ns.example:5353, "
-            "[2001:db8::1]:53.",
+            "[2001:db8::1]:53. All transports use this port.",
             show_default=False,
         ),
     ],

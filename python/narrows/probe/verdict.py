@@ -199,10 +199,10 @@ class _Reading(Evidence):
         stages = [row["stage"] for row in self.tcp if row["stage"]]
         stage = statistics.mode(stages) if stages else "query"
         what = {"secure": "the handshake of TLS", "query": "the query"}.get(stage, f"the {stage}")
-        return (
-            "unanswered",
-            f"it accepts connections but answers none of {len(self.tcp)}: {what} stays unanswered",
+        seen = (
+            f"it accepts connections but answers none of {len(self.tcp)}: {what} stays unanswered"
         )
+        return "unanswered", seen + (", as on a port without TLS" if stage == "secure" else "")
 
     def _backlog_full(self) -> tuple[str, str]:
         every, late = len(self.tcp), self.late_connects + self.unconnected
