@@ -14,7 +14,7 @@ from narrows.records.numbers import reached
 from narrows.results import Run, summary_table
 from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
-from narrows.results.jump import jumps, jumps_of
+from narrows.results.jump import is_at_jump, jumps, jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
@@ -257,6 +257,16 @@ def test_the_99th_percentile_has_a_jump_too() -> None:
     assert found.startswith("all DNS groups: 98.8 to 99.1 % of")
     (found,) = jumps({"dns": None, "dns_groups": {**both, "far": of_dns(1000, 1000)}})
     assert found.startswith("DNS group near: 98.8 %")
+
+
+def test_only_percentiles_at_the_jump_are_left_to_chance() -> None:
+    at_99 = {"dns": of_dns(1000, 990)}
+    assert is_at_jump(at_99, "response_p99_ms")
+    assert not is_at_jump(at_99, "response_p95_ms")
+    assert not is_at_jump(at_99, "response_median_ms")
+    assert not is_at_jump({"dns": None}, "response_p99_ms")
+    groups = {"fine": of_dns(1000, 1000), "lossy": of_dns(1000, 950)}
+    assert is_at_jump({"dns": of_dns(2000, 1950), "dns_groups": groups}, "response_p95_ms")
 
 
 def test_the_jump_is_said_of_figures_that_are_shown_and_once_of_all_groups() -> None:

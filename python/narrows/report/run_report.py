@@ -27,6 +27,7 @@ from narrows.report.source import (
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.goodput import delivered
+from narrows.results.jump import is_at_jump
 from narrows.results.metrics import value_text
 from narrows.results.origin import MONITOR, length
 from narrows.results.success import attempts_mislead
@@ -342,7 +343,8 @@ def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
     """How well DNS did: the figures of each group, or the range over many groups.
 
     The share answered within a second is shown too if groups differ, or if DNS does not use UDP
-    alone. The share of first attempts is left out where it misleads.
+    alone. The share of first attempts is left out where it misleads, and the 99th percentile where
+    chance decides it.
     """
     dns = summary.get("dns")
     if not dns:
@@ -354,7 +356,9 @@ def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
         wanted.append(("first_attempt_percent", "answered at the first attempt"))
     if misleads or len(groups) > 1 or set(dns.get("transports") or ()) - {"udp"}:
         wanted.append(("within_1s_percent", "answered within a second"))
-    wanted.append(("response_p99_ms", "99 % of DNS answers within"))
+    wanted.append(("response_median_ms", "median response time of DNS"))
+    if not is_at_jump(summary, "response_p99_ms"):
+        wanted.append(("response_p99_ms", "99 % of DNS answers within"))
     cards = []
     for key, words in wanted:
         text = _ms if key.endswith("_ms") else "{:.2f} %".format

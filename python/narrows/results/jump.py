@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-__all__ = ["jumps", "jumps_of"]
+__all__ = ["is_at_jump", "jumps", "jumps_of"]
 
 _PERCENTILES = {"response_p95_ms": 95, "response_p99_ms": 99}
 
@@ -33,6 +33,15 @@ def jumps(summary: Mapping[str, Any]) -> list[str]:
         return _sentences([("DNS", [summary.get("dns") or {}])], _PERCENTILES, "")
     parts = [(f"DNS group {name}", [figures]) for name, figures in groups.items()]
     return _sentences(parts, _PERCENTILES, "all DNS groups")
+
+
+def is_at_jump(summary: Mapping[str, Any], key: str) -> bool:
+    """Whether a percentile, such as `response_p99_ms`, is at the jump in some DNS group."""
+    groups = summary.get("dns_groups") or {"": summary.get("dns") or {}}
+    percent = _PERCENTILES.get(key)
+    return percent is not None and any(
+        _at_once([dns], percent) is not None for dns in groups.values()
+    )
 
 
 def jumps_of(
