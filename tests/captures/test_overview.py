@@ -32,7 +32,7 @@ def measured(*rows: dict[str, Any], connections: list[dict[str, Any]] | None = N
     found = Measurement.of_rows(
         "capture", exchanges=rows, connections=connections or [], narrows="0"
     )
-    figures = overview(found.exchanges, found.connections)
+    figures = overview(found.exchanges, found.connections, 0)
     return Measurement.of_rows(
         "capture", exchanges=rows, narrows="0", findings={"overview": figures}
     )

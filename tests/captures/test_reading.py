@@ -253,6 +253,24 @@ def test_the_note_about_cut_messages_does_not_hang_on_the_words_of_remarks(
         assert "note: the capture cut" in said.err
 
 
+def test_connections_with_tls_are_told_from_those_without_a_query(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = str(DATA / "tls/nsd.pcap"), str(tmp_path / "run")
+    words = ["import", "capture", file, "--out", out, "--port"]
+    assert main([*words, "53", "--port", "853"]) == 0
+    said = capsys.readouterr()
+    assert "a TCP connection that carries TLS" in said.out
+    assert "without a query" not in said.out
+    assert "note: 1 connection carries TLS, whose queries cannot be read; hint: " in said.err
+    found = Measurement.load(out).findings["overview"]["tcp_connections"]
+    assert found == {"used": 1, "tls": 1, "unused": 0, "queries": 1, "most": 1}
+    words[4] = str(tmp_path / "other")
+    assert main([*words, "853"]) == 2
+    line = "holds no DNS on port 853 that can be read: 1 connection with TLS; hint: a server's dns"
+    assert line in capsys.readouterr().err
+
+
 def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:
     data = bytearray((DATA / "old-two-soa-nanoseconds.pcap").read_bytes())
     data[20:24] = (147).to_bytes(4, "little")

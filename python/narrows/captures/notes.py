@@ -37,6 +37,13 @@ def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
         for remark in measurement.findings["remarks"]
         if remark["kind"] in _core.cut_off_remarks
     )
+    tls = (measurement.findings.get("overview") or {}).get("tcp_connections", {}).get("tls", 0)
+    if tls:
+        connections = "connection carries" if tls == 1 else "connections carry"
+        yield (
+            f"note: {tls} {connections} TLS, whose queries cannot be read; hint: a server's dnstap "
+            "has them, too"
+        )
     if cut:
         yield (
             f"note: the capture cut off {cut} messages before the end of their question, so their "

@@ -27,8 +27,14 @@ _MOST = 3
 _QUESTION = ("vantage", "target", "name", "qtype")
 
 
-def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, Any]:
-    """Figures of a capture as JSON values; a figure that the tables lack is None or absent."""
+def overview(exchanges: pl.DataFrame, connections: pl.DataFrame, tls: int) -> dict[str, Any]:
+    """Figures of a capture as JSON values; a figure that the tables lack is None or absent.
+
+    Args:
+        exchanges: The queries.
+        connections: The connections.
+        tls: How many of the connections carry TLS.
+    """
     if not exchanges.height:
         return {}
     start, end = covered(exchanges)
@@ -42,7 +48,7 @@ def overview(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, An
         },
         "truncated_questions": _truncated(exchanges),
         "tcp_after_truncated": _after_truncated(exchanges),
-        "tcp_connections": _connections(exchanges, connections),
+        "tcp_connections": _connections(connections, tls),
     }
 
 
@@ -154,12 +160,13 @@ def _with_name(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(name=pl.col("qname").str.to_lowercase())
 
 
-def _connections(exchanges: pl.DataFrame, connections: pl.DataFrame) -> dict[str, int]:
+def _connections(connections: pl.DataFrame, tls: int) -> dict[str, int]:
     opened = connections.filter(transport="tcp")
     used = opened.filter(pl.col("exchanges") > 0)
     return {
         "used": used.height,
-        "unused": opened.height - used.height,
+        "tls": tls,
+        "unused": opened.height - used.height - tls,
         "queries": int(used["exchanges"].sum()),
         "most": int(used["exchanges"].max() or 0),  # type: ignore[arg-type]
     }

@@ -69,6 +69,8 @@ def read_captures(
         status = "partial"
     if not reading.exchanges.height + reading.connections.height and status == "complete":
         raise CaptureError(Path(files[0]), *reading.nothing(len(files)))
+    if not reading.exchanges.height and reading.tls == reading.connections.height > 0:
+        raise CaptureError(Path(files[0]), *reading.nothing_but_tls(len(files)))
     exchanges, connections = reading.tables()
     first, last = covered(exchanges)
     return Measurement(
@@ -89,7 +91,7 @@ def read_captures(
             "records": reading.records,
             "remarks": reading.remarks,
             **watched_near(connections),
-            "overview": overview(exchanges, connections),
+            "overview": overview(exchanges, connections, reading.tls),
         },
     )
 
@@ -185,6 +187,19 @@ class _Reading:
         """What was skipped."""
         schema = MEASUREMENT_TABLES["skipped"].schema
         return pl.DataFrame(self.skipped, schema=schema, orient="row", infer_schema_length=None)
+
+    @property
+    def tls(self) -> int:
+        """How many connections carry TLS."""
+        return sum(each["records"] for each in self.remarks if each["kind"] == "tls")
+
+    def nothing_but_tls(self, files: int) -> tuple[str, str]:
+        """That all connections carry TLS, and the remedy."""
+        where = "holds" if files == 1 else f"these {files} files hold"
+        ports = ", ".join(map(str, self.ports))
+        connections = "connection" if self.tls == 1 else "connections"
+        said = f"{where} no DNS on port {ports} that can be read: {self.tls} {connections} with TLS"
+        return said, "a server's dnstap has its queries over TLS, too"
 
     def nothing(self, files: int) -> tuple[str, str]:
         """Why there are no rows, and the remedy."""

@@ -27,6 +27,8 @@ pub(super) struct Connection {
     /// When it ended: at a reset, or at the second FIN.
     over_ns: Option<i64>,
     refused: bool,
+    /// Whether the client begins with a TLS handshake.
+    tls: bool,
     queries: VecDeque<Query>,
     /// The bytes of the names in them.
     names: usize,
@@ -77,6 +79,7 @@ impl Connection {
             fins: [false; 2],
             over_ns: None,
             refused: false,
+            tls: false,
             queries: VecDeque::new(),
             names: 0,
             asked: 0,
@@ -128,6 +131,11 @@ impl Connection {
             self.messages(&mut whole, !from_client, rows, remarks);
         }
         if tcp.length > 0 && tcp.flags & RST == 0 {
+            if from_client && self.client.bytes == 0 && begins_tls(tcp.payload) && !self.tls {
+                self.tls = true;
+                let number = self.row.number;
+                remarks.add(Remark::Tls, u64::from(number), || format!("connection {number}"));
+            }
             let segment =
                 Segment { time_ns: now_ns, seq, payload: tcp.payload, length: tcp.length };
             let stream = if from_client { &mut self.client } else { &mut self.server };
@@ -181,6 +189,9 @@ impl Connection {
         rows: &mut CaptureChunk,
         remarks: &mut Skipped<Remark>,
     ) {
+        if self.tls {
+            whole.clear();
+        }
         for message in whole.drain(..) {
             let number = self.row.number;
             let told = || format!("of {} bytes, on connection {number}", message.length);
@@ -337,7 +348,7 @@ impl Connection {
             rows.exchange(row);
         }
         let unframed = self.client.unframed + self.server.unframed;
-        if unframed > 0 {
+        if unframed > 0 && !self.tls {
             remarks.add(Remark::Unframed, u64::from(self.row.number), || {
                 format!("{unframed} bytes on connection {}", self.row.number)
             });
@@ -374,6 +385,12 @@ pub(super) fn question(brief: Brief<'_>) -> (String, Option<u16>) {
     let mut name = String::with_capacity(USUAL_NAME);
     let kind = brief.question(&mut name).map(|(kind, _)| kind);
     (name, kind)
+}
+
+/// Returns whether these bytes begin with the record of a ClientHello (RFC 8446, sections 4 and 5.1).
+/// As DNS over TCP they would begin a message of 5,635 bytes.
+fn begins_tls(payload: &[u8]) -> bool {
+    matches!(payload, [22, 3, 0..=4, _, _, 1, ..])
 }
 
 /// The most queries of one connection that wait for replies at a time.

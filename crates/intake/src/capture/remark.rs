@@ -7,6 +7,8 @@ pub enum Remark {
     Unframed,
     /// The capture kept the header of a message, but not its whole question.
     NoQuestion,
+    /// A connection whose client begins with a TLS handshake, so its messages cannot be read.
+    Tls,
     /// A message over TCP that is neither a query nor a reply, or comes from the wrong side.
     NoDns,
     /// The capture kept too little of a message to read its header.
@@ -17,14 +19,15 @@ pub enum Remark {
 
 impl Remark {
     /// All kinds, in order.
-    pub const ALL: [Self; 5] =
-        [Self::Unframed, Self::NoQuestion, Self::NoDns, Self::Headless, Self::TooMany];
+    pub const ALL: [Self; 6] =
+        [Self::Unframed, Self::NoQuestion, Self::Tls, Self::NoDns, Self::Headless, Self::TooMany];
 
     /// Returns the name, which stays the same if the text changes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unframed => "unframed",
             Self::NoQuestion => "no-question",
+            Self::Tls => "tls",
             Self::NoDns => "no-dns",
             Self::Headless => "headless",
             Self::TooMany => "too-many",
@@ -36,6 +39,7 @@ impl Remark {
         match self {
             Self::Unframed => "TCP bytes that belong to no message",
             Self::NoQuestion => "a DNS message whose name and type the capture cut off",
+            Self::Tls => "a TCP connection that carries TLS",
             Self::NoDns => "a TCP message that is no DNS query or reply",
             Self::Headless => "a TCP message whose header the capture cut off",
             Self::TooMany => "more open connections than are kept",
