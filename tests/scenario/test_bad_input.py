@@ -147,6 +147,8 @@ CASES = [
     ("links/0/queue/kind", "cake", "links[0].queue.kind: \"cake\" is not known here; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
     # A part of a key, and what others call it.
     ("traffic/0/ecn", 1, "traffic[0].ecn: is not a known key; hint: did you mean \"ecn_share\"?"),
+    ("transport", "tls", "transport: is not a known key; hint: it is a key of [[traffic]] or [[dns]], such as traffic.NAME.transport"),
+    ("delay", "5 ms", "delay: is not a known key; hint: it is a key of [[links]], such as links.NAME.delay"),
     ("dns/0/timeout", "5 s", "dns[0].timeout: is not a known key; hint: did you mean \"retry\"?"),
     ("dns/0/arrivals", {"qps": 5}, "dns[0].arrivals.qps: is not a known key; hint: did you mean \"per_second\"?"),
     ("links/0/latency", "5 ms", "links[0].latency: is not a known key; hint: did you mean \"delay\"?"),

@@ -230,6 +230,8 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         known = _keys(model, detail)
         meant = [each for each in _MEANT.get(key, ()) if each in known]
         hint = _INSTEAD.get(key) or nearest(meant[0] if meant else key, known, many=_MOST_KEYS)
+        if len(detail["loc"]) == 1 and hint.startswith("one of"):
+            hint = _in_entries(model, key) or hint
         return "is not a known key", hint, ""
     if kind in _NOT_A_TABLE and isinstance(text := detail["input"], str):
         quoted = with_quotes(text)
@@ -272,6 +274,19 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         return f"is longer than {most}", "", ""
     message = detail["msg"]
     return f"{message[:1].lower()}{message[1:]}", "", ""
+
+
+def _in_entries(model: type[Table], key: str) -> str:
+    """The hint for a key of the scenario that only entries of its arrays have."""
+    having = [
+        array
+        for array in model.model_fields
+        if any({key, "name"} <= table.model_fields.keys() for table in _tables_at(model, (array,)))
+    ]
+    if not having:
+        return ""
+    arrays = " or ".join(f"[[{array}]]" for array in having)
+    return f"it is a key of {arrays}, such as {having[0]}.NAME.{key}"
 
 
 def _array(given: object, loc: tuple[int | str, ...]) -> str:
