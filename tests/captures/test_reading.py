@@ -271,6 +271,11 @@ def test_connections_with_tls_are_told_from_those_without_a_query(
     assert line in capsys.readouterr().err
 
 
+def test_a_file_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(CaptureError, match="is given twice; hint: name each file once"):
+        read("nsd3213-soa.pcapng", "nsd3214-soa.pcapng", "nsd3213-soa.pcapng")
+
+
 def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:
     data = bytearray((DATA / "old-two-soa-nanoseconds.pcap").read_bytes())
     data[20:24] = (147).to_bytes(4, "little")

@@ -59,6 +59,11 @@ def read_captures(
         CaptureError: A file is not a capture, or none of them holds DNS.
     """
     clock = time.perf_counter()
+    known: set[Path] = set()
+    for file in files:
+        if (path := Path(file).resolve()) in known:
+            raise CaptureError(Path(file), "is given twice", "name each file once")
+        known.add(path)
     sizes = [_size(Path(file)) for file in files]
     reading = _Reading(sum(sizes), list(ports), progress)
     status: Literal["complete", "partial"] = "complete"
