@@ -469,6 +469,30 @@ def test_one_key_turns_kept_connections_off() -> None:
     )
 
 
+def test_check_says_whether_queries_share_connections() -> None:
+    def said(*lines: str) -> list[str]:
+        scenario = Scenario.parse(TEXT + "\n".join(lines))
+        return [line for line in schedules(scenario) if "connection" in line and "warn" not in line]
+
+    assert not said('profile = "glibc"')
+    own = "each query opens a connection of its own"
+    more = "connections.reuse = true keeps them"
+    assert said('transport = "tls"') == [f"stubs: over TLS {own} (the default; {more})"]
+    assert said('transport = "quic"', 'profile = "glibc"') == [
+        f'stubs: over QUIC {own} (profile = "glibc"; {more})'
+    ]
+    assert said('transport = "tcp"', "connections = { reuse = false }") == [
+        f"stubs: over TCP {own} (connections.reuse)"
+    ]
+    assert said('transport = "tls"', 'profile = "unbound"') == [
+        'stubs: over TLS it keeps connections: each worker has its own (profile = "unbound")'
+    ]
+    shared = "connections = { reuse = true, shared = true }"
+    assert said('transport = "https"', shared) == [
+        "stubs: over HTTPS it keeps connections: its workers share them (connections.reuse)"
+    ]
+
+
 @pytest.mark.parametrize("transport", ["tls", "https", "quic"])
 def test_a_client_that_was_not_captured_over_tls_keeps_its_habits_over_tcp(transport: str) -> None:
     text = f'transport = "{transport}"'

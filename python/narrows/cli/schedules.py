@@ -1,9 +1,9 @@
 """Lines of `narrows check` and `narrows run` on DNS clients, and on keys without effect.
 
-The lines state when clients ask, when they ask again over UDP, and when they give up. The retry
-schedule decides how many answers come within a second; a group without `retry` and `profile` has
-Windows' schedule. Keys of transports that a group does not use have no effect. A worker that keeps
-its port also keeps its bucket if a queue hashes flows.
+The lines state when clients ask, when they ask again over UDP, whether they keep connections, and
+when they give up. The retry schedule decides how many answers come within a second; a group
+without `retry` and `profile` has Windows' schedule. Keys of transports that a group does not use
+have no effect. A worker that keeps its port also keeps its bucket if a queue hashes flows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from narrows.scenario.amounts import Duration
 from narrows.scenario.cautions import cautions
-from narrows.scenario.dns_unused import unused
+from narrows.scenario.dns_unused import WORDS, unused
 from narrows.scenario.shared_buckets import shared_buckets
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def arrivals(scenario: Scenario) -> list[str]:
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """A line for each DNS group that asks over UDP or gives up, and for all that has no effect."""
+    """Lines on how each DNS group asks and when it gives up, and on all that has no effect."""
     lines = [
         f"{group.name}: over UDP it waits "
         f"{', '.join(str(Duration(timeout)) for timeout in group.timeouts)} "
@@ -42,6 +42,7 @@ def schedules(scenario: Scenario) -> list[str]:
         for group in scenario.dns
         if group.transport == "udp"
     ]
+    lines += [_connections(group) for group in scenario.dns if group.transport != "udp"]
     lines += [_limit(group) for group in scenario.dns if group.limit is not None]
     lines += [f"warning: {line}" for line in cautions(scenario)]
     for group in scenario.dns:
@@ -53,6 +54,22 @@ def schedules(scenario: Scenario) -> list[str]:
         for name, link in shared_buckets(scenario)
     ]
     return lines
+
+
+def _connections(group: Dns) -> str:
+    """Whether queries share connections, which decides how many round trips they take."""
+    over = f"{group.name}: over {WORDS[group.transport]}"
+    if group.connections.reuse is not None:
+        source = "connections.reuse"
+    elif group.profile is not None:
+        source = f'profile = "{group.profile}"'
+    else:
+        source = "the default"
+    if not group.keeps_connections:
+        more = "" if group.connections.reuse is False else "; connections.reuse = true keeps them"
+        return f"{over} each query opens a connection of its own ({source}{more})"
+    whose = "its workers share them" if group.connections.shared else "each worker has its own"
+    return f"{over} it keeps connections: {whose} ({source})"
 
 
 def _limit(group: Dns) -> str:

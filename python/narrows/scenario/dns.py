@@ -251,6 +251,11 @@ class Dns(Group):
         return self.transport in ("tls", "https", "quic")
 
     @property
+    def keeps_connections(self) -> bool:
+        """Whether later queries use the connections of earlier ones."""
+        return self.connections.is_kept(self._known())
+
+    @property
     def speaks_quic(self) -> bool:
         """Whether the group's server speaks QUIC."""
         return self.speaks_tls and self.answers.may_speak_quic

@@ -98,13 +98,14 @@ class ConnectionUse(Table):
         # No client was seen to use Fast Open with TLS.
         return profile is not None and profile.fast_open and transport in ("udp", "tcp")
 
-    def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
+    def is_kept(self, profile: dns_profiles.Client | None) -> bool:
+        """Whether later queries use an open connection; `profile` says so if `reuse` does not."""
         return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
 
     def contradictions(self, profile: dns_profiles.Client | None) -> Faults:
         """What is wrong between its keys; `profile` provides missing keys."""
         # One key is enough to turn kept connections off, such as in a variant of a sweep.
-        if self.reuse is False or self._is_kept(profile):
+        if self.reuse is False or self.is_kept(profile):
             return
         given = [key for key in OF_KEPT if getattr(self, key)]
         if given:
@@ -128,7 +129,7 @@ class ConnectionUse(Table):
             quic: How it speaks QUIC, if it does.
         """
         reuse: Any = "never"
-        if self._is_kept(profile):
+        if self.is_kept(profile):
             idle: int | None = self.idle_timeout
             queries = self.queries
             pipelined = self.pipelining

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from narrows.scenario.base import Table
     from narrows.scenario.dns import Dns
 
-__all__ = ["unused"]
+__all__ = ["WORDS", "unused"]
 
 _OF_UDP = ("retry", "tcp_if_truncated", "tcp_if_silent", "new_port")
 _OF_TCP = ("fast_open", "writes")
@@ -32,7 +32,8 @@ _ANSWERS_OF_TCP = (
 )
 """Keys of `answers` that have no effect on a server that is asked over QUIC."""
 
-_WORDS = {"tcp": "TCP", "tls": "TLS", "https": "HTTPS", "quic": "QUIC"}
+WORDS = {"tcp": "TCP", "tls": "TLS", "https": "HTTPS", "quic": "QUIC"}
+"""Transports with connections, as texts spell them."""
 
 
 def unused(group: Dns) -> Iterator[str]:
@@ -46,7 +47,7 @@ def unused(group: Dns) -> Iterator[str]:
     profile = None if group.profile is None else dns_profiles.client(group.profile)
     if group.encrypts and profile is not None and captured(profile, group.transport) is None:
         yield (
-            f"{group.profile} was not captured over {_WORDS[group.transport]}: handshakes, padding "
+            f"{group.profile} was not captured over {WORDS[group.transport]}: handshakes, padding "
             "and Fast Open are as without a profile; time-outs, tries and kept connections are "
             "those that it has over TCP"
         )
