@@ -268,4 +268,4 @@ def test_a_report_that_cannot_be_written_leaves_the_run(narrows: Narrows, small:
     assert done.returncode == 2, done
     assert done.stderr.count("\n") == 1, done.stderr
     assert "the run itself is complete, in run" in done.stderr
-    assert narrows("compare", "run", "run").stderr.startswith("error: run: the same scenario")
+    assert narrows("compare", "run", "run").stderr.startswith("error: run: this scenario and seed")

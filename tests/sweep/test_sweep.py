@@ -269,7 +269,7 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
         (["--seeds", "1-99999999999999"], "more than 100000 seeds"),
         (["--plan", "missing.toml"], "does not exist"),
         (["--vary", "queue=codel"], "hint: write a table: '{ kind = \"codel\" }'"),
-        (["--set", "queue=fqcodel"], 'hint: did you mean "fq-codel"'),
+        (["--set", "queue=fqcodel"], "hint: write a table: '{ kind = \"fq-codel\" }'"),
         (["--metric", "flows.goodputt"], "did you mean"),
     ):
         done = narrows("sweep", str(small_file), *arguments, "--workers", "1", "-q", cwd=tmp_path)
