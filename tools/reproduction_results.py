@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
             continue
         if not tables_only:
             with tempfile.TemporaryDirectory() as folder:
-                command = [sys.executable, "-m", "narrows.cli", "reproduce", *ARGUMENTS[key]]
+                command = [sys.executable, "-m", "narrows", "reproduce", *ARGUMENTS[key]]
                 subprocess.run([*command, "--out", folder], check=True)
                 result.write_bytes((Path(folder) / "result.json").read_bytes())
         readme = paper.folder / "README.md"

@@ -48,7 +48,7 @@ def narrows(tmp_path: Path) -> Narrows:
 
     def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "narrows.cli", *arguments],
+            [sys.executable, "-m", "narrows", *arguments],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "200", **environment},
             capture_output=True,

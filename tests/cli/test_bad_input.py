@@ -215,7 +215,7 @@ def test_a_full_disk(narrows: Narrows, small: Path) -> None:
         pytest.skip("needs /dev/full")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "narrows.cli", "schema"],
+            [sys.executable, "-m", "narrows", "schema"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

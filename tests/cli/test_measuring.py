@@ -53,7 +53,7 @@ class Done(NamedTuple):
 
 def narrows(folder: Path, *words: str, before: tuple[str, ...] = ()) -> Done:
     """Runs `narrows WORDS` in a folder, after the words of another command."""
-    command = [*before, sys.executable, "-m", "narrows.cli", *words]
+    command = [*before, sys.executable, "-m", "narrows", *words]
     with (folder / "out").open("w+b") as out, (folder / "err").open("w+b") as err:
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)
@@ -220,7 +220,7 @@ def when_read(pipe: Path, process: subprocess.Popen[bytes]) -> BinaryIO:
 def test_ctrl_c_ends_the_reading_of_a_pipe_that_gives_nothing(kind: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    command = [sys.executable, "-m", "narrows.cli", "import", kind, str(pipe)]
+    command = [sys.executable, "-m", "narrows", "import", kind, str(pipe)]
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path / "run")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -151,7 +151,7 @@ def test_a_build_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with said.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "narrows.cli", "kernel", "prepare", "--source", str(source)],
+            [sys.executable, "-m", "narrows", "kernel", "prepare", "--source", str(source)],
             env={**os.environ, "XDG_CACHE_HOME": str(cache), "TMPDIR": str(runs)},
             stdout=output,
             stderr=output,

@@ -104,7 +104,7 @@ def test_ten_killed_runs_leave_nothing(guest: str, tmp_path: Path) -> None:
     places.mkdir(parents=True, mode=0o700)
     scenario = tmp_path / "small.toml"
     scenario.write_text(DUMBBELL.replace('end = "dns"\n', "").replace('"30 s"', '"600 s"'))
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario), "--backend", guest]
+    command = [sys.executable, "-m", "narrows", "run", str(scenario), "--backend", guest]
     command += ["--out", str(tmp_path / "out"), "--no-report"]
     before = state(base)
     for phase, with_keeper in KILLS:
@@ -126,7 +126,7 @@ def test_an_interrupt_keeps_what_there_is(guest: str, tmp_path: Path) -> None:
     scenario = tmp_path / "small.toml"
     scenario.write_text(DUMBBELL.replace('end = "dns"\n', "").replace('"30 s"', '"600 s"'))
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario), "--backend", guest]
+    command = [sys.executable, "-m", "narrows", "run", str(scenario), "--backend", guest]
     process = subprocess.Popen(
         [*command, "--out", str(out), "--no-report"],
         env={**os.environ, "TMPDIR": str(base)},

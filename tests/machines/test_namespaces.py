@@ -78,7 +78,7 @@ def test_four_machines_make_one_run(
     }
     running = {}
     for role, (node, words) in commands.items():
-        program = [sys.executable, "-m", "narrows.cli", *words, "--node", node]
+        program = [sys.executable, "-m", "narrows", *words, "--node", node]
         running[role] = subprocess.Popen(
             ["ip", "netns", "exec", spaces[node], *program, *common, "--out", str(tmp_path / role)],
             stdout=subprocess.PIPE,

@@ -32,7 +32,7 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
     )
     saved = tmp_path / "run"
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--out", str(saved)]
+    command = [sys.executable, "-m", "narrows", "run", str(scenario_file), "--out", str(saved)]
     terminal, end = pty.openpty()
     process = subprocess.Popen(
         [*command, "--no-report"],
@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
 
 def test_an_early_ctrl_c_shows_no_traceback(scenario_file: Path) -> None:
     for wait_s in (0.15, 0.3, 0.6):
-        command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file)]
+        command = [sys.executable, "-m", "narrows", "run", str(scenario_file)]
         process = subprocess.Popen(
             command, cwd=scenario_file.parent, stderr=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -99,7 +99,7 @@ def test_termination_saves_what_there_is(scenario_file: Path, tmp_path: Path) ->
     scenario_file.write_text(
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
     )
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--no-report"]
+    command = [sys.executable, "-m", "narrows", "run", str(scenario_file), "--no-report"]
     # A busy machine may take long to begin the run; before that, there is nothing to save.
     for wait_s in (3, 12, 48):
         process = subprocess.Popen(

@@ -233,7 +233,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     arguments = ["dns-transport", "--quick", *FEW, "--workers", "1", "--out", "study", "--quiet"]
     lines = tmp_path / "study" / "product" / "rows.jsonl"
     first = subprocess.Popen(
-        [sys.executable, "-m", "narrows.cli", "study", *arguments, "--seeds", "40"],
+        [sys.executable, "-m", "narrows", "study", *arguments, "--seeds", "40"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

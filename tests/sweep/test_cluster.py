@@ -165,7 +165,7 @@ def test_no_scheduler_and_no_worker_are_one_line(
     # The same on the command line; stderr has nothing else, although Dask likes to write to it.
     for address in (nobody, "nonsense://x", "127.0.0.1:0:0"):
         done = subprocess.run(
-            [sys.executable, "-m", "narrows.cli", "sweep", str(small_file), "--dask", address],
+            [sys.executable, "-m", "narrows", "sweep", str(small_file), "--dask", address],
             cwd=tmp_path,
             capture_output=True,
             text=True,

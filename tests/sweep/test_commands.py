@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def narrows(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "narrows.cli", *arguments],
+        [sys.executable, "-m", "narrows", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,

@@ -36,7 +36,7 @@ OPTIONS = [
 
 def narrows(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "narrows.cli", *arguments],
+        [sys.executable, "-m", "narrows", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -185,7 +185,7 @@ def lines_of(path: Path) -> int:
 
 def test_a_sweep_that_is_killed_goes_on(small_file: Path, tmp_path: Path) -> None:
     options = [str(small_file), *OPTIONS, "--seeds", "60", "--workers", "2", "--quiet"]
-    command = [sys.executable, "-m", "narrows.cli", "sweep", *options]
+    command = [sys.executable, "-m", "narrows", "sweep", *options]
     process = subprocess.Popen([*command, "--out", "killed"], cwd=tmp_path)
     try:
         while lines_of(tmp_path / "killed" / ROWS_FILE) < 20:
@@ -217,7 +217,7 @@ def test_a_sweep_that_is_killed_goes_on(small_file: Path, tmp_path: Path) -> Non
 def test_ctrl_c_leaves_a_sweep_that_goes_on(small_file: Path, tmp_path: Path) -> None:
     options = [str(small_file), *OPTIONS, "--seeds", "60", "--workers", "2", "--out", "s"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "narrows.cli", "sweep", *options],
+        [sys.executable, "-m", "narrows", "sweep", *options],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip

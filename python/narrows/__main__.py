@@ -1,4 +1,4 @@
-"""`python -m narrows.cli` is `narrows`."""
+"""`python -m narrows` is `narrows`."""
 
 import sys
 
