@@ -26,6 +26,10 @@ pub struct Config {
     pub ack_every: u8,
     /// The time after which it acknowledges each packet at the latest (RFC 9000, 18.2).
     pub max_ack_delay: Span,
+    /// How many packets of each kind it keeps that arrive before their keys (RFC 9001, 5.7). With
+    /// zero, it drops them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub undecryptable_packets: u8,
     /// The silence after which a connection ends (RFC 9000, 10.1). The shorter one of both ends
     /// applies.
     pub idle_timeout: Span,
@@ -65,6 +69,9 @@ pub const LEAST_PAYLOAD: u16 = 1200;
 
 impl Config {
     /// The values of RFC 9000 and RFC 9002 wherever they recommend one.
+    ///
+    /// RFC 9001 allows an end to keep undecryptable packets, but names no number. ngtcp2, which
+    /// Knot DNS and kdig use, keeps four of each kind (`NGTCP2_MAX_NUM_BUFFED_RX_PKTS`).
     pub const RECOMMENDED: Self = Self {
         payload: LEAST_PAYLOAD,
         search_to: None,
@@ -72,6 +79,7 @@ impl Config {
         congestion: Congestion::NewReno,
         ack_every: 2,
         max_ack_delay: Span::from_ms(25),
+        undecryptable_packets: 4,
         idle_timeout: Span::from_secs(30),
         ecn: false,
         id: 8,

@@ -67,6 +67,8 @@ pub(super) struct Endpoint {
     /// The streams that are complete.
     finished: Ranges,
     whole: VecDeque<(u64, Time)>,
+    /// Packets that arrived before their keys, in order.
+    undecryptable: VecDeque<Arrived>,
     /// Whether it ends as soon as the other end has everything.
     closing: bool,
     end: Option<End>,
@@ -81,6 +83,15 @@ struct Peer {
     idle_timeout: Span,
     /// Whether its packets are ECN-capable, so that marks are counted for it (RFC 9000, 13.4.1).
     ecn: bool,
+}
+
+/// A packet that has arrived.
+#[derive(Clone, Debug)]
+struct Arrived {
+    at: Time,
+    packet: Packet,
+    /// Whether a queue on its way marked it.
+    marked: bool,
 }
 
 /// How a connection ended.
@@ -151,6 +162,7 @@ impl Endpoint {
             receiving: BTreeMap::new(),
             finished: Ranges::default(),
             whole: VecDeque::new(),
+            undecryptable: VecDeque::new(),
             closing: false,
             end: None,
             close_unsent: false,
@@ -318,6 +330,17 @@ impl Endpoint {
     #[cfg(test)]
     pub(super) fn least_round_trip(&self) -> Option<Span> {
         self.rtt.least()
+    }
+
+    #[cfg(test)]
+    pub(super) fn smoothed_round_trip(&self) -> Span {
+        self.rtt.smoothed
+    }
+
+    /// Returns the number of packets that wait for their keys.
+    #[cfg(test)]
+    pub(super) fn undecryptable_packets(&self) -> usize {
+        self.undecryptable.len()
     }
 
     /// Returns the number of sent packets that it remembers.

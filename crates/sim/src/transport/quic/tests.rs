@@ -3,6 +3,7 @@
 mod closing;
 mod handshake;
 mod loss;
+mod reordering;
 
 use narrows_units::{Span, Time};
 
@@ -62,6 +63,8 @@ pub(super) struct Line {
     takes: u32,
     /// The datagrams of each end that are lost, counted from zero.
     pub(super) loses: [Vec<usize>; 2],
+    /// The datagrams of each end that take longer, and how much longer.
+    late: [Vec<(usize, Span)>; 2],
     /// The datagrams of each end that are marked.
     marks: [Vec<usize>; 2],
     /// The streams that are complete: when, at which end, which stream.
@@ -93,6 +96,7 @@ impl Line {
             first: [None; 2],
             takes: u32::MAX,
             loses: Default::default(),
+            late: Default::default(),
             marks: Default::default(),
             whole: Vec::new(),
             opened: None,
@@ -111,7 +115,9 @@ impl Line {
             self.first[side].get_or_insert(datagram.packets[0].bytes);
             if datagram.bytes() <= self.takes && !self.loses[side].contains(&number) {
                 let marked = self.marks[side].contains(&number);
-                self.on_way.push((self.now + self.delay, 1 - side, datagram, marked));
+                let late = self.late[side].iter().find(|&&(which, _)| which == number);
+                let delay = self.delay + late.map_or(Span::ZERO, |&(_, later)| later);
+                self.on_way.push((self.now + delay, 1 - side, datagram, marked));
             }
         }
     }
@@ -127,7 +133,7 @@ impl Line {
             let Some(next) = next.filter(|&next| next <= until) else { return };
             self.now = self.now.max(next);
             if landing.is_some_and(|at| at <= self.now) {
-                let place = self.on_way.iter().position(|&(at, ..)| at <= self.now);
+                let place = self.on_way.iter().position(|&(at, ..)| landing == Some(at));
                 let (_, side, datagram, marked) =
                     self.on_way.remove(place.expect("something lands now"));
                 let before = self.ends[1].window();

@@ -2,13 +2,14 @@
 
 use narrows_units::{Span, Time};
 
-use super::{DATA, Endpoint, HANDSHAKE};
+use super::{DATA, Endpoint, HANDSHAKE, INITIAL};
 use crate::transport::quic::frames::{Ack, Frame};
 use crate::transport::quic::recovery::{detect_lost, is_persistent};
 
 impl Endpoint {
-    /// RFC 9002, A.7.
-    pub(super) fn handle_ack(&mut self, now: Time, index: usize, ack: &Ack) {
+    /// RFC 9002, A.7. The round trip ends when the packet with the acknowledgement arrived, even if
+    /// there were no keys for it then.
+    pub(super) fn handle_ack(&mut self, now: Time, arrived_at: Time, index: usize, ack: &Ack) {
         let space = &mut self.spaces[index];
         let Some(largest) = ack.received.largest() else { return };
         space.largest_acked = space.largest_acked.max(Some(largest));
@@ -18,13 +19,14 @@ impl Endpoint {
             self.is_known = true;
         }
         if last.number == largest && newly.iter().any(|sent| sent.eliciting) {
-            // 5.3: before the handshake is confirmed, the reported delay may exceed the limit.
+            // 5.3: before the handshake is confirmed, the reported delay may exceed the limit, as it
+            // does if the peer had no keys for the packet.
             let delay = match index {
+                INITIAL => Span::ZERO,
                 DATA if self.is_confirmed => ack.delay.min(self.peer.max_ack_delay),
-                DATA => ack.delay,
-                _ => Span::ZERO,
+                _ => ack.delay,
             };
-            self.rtt.note(now, now.since(last.at), delay);
+            self.rtt.note(now, arrived_at.since(last.at), delay);
         }
         if let Some(marked) = ack.marked
             && marked > self.spaces[index].marked_there

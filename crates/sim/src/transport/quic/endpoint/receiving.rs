@@ -2,21 +2,58 @@
 
 use narrows_units::{Span, Time};
 
-use super::{DATA, End, Endpoint, HANDSHAKE, INITIAL};
+use super::{Arrived, DATA, End, Endpoint, HANDSHAKE, INITIAL};
 use crate::transport::quic::frames::{Frame, Level, Packet};
 use crate::transport::quic::streams::Receiving;
 use crate::transport::tls::Messages;
 
 impl Endpoint {
+    /// Reads a packet, and those that it makes readable. Keeps it if its keys are missing.
     pub(super) fn handle_packet(&mut self, now: Time, packet: &Packet, marked: bool) {
-        let (index, readable) = match packet.level {
-            Level::Initial => (INITIAL, true),
-            Level::Handshake => (HANDSHAKE, self.has_handshake_keys),
-            Level::ZeroRtt => (DATA, !self.is_client && self.has_handshake_keys),
-            Level::OneRtt => (DATA, self.is_complete),
+        if !self.has_keys(packet.level) {
+            self.keep(now, packet, marked);
+            return;
+        }
+        self.read(now, now, packet, marked);
+        while let Some(place) =
+            self.undecryptable.iter().position(|kept| self.has_keys(kept.packet.level))
+            && let Some(Arrived { at, packet, marked }) = self.undecryptable.remove(place)
+        {
+            self.read(now, at, &packet, marked);
+        }
+    }
+
+    /// Returns whether it may process packets under these keys. A server may not process 1-RTT
+    /// packets before it has the client's Finished (RFC 9001, 5.7).
+    fn has_keys(&self, level: Level) -> bool {
+        match level {
+            Level::Initial => true,
+            Level::Handshake => self.has_handshake_keys,
+            Level::ZeroRtt => !self.is_client && self.has_handshake_keys,
+            Level::OneRtt => self.is_complete,
+        }
+    }
+
+    /// Keeps a packet whose keys are missing, if there is room (RFC 9001, 5.7). Before the first
+    /// Initial packet there is no connection for which a server could keep anything.
+    fn keep(&mut self, at: Time, packet: &Packet, marked: bool) {
+        let alike = self.undecryptable.iter().filter(|kept| kept.packet.level == packet.level);
+        let has_room = alike.count() < self.config.undecryptable_packets.into();
+        if has_room && (self.is_client || !self.spaces[INITIAL].received.is_empty()) {
+            self.undecryptable.push_back(Arrived { at, packet: packet.clone(), marked });
+        }
+    }
+
+    /// Reads a packet that arrived at `arrived_at`. RFC 9000, 13.2.5: the delay that its
+    /// acknowledgement reports includes the time without keys.
+    fn read(&mut self, now: Time, arrived_at: Time, packet: &Packet, marked: bool) {
+        let index = match packet.level {
+            Level::Initial => INITIAL,
+            Level::Handshake => HANDSHAKE,
+            Level::ZeroRtt | Level::OneRtt => DATA,
         };
         let space = &mut self.spaces[index];
-        if !readable || space.is_over || space.received.contains(packet.number) {
+        if space.is_over || space.received.contains(packet.number) {
             return;
         }
         let every = match index {
@@ -24,7 +61,7 @@ impl Endpoint {
             // 13.2.1: handshake packets are acknowledged at once.
             _ => (1, Span::ZERO),
         };
-        space.note_received(now, packet.number, marked, packet.is_ack_eliciting(), every);
+        space.note_received(arrived_at, packet.number, marked, packet.is_ack_eliciting(), every);
         if index == HANDSHAKE && !self.is_client {
             // 8.1: the client has keys that it can only have from the server's answer.
             self.knows_address = true;
@@ -32,7 +69,7 @@ impl Endpoint {
         }
         for frame in &packet.frames {
             match *frame {
-                Frame::Ack(ref ack) => self.handle_ack(now, index, ack),
+                Frame::Ack(ref ack) => self.handle_ack(now, arrived_at, index, ack),
                 Frame::Crypto { offset, bytes } => {
                     self.spaces[index].crypto_received.take(offset, bytes);
                     self.go_on(now, index);

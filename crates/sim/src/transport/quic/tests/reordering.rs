@@ -1,0 +1,83 @@
+//! Packets that arrive before their keys (RFC 9001, 5.7).
+
+use super::*;
+
+const LATER: Span = Span::from_ms(1);
+
+fn keeping(packets: u8) -> Config {
+    Config { undecryptable_packets: packets, ..Config::RECOMMENDED }
+}
+
+/// Returns when a query is answered if one datagram takes a millisecond longer.
+fn answered(config: Config, side: usize, datagram: usize) -> Time {
+    let mut line = Line::new(config, false);
+    line.late[side].push((datagram, LATER));
+    line.ask(60, 800);
+    line.answered_at().expect("an answer comes in the end")
+}
+
+/// The client acknowledges the first datagram with its second, and sends Finished in its third.
+#[test]
+fn a_query_that_overtakes_finished_is_kept() {
+    assert_eq!(answered(keeping(4), 0, 2), at(200) + LATER);
+    // Without the packet, the client sends it again after a probe time-out.
+    assert!(answered(keeping(0), 0, 2) > at(300));
+}
+
+/// ServerHello is in the server's first datagram. The second has the rest of the certificate.
+#[test]
+fn a_certificate_that_overtakes_the_hello_is_kept() {
+    assert_eq!(answered(keeping(4), 1, 0), at(200) + LATER);
+    assert!(answered(keeping(0), 1, 0) > at(300));
+}
+
+/// An answer to early data may overtake the handshake, and wait as long as a lost ServerHello
+/// takes. The round trip stays that of the path: its sample ends when a packet arrives, and the
+/// peer is told how long a packet waited for its keys (RFC 9000, 13.2.5).
+#[test]
+fn time_without_keys_is_not_part_of_the_round_trip() {
+    let mut line = Line::new(Config::RECOMMENDED, true);
+    line.loses[1].push(0);
+    line.ends[0].write(0, 60);
+    line.talk(None, |line| line.ends[1].write(0, 800), |_| ());
+    // The first probe: 999 ms.
+    assert_eq!(line.answered_at(), Some(at(999 + 100)));
+    for end in &line.ends {
+        let smoothed = end.smoothed_round_trip();
+        assert!((Span::from_ms(100)..Span::from_ms(130)).contains(&smoothed), "{smoothed:?}");
+    }
+}
+
+/// Two queries overtake Finished. There is room for one.
+#[test]
+fn no_more_packets_are_kept_than_allowed() {
+    let mut line = Line::new(keeping(1), false);
+    let mut asked = false;
+    line.late[0].push((2, LATER));
+    line.run(at(150), |line| {
+        if line.ends[0].is_open() && !asked {
+            asked = true;
+            for stream in [0, 4] {
+                line.ends[0].write(stream, 60);
+                line.flush(0);
+            }
+        }
+    });
+    assert_eq!(line.ends[1].undecryptable_packets(), 1);
+    line.run(at(151), |_| ());
+    let asked: Vec<u64> = line.whole.iter().map(|&(_, _, stream)| stream).collect();
+    assert_eq!(asked, [0]);
+    assert_eq!(line.ends[1].undecryptable_packets(), 0);
+}
+
+/// A server has no connection yet for early data that overtake the hello.
+#[test]
+fn early_data_before_the_hello_are_lost() {
+    let mut line = Line::new(Config::RECOMMENDED, true);
+    line.ends[0].write(0, 2_000);
+    line.late[0].push((0, LATER));
+    line.run(at(50), |_| ());
+    assert_eq!(line.ends[1].undecryptable_packets(), 0);
+    line.run(at(5_000), |_| ());
+    assert!(line.is_asked());
+}
