@@ -280,6 +280,19 @@ def test_a_server_without_quic_is_not_said_to_drop_syns() -> None:
     assert "QUIC" in verdict.sentence and "SYN" not in verdict.sentence
 
 
+def test_over_quic_no_backlog_makes_answers_late() -> None:
+    """The server's process completes QUIC's handshakes, so its kernel has nothing that fills."""
+    never = [unanswered("timeout", "query", connect=RTT)] * 10
+    assert judge(TEN_UDP, never, transport="quic").name == "unanswered"
+    verdict = judge(TEN_UDP, [tcp()] * 7 + never[:3], transport="quic")
+    assert (verdict.name, verdict.sentence) == (
+        "late",
+        "3 of 10 answers come late or never: the server is slow, or it loses packets",
+    )
+    connects = judge(TEN_UDP, [tcp()] * 6 + [tcp(connect=1040.0)] * 4, transport="quic")
+    assert (connects.name, connects.sentence[:30]) == ("late", "4 of 10 connect late or never:")
+
+
 def test_truncation_names_the_sizes() -> None:
     cut = [udp(truncated=True, reply_bytes=40)] * 5
     over = [tcp(reply_bytes=1775)] * 5

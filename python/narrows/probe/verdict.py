@@ -45,6 +45,7 @@ VERDICTS: Mapping[str, str] = {
     "delayed-acknowledgement": "two writes, and our acknowledgement came late",
     "slots-full": "connects at once, but answers late or never, sometimes or always",
     "backlog-full": "connects late, by whole SYN timeouts",
+    "late": "over QUIC, connects or answers late or never, sometimes or always",
     "fixed-delay": "answers over TCP later than over UDP, always by the same amount",
     "held-back": "over TLS, answers a round trip or more later than it could",
     "slow-server": "answers later than the handshake, over UDP and over TCP",
@@ -168,7 +169,7 @@ class _Reading(Evidence):
     def _lateness(self) -> tuple[str, str] | None:
         late = self.late_connects + self.unconnected
         if self.share(late) >= SOME and self.share(late) > 3.0 * self.udp_lost:
-            return self._backlog_full()
+            return self._late_over_quic() if self.transport == "quic" else self._backlog_full()
         if self.round_trip is None or not self.waits:
             return None
         assert self.wait is not None, "there are waits"
@@ -182,6 +183,8 @@ class _Reading(Evidence):
         )
         if slow and steady:
             return self._steady()
+        if self.answers_late() and self.transport == "quic":
+            return self._late_over_quic() if self.answered else None
         if self.answers_late():
             if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
                 return self._backlog_full()
@@ -191,6 +194,14 @@ class _Reading(Evidence):
                 "answers come late or never: its connection slots are full",
             )
         return self._steady() if slow and self.slow_everywhere() else None
+
+    def _late_over_quic(self) -> tuple[str, str]:
+        """Over QUIC, the server completes handshakes, not its kernel: there is no backlog."""
+        every, connects = len(self.tcp), self.late_connects + self.unconnected
+        seen = [f"{connects} of {every} connect late or never"] if connects else []
+        if self.late:
+            seen.append(f"{self.late} of {len(self.waits)} answers come late or never")
+        return "late", f"{' and '.join(seen)}: the server is slow, or it loses packets"
 
     def _unanswered(self) -> tuple[str, str] | None:
         """The verdict if no connection brought an answer."""
