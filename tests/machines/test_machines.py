@@ -300,6 +300,8 @@ def test_commands_refuse_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["traffic", "serve", str(file), "--node", "server"], "no machine is named"),
         (["traffic", "drive", str(file), "--node", "stubs", *at], "nothing to do"),
         (["traffic", "drive", str(file), "--node", "client", *at, "--tcp", "x"], "--tcp x"),
+        (["traffic", "drive", str(file), "--node", "client", *at, "--wait", "25h"], "a day; hint"),
+        (["monitor", "--scenario", str(file), *at, "--link", "x=y", "--wait", "x"], "--wait x: "),
         (["traffic", "serve", str(file), "--node", "server", *at], "192.0.2.1 port"),
         (["monitor", "--scenario", str(file), *at], "needs --link LINK=QUEUE"),
         (["monitor", "--scenario", str(file), *at, "--link", "x"], "not LINK=QUEUE"),

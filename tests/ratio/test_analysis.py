@@ -203,7 +203,8 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
         tables={"exchanges": only.exchanges.filter(transport="udp")},
         narrows="0",
     )
-    with pytest.raises(RatioError, match="no queries over TCP; hint: name the run folders of both"):
+    words = r"unsaved \(atlas\): there are no queries over TCP; hint: name the run folders of both"
+    with pytest.raises(RatioError, match=words):
         analyse([udp])
     with pytest.raises(RatioError, match=r"no TCP answer within 1 s;.*`window_s`"):
         analyse([only], Rules(window_s=1.0))

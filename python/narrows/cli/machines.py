@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, settings
+from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, lasting, settings
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Parts
@@ -53,11 +53,9 @@ Clock = Annotated[
 ]
 
 Wait = Annotated[
-    float,
+    str,
     typer.Option(
-        min=0.0,
-        max=86400.0,
-        metavar="SECONDS",
+        metavar="TIME",
         help="How long to wait if the machine that keeps the time cannot be reached.",
     ),
 ]
@@ -80,8 +78,22 @@ Out = Annotated[
     ),
 ]
 
-WAIT_S = 60.0
+WAIT = "60s"
 """`narrows.machines.working.WAIT_S`, without loading what runs scenarios."""
+
+_MOST_WAIT_S = 86_400.0
+
+
+def waiting(text: str) -> float:
+    """Returns the seconds of `--wait`.
+
+    Raises:
+        UserError: It is no time, or more than a day.
+    """
+    seconds = lasting("--wait", text)
+    if seconds > _MOST_WAIT_S:
+        raise UserError(f"--wait {text}: is more than a day; hint: such as --wait 10min")
+    return seconds
 
 
 def parts_of(scenario: Path, given: dict[str, str], seed: int | None) -> Parts:
@@ -108,16 +120,17 @@ def part(role: str, what: str) -> Callable[..., Exit]:
         machines: Machines = None,
         at: At = None,
         clock: Clock = None,
-        wait: Wait = WAIT_S,
+        wait: Wait = WAIT,
         tcp: Tcp = "check",
         set: Settings = None,
         seed: Seed = None,
         out: Out = None,
         quiet: Quiet = False,
     ) -> Exit:
+        seconds = waiting(wait)
         parts = parts_of(scenario, settings(set), seed)
         lab = lab_of(machines, at, clock)
-        return work(role, parts, lab, node=node, out=out, wait=wait, tcp=tcp, quiet=quiet)
+        return work(role, parts, lab, node=node, out=out, wait=seconds, tcp=tcp, quiet=quiet)
 
     command.__doc__ = (
         f"{what}\n\nIt waits until the machines of all other parts are ready (docs/machines.md)."

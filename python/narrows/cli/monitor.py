@@ -100,7 +100,7 @@ def command(
     machines: Machines = None,
     at: At = None,
     clock: Clock = None,
-    wait: Wait = shared.WAIT_S,
+    wait: Wait = shared.WAIT,
     set: Settings = None,
     seed: Seed = None,
     quiet: Quiet = False,
@@ -110,10 +110,11 @@ def command(
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
         figure_files(figures, written=False, needs="give it to narrows merge")
+        wait_s = shared.waiting(wait)
         parts = shared.parts_of(scenario, settings(set), seed)
         lab = shared.lab_of(machines, at, clock)
         target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
-        return _record(parts, lab, node, link, target, rate=rate, wait=wait, quiet=quiet)
+        return _record(parts, lab, node, link, target, rate=rate, wait=wait_s, quiet=quiet)
     from narrows.cli.monitor_screen import say_missed, watched
     from narrows.monitor import Watch
     from narrows.results.folder import check_target

@@ -408,8 +408,9 @@ def _no_pairs(exchanges: pl.DataFrame, pairs: Pairs) -> str:
     asked = set(exchanges["transport"].unique())
     for transport in ("udp", "tcp"):
         if transport not in asked:
+            where = " and ".join(sorted(exchanges["source"].unique())[:3])
             return (
-                f"there are no queries over {transport.upper()}; "
+                f"{where}: there are no queries over {transport.upper()}; "
                 "hint: name the run folders of both transports together"
             )
     reasons = sorted(pairs.dropped, key=lambda part: -part.exchanges)[:3]
