@@ -27,7 +27,7 @@ pub struct Config {
     /// The time after which it acknowledges each packet at the latest (RFC 9000, 18.2).
     pub max_ack_delay: Span,
     /// How many packets of each kind it keeps that arrive before their keys (RFC 9001, 5.7). With
-    /// zero, it drops them.
+    /// zero, it drops them, as the simulator did before plans had this key.
     #[cfg_attr(feature = "serde", serde(default))]
     pub undecryptable_packets: u8,
     /// The silence after which a connection ends (RFC 9000, 10.1). The shorter one of both ends

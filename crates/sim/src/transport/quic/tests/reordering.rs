@@ -81,3 +81,23 @@ fn early_data_before_the_hello_are_lost() {
     line.run(at(5_000), |_| ());
     assert!(line.is_asked());
 }
+
+/// However datagrams are lost and overtake each other, everything arrives in the end.
+#[test]
+fn whatever_is_reordered_comes_in_the_end() {
+    for (seed, packets, early) in (0..200)
+        .flat_map(|seed| [(seed, 0, false), (seed, 1, true), (seed, 4, false), (seed, 4, true)])
+    {
+        let mut random = Random::new(seed, "reordering");
+        let mut line = Line::new(keeping(packets), early);
+        for side in 0..2 {
+            line.loses[side] = (0..60).filter(|_| random.uniform() < 0.15).collect();
+            line.late[side] = (0..60)
+                .map(|datagram| (datagram, Span::from_ms((200.0 * random.uniform()) as u64)))
+                .collect();
+        }
+        line.ask(200, 5_000);
+        assert!(line.answered_at().is_some(), "{seed} {packets} {early}: {:?}", line.left);
+        assert_eq!(line.ends.each_ref().map(Endpoint::undecryptable_packets), [0; 2]);
+    }
+}
