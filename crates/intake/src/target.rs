@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Returns the server's address, with the port behind it unless the port is the usual one of this
-/// transport. 0 is no port.
+/// transport. A port of 0 means that there is none.
 pub(crate) fn target<'a>(address: &'a str, port: u16, transport: &str) -> Cow<'a, str> {
     if port == 0 || port == usual_port(transport) {
         address.into()

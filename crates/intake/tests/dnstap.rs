@@ -52,7 +52,7 @@ fn opened(messages: &[Vec<u8>]) -> Watched<std::io::Cursor<Vec<u8>>> {
 fn a_server_is_an_address_and_a_port_unless_nobody_says_it() {
     let address = [5 << 3 | 2, 4, 192, 0, 2, 1];
     for (port, target, number) in [
-        // 5301 as a number of Protocol Buffers.
+        // The response's port, 5301, as a field of Protocol Buffers.
         (&[7 << 3, 0xb5, 0x29][..], "192.0.2.1:5301", 5301.0),
         (&[7 << 3, 53][..], "192.0.2.1", 53.0),
         (&[][..], "192.0.2.1", f64::NAN),
@@ -74,7 +74,7 @@ fn a_server_is_an_address_and_a_port_unless_nobody_says_it() {
 }
 
 #[test]
-fn a_response_takes_its_time_from_the_query_that_it_lacks() {
+fn a_response_that_lacks_its_query_s_time_takes_it_from_the_query() {
     let query = message(CLIENT_QUERY, Some(100), None);
     let found = rows(&[query, message(CLIENT_RESPONSE, None, Some(102))]);
     assert_eq!(found.len(), 1);
@@ -82,7 +82,7 @@ fn a_response_takes_its_time_from_the_query_that_it_lacks() {
 }
 
 #[test]
-fn a_response_without_a_time_of_its_own_took_nobody_knows_how_long() {
+fn a_response_without_a_time_of_its_own_has_no_duration() {
     let query = message(CLIENT_QUERY, Some(100), None);
     let response = message(CLIENT_RESPONSE, Some(103), None);
     for messages in [vec![query, response.clone()], vec![response]] {

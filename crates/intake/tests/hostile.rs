@@ -191,7 +191,8 @@ fn damaged_captures_give_rows_or_counts() {
         let (rows, skipped) = read_capture(&whole[..length]);
         // Whatever ends within a packet, or within the header of the file, is counted.
         assert_eq!(skipped, u64::from(!ends.contains(&length)), "{length} bytes");
-        // The connection from its SYN on, and each exchange over UDP from its query on.
+        // The connection gives a row once its SYN is there, and each exchange over UDP once its
+        // query is.
         let expected = usize::from(length >= ends[1]) + usize::from(length >= ends[8]);
         assert!((expected..=3).contains(&rows), "{rows} rows of {length} bytes");
     }
@@ -222,7 +223,7 @@ impl Read for Roomy<'_> {
 
 #[test]
 fn lengths_that_claim_much_get_no_memory() {
-    // A pcapng block and a pcap packet that say that they are 16 MB long, in a file of 40 bytes.
+    // A pcapng block and a pcap packet that claim to be 16 MB long, in a file of 40 bytes.
     let mut block = vec![0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 1, 0x4d, 0x3c, 0x2b, 0x1a];
     block.extend([0; 28]);
     let mut packet = capture()[..24].to_vec();
@@ -260,6 +261,10 @@ fn damaged_captures_of_real_servers_give_rows_or_counts() {
         // Damage may split a connection or a query in two, or repeat part of it.
         assert!(rows <= 8 * whole[number] + 64, "{rows} rows of file {number}");
         let whatever = rows as u64 + skipped > 0;
-        assert!(whatever || data.len() <= HEADERS, "nothing of {} bytes of {number}", data.len());
+        assert!(
+            whatever || data.len() <= HEADERS,
+            "{} bytes of file {number} gave nothing",
+            data.len()
+        );
     });
 }

@@ -127,7 +127,7 @@ fn look(mut reader: Watched<impl Read>) -> (u64, usize) {
 /// Returns the most memory that this process has had so far, in MB.
 fn peak_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux says it");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux reports it");
     let digits: String = line.chars().filter(char::is_ascii_digit).collect();
     digits.parse::<u64>().expect("digits") / 1024
 }

@@ -41,7 +41,7 @@ pub(super) struct Record<'a, S> {
     pub(super) qbuf: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) result: Option<Object<Answer<'a>>>,
-    /// Early results have the parts of the reply beside each other.
+    /// Early results hold the reply's time beside the reply, not in it.
     #[serde(rename = "result-rt")]
     pub(super) result_rt: Option<Number>,
     #[serde(borrow)]

@@ -361,7 +361,7 @@ impl Notes<'_> {
                 }
             }
         }
-        // Without the messages, the records that the probe has decoded tell as much.
+        // If there are no messages, the records that the probe decoded tell the same.
         let decoded = answer.and_then(|answer| answer.answers.as_ref());
         let decoded = decoded.filter(|first| question.is_none() && !first.name.is_empty());
         if let Some(first) = decoded {
@@ -455,15 +455,15 @@ const SYNCHRONISED_S: f64 = 86_400.0;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
-    // Early firmware leaves out the padding, or leaves bits in the last digit.
+    // Early firmware leaves out the padding, or leaves stray bits in the last digit.
     GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The records read before the caller gets a turn.
+/// The most records that are read before the caller gets a turn.
 const RECORDS: usize = 1_000_000;
-/// The bytes of texts in a chunk. A usual chunk has a twentieth of this.
+/// The most bytes of texts in a chunk. A usual chunk has a twentieth of this.
 const TEXT_BYTES: usize = 32 << 20;
 /// The rest of a file that cannot be read or decompressed.
 const DAMAGED: &str = "the file is damaged from there on";

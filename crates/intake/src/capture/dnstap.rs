@@ -142,8 +142,9 @@ impl<R: Read> DnstapReader<R> {
     }
 }
 
-/// Keeps a query until its response arrives. A response without a time of its query takes the
-/// query's. `at_ns` is the message's own time, which a response may lack.
+/// Keeps a query until its response arrives. A response that does not say when its query was sent
+/// takes the time of the query that was kept. `at_ns` is the message's own time, which a response
+/// may lack.
 fn take(
     waiting: &mut HashMap<Key, (i64, Exchange)>,
     order: &mut VecDeque<(i64, Key)>,
@@ -337,7 +338,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The frames read before the caller gets a turn.
+/// The most frames that are read before the caller gets a turn.
 const FRAMES: usize = 100_000;
 const MAX_CONTROL: usize = 512;
 const MAX_FRAME: usize = 1 << 20;

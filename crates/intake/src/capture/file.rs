@@ -238,7 +238,7 @@ impl<R: Read> Buffered<R> {
         Self { file, buffer: vec![0; BUFFER], from: 0, to: 0 }
     }
 
-    /// Returns the next `count` bytes without taking them; `None` if the file ends before.
+    /// Returns the next `count` bytes without taking them; `None` if the file ends earlier.
     pub(super) fn peek(&mut self, count: usize) -> Result<Option<&[u8]>, FileError> {
         while self.to - self.from < count {
             if self.buffer.len() - self.from < count {
@@ -246,7 +246,7 @@ impl<R: Read> Buffered<R> {
                 self.to -= self.from;
                 self.from = 0;
                 if self.buffer.len() < count {
-                    // Grows with what is read, so that a length alone claims no memory.
+                    // The buffer grows with what is read, so that a length alone claims no memory.
                     let grown = (2 * self.buffer.len()).min(count.next_power_of_two());
                     self.buffer.resize(grown.max(self.to + BUFFER), 0);
                 }

@@ -213,7 +213,7 @@ impl Fragments {
         let pieces = self.open.remove(key)?;
         self.bytes -=
             pieces.parts.iter().map(|piece| piece.bytes.len() + PIECE_BYTES).sum::<usize>();
-        // Closed ones would otherwise pile up in the order.
+        // Otherwise, the keys of closed datagrams would pile up in `order`.
         if self.order.len() > 4 * MAX_OPEN {
             self.order.retain(|key| self.open.contains_key(key));
         }

@@ -86,5 +86,5 @@ fn half(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
-/// More tags than any network stacks.
+/// More tags than any real frame has.
 const MAX_TAGS: u8 = 8;

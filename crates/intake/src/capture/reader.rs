@@ -271,7 +271,7 @@ impl Parts<'_> {
         let key = if from_client { forward } else { backward };
         let opens = from_client && tcp.flags & SYN != 0;
         self.close_ended(now_ns);
-        // By how much the connection grows, and when it ended if this packet ends it.
+        // Returns by how much the connection grows, and when it ended if this packet ends it.
         let take = |connection: &mut Connection, rows: &mut _, remarks: &mut _| {
             let (before, known) = (connection.held(), connection.over_ns());
             connection.segment(tcp, from_client, now_ns, rows, remarks);
@@ -346,10 +346,10 @@ impl Parts<'_> {
     }
 }
 
-/// The packets read before the caller gets a turn.
+/// The most packets that are read before the caller gets a turn.
 const PACKETS: usize = 1_000_000;
 const MAX_CONNECTIONS: usize = 100_000;
-/// The bytes of unfinished messages and connections.
+/// The most bytes that unfinished messages and connections may hold.
 const MAX_HELD: usize = 256 << 20;
 const QUIET_NS: i64 = 60_000_000_000;
 

@@ -160,7 +160,7 @@ impl Stream {
             return;
         }
         if let Some((highest, at)) = self.highest {
-            // It fills a gap, and so late that it cannot just have been overtaken.
+            // It fills a gap so late that it cannot just have been overtaken.
             let late = segment.time_ns.saturating_sub(at) > OVERTAKING_NS;
             if distance(highest, segment.seq) < 0 && late {
                 self.retransmissions += 1;
@@ -413,8 +413,8 @@ mod tests {
         assert!(whole.is_empty());
         stream.acknowledged(1019, false, &mut whole);
         assert_eq!((whole.len(), whole[0].cut(), whole[0].gaps), (1, "", true));
-        // Between messages, nothing gives the length of the missing ones. The next begins at bytes
-        // that look like one.
+        // Between messages, nothing tells how long the missing ones are. The next message begins at
+        // bytes that look like one.
         let (mut whole, mut stream) = messages(&[(1000, &QUERY), (1100, &QUERY)]);
         stream.acknowledged(1119, false, &mut whole);
         assert_eq!(whole.len(), 2);

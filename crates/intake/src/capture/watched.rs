@@ -18,7 +18,7 @@ pub enum Watched<R> {
     Dnstap(Box<DnstapReader<Head<R>>>),
 }
 
-/// A file after those of its bytes that have already been looked at.
+/// A file, preceded by those of its bytes that have already been read.
 pub type Head<R> = Chain<Cursor<Vec<u8>>, R>;
 
 impl<R: Read> Watched<R> {
