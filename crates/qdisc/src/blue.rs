@@ -1,4 +1,4 @@
-//! Blue: finds the marking probability that the load needs, only from losses and idleness.
+//! Blue: finds the marking probability that the load needs, from losses and idleness alone.
 //!
 //! Source: W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE Active Queue Management Algorithms",
 //! IEEE/ACM Transactions on Networking 10(4), 2002, section III and figure 1; first as technical
@@ -290,7 +290,7 @@ mod tests {
             // Asking again is not a new event.
             blue.dequeue(at_ms(400), &mut Dropped::new());
             assert!((blue.probability() - 0.498).abs() < 1e-12);
-            // At 50, 150, ..., 950 ms.
+            // The decrements come at 50, 150, ..., 950 ms.
             put(&mut blue, at_ms(1_049), Ecn::NotEct);
             assert!((blue.probability() - after).abs() < 1e-12, "{}", blue.probability());
         }
@@ -326,7 +326,7 @@ mod tests {
         let hits: Vec<bool> = (0..40_000)
             .map(|_| put(&mut blue, at_ms(1), Ecn::NotEct).1 == [DropReason::Early])
             .collect();
-        // Standard deviations: sqrt(40000 p (1-p)), with p = 1/4 and for pairs 1/16.
+        // Standard deviations: sqrt(40000 p (1-p)), with p = 1/4, and p = 1/16 for pairs.
         let count = hits.iter().filter(|&&hit| hit).count() as f64;
         assert!((count - 10_000.0).abs() < 4.0 * 86.7, "{count}");
         let pairs = hits.windows(2).filter(|pair| pair[0] && pair[1]).count() as f64;

@@ -269,7 +269,7 @@ mod tests {
         }
         assert_eq!(dropped, also_dropped);
         assert!(dropped.iter().any(|(_, reason)| *reason == DropReason::Early));
-        assert!(ours.counters().marked_packets() > 0, "nothing was marked: no test");
+        assert!(ours.counters().marked_packets() > 0, "nothing was marked, so nothing was tested");
         assert_eq!(ours.counters(), theirs.counters());
     }
 }

@@ -68,9 +68,9 @@ macro_rules! disciplines {
         pub enum AnyQdisc<P> {
             $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
             $(#[doc = concat!("`", $late_name, "`")] $late($late_held<Of<$late_config, P>>),)+
-            /// One from outside this crate.
+            /// A discipline from outside this crate.
             Custom(Box<dyn Qdisc<P> + Send + Sync>),
-            /// One that settings from outside have created.
+            /// A discipline that was created by settings from outside this crate.
             Outside(Box<Outside<P>>),
         }
 

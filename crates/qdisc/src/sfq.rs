@@ -188,7 +188,7 @@ impl<P: Packet> Sfq<P> {
 
     /// Drops a packet of the longest bucket, and returns that bucket: `sfq_drop`.
     fn drop_longest(&mut self, dropped: &mut Dropped<P>) -> u32 {
-        // It has two at least: more packets wait than there are buckets.
+        // It has at least two packets, because more packets wait than there are buckets.
         let index = self.lengths.longest().expect("packets wait");
         let packet = self.take(index, self.config.headdrop);
         self.drop(packet, dropped);

@@ -169,7 +169,7 @@ fn the_first_class_with_tokens_sends() {
             .map(|packet| packet.number)
             .collect()
     };
-    // The bursts of the first two classes, by priority, and then what needs no tokens.
+    // The first two classes send their bursts, by priority. Then comes what needs no tokens.
     assert_eq!(order(0, 3), [4, 2, 0]);
     // At 6 ms the second class has tokens again, and at 12 ms the first.
     assert_eq!(order(6_000, 2), [3, 1]);

@@ -46,8 +46,8 @@ pub(crate) struct Control {
     rec_inv_sqrt: u16,
     /// When the sojourn time will have been above the target for an interval; `None`: it is below.
     first_above_time: Option<Time>,
-    /// When the next packet is due in the dropping state; after it, when one was due last. `None`:
-    /// the state has never been entered.
+    /// In the dropping state, when the next drop is due; afterwards, when the last one was due.
+    /// `None`: the state has never been entered.
     drop_next: Option<Time>,
     /// The sojourn time of the packet examined last.
     ldelay: Span,
@@ -159,7 +159,7 @@ impl Control {
     fn enter_dropping(&mut self, now: Time, params: &Params) {
         self.dropping = true;
         let delta = self.count.wrapping_sub(self.lastcount);
-        // `drop_next` may lie in the future, which counts as no time.
+        // `drop_next` may lie in the future; then no time has passed since.
         let recent = self.drop_next.is_some_and(|at| now.since(at) < params.interval * 16);
         if delta > 1 && recent {
             self.count = delta;

@@ -80,7 +80,8 @@ fn nothing_is_dropped_below_the_target_however_long_the_queue() {
     assert_eq!((dropped.len(), queue.backlog().packets), (0, 499));
 }
 
-/// RFC 8289, 4.4: the first drop when the sojourn time has been above for an interval.
+/// RFC 8289, 4.4: the first drop comes when the sojourn time has been above the target for an
+/// interval.
 #[test]
 fn the_first_drop_comes_an_interval_after_the_sojourn_time_passed_the_target() {
     let mut queue = standing(&Config::default(), 30_000, Ecn::NotEct);
@@ -142,7 +143,7 @@ fn drops_come_an_interval_over_the_root_of_their_count_apart() {
     let mut due = 0.11001;
     for (n, time) in times.iter().enumerate() {
         let late = time.as_secs_f64() - due;
-        // The 10 us between two calls, and sixteen bits of each interval so far.
+        // The 10 us between two calls, and the rounding of each interval so far to sixteen bits.
         let tolerance = 11e-6 + (n as f64 + 1.0) * interval * 4.0 / 65_536.0;
         assert!(late.abs() < tolerance, "drop {n} at {time}, due {due}");
         due += interval * x;
@@ -162,8 +163,8 @@ fn drops_come_an_interval_over_the_root_of_their_count_apart() {
 fn where_the_next_drops_are_overdue_they_all_happen_at_once() {
     let mut queue = standing(&Config::default(), 100_000, Ecn::NotEct);
     assert_eq!(drops(&mut queue, 10_000, 110_020).len(), 1);
-    // The second is due at 210 ms, the third at 260, the fourth at 316, and number n a tenth of a
-    // second over the root of n - 1 after number n - 1: the eleventh at 589, the twelfth at 619.
+    // The second drop is due at 210 ms, the third at 260, the fourth at 316, and drop n comes about
+    // 100 ms / sqrt(n - 1) after drop n - 1: the eleventh at 589, the twelfth at 619.
     let mut dropped = Vec::new();
     assert!(queue.dequeue(at_us(610_000), &mut dropped).is_some());
     assert_eq!(dropped.len(), 10);

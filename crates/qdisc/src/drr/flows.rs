@@ -99,8 +99,8 @@ impl<P: Packet> Flows<P> {
         match self.buckets {
             None => flow_hash,
             Some(buckets) => {
-                // The upper half, multiplied, is uniform below `buckets` (Lemire 2019, without the
-                // rejection, whose bias is buckets / 2^32).
+                // The upper half, multiplied, is uniform below `buckets` (Lemire 2019). Without his
+                // rejection step, the bias is buckets / 2^32.
                 ((mix(flow_hash, self.seed) >> 32) * buckets as u64) >> 32
             }
         }

@@ -31,7 +31,7 @@ impl Scaled {
         Self { exponent, mantissa }
     }
 
-    /// Returns the number to the power of `exponent`, by squaring.
+    /// Returns the number raised to the power of `exponent`, by squaring.
     pub(super) fn power(mut self, mut exponent: u64) -> Self {
         let mut result = Self::ONE;
         while exponent > 0 {
@@ -119,7 +119,7 @@ impl Eq for Scaled {}
 const BIAS: i64 = 1023;
 const FRACTION: u64 = (1 << 52) - 1;
 
-/// Returns 2 to the power of `exponent`, which must be between -1022 and 1023.
+/// Returns 2 raised to the power of `exponent`, which must be between -1022 and 1023.
 #[inline]
 fn two_to(exponent: i64) -> f64 {
     f64::from_bits(((BIAS + exponent) as u64) << 52)

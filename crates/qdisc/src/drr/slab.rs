@@ -102,7 +102,7 @@ impl<P> Slab<P> {
         }
     }
 
-    /// Reads a node, if it is one.
+    /// Reads the node with this index, if there is one.
     #[inline]
     pub(crate) fn touch(&self, index: u32) -> u32 {
         match self.nodes.get(index as usize) {

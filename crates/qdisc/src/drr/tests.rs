@@ -118,7 +118,8 @@ fn what_two_backlogged_flows_send_differs_by_at_most_a_quantum_and_two_packets()
                 drr.enqueue(Time::ZERO, packet(flow, number, bytes), &mut dropped);
             }
         }
-        // What was sent, from the start and at each later moment: an interval is any two of them.
+        // What each flow was sent, at the start and at each later moment. Any two moments bound an
+        // interval.
         let mut sent = [0i64; 5];
         let mut extremes = [[(0i64, 0i64); 3]; 3];
         for step in 0..3_000u64 {

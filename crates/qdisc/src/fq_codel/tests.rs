@@ -86,8 +86,8 @@ fn new_flows_are_served_first_and_then_join_the_old_ones() {
     assert_eq!(order(&mut queue, Time::ZERO, 6), [0, 1, 0, 1, 0, 1]);
     put(&mut queue, Time::ZERO, 2, 1, 100);
     put(&mut queue, Time::ZERO, 3, 3, 1000);
-    // 2 has one packet; 3 may send its quantum of 1514: two packets of 1000. Then both are behind
-    // 0, and 1, which has used up its quantum, is behind them.
+    // Flow 2 has one packet. Flow 3 may send its quantum of 1514, which is two packets of 1000.
+    // Then both are behind flow 0, and flow 1, which has used up its quantum, is behind them.
     assert_eq!(order(&mut queue, Time::ZERO, 6), [2, 3, 3, 0, 3, 1]);
 }
 
@@ -107,7 +107,7 @@ fn a_new_flow_that_runs_empty_has_to_wait_for_the_old_ones() {
     assert_eq!(sent, [1, 0, 1, 0, 1, 0]);
 }
 
-/// What Linux finds by looking at all flows: the largest backlog, and of equal ones the first.
+/// Linux looks at all flows and finds the largest backlog, and among equal ones the first.
 #[test]
 fn an_overflow_hits_the_flow_that_a_search_would_find() {
     let mut random = Pcg32::seed_from_u64(8);
@@ -200,7 +200,7 @@ fn codel_hits_the_flow_that_queues_and_no_other() {
 }
 
 /// Linux 815980fe6dbb: a packet a second, each above the target and with another flow's packets
-/// behind it, is no standing queue. Kernels before took it for one: the first packet set the time,
+/// behind it, is no standing queue. Earlier kernels took it for one: the first packet set the time,
 /// the second was dropped a second later, and so forth.
 #[test]
 fn a_sparse_flow_that_waits_too_long_loses_packets_only_where_the_old_state_is_kept() {

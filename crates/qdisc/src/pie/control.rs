@@ -254,7 +254,7 @@ impl Vars {
     }
 
     /// Estimates the departure rate over each 16 KB while the queue is at least that long (RFC
-    /// 8033, section 4.3). Returns how long the measurement took that ends now, or zero.
+    /// 8033, section 4.3). Returns how long the measurement that ends now took, or zero.
     fn estimate_rate(&mut self, now: Ticks, bytes: u32, backlog: u64) -> Ticks {
         if backlog >= QUEUE_THRESHOLD && self.dq_count.is_none() {
             self.dq_tstamp = Some(now);

@@ -62,7 +62,7 @@ fn overload(queue: &mut Pie<TestPacket>, gap_us: u64, seconds: u64, ecn: Ecn) ->
 /// A load that does not react: the excess is dropped, and the delay is the target.
 #[test]
 fn a_constant_overload_is_held_at_the_target() {
-    // A load 20 % too high needs a share of 1 - 1/1.2 dropped, and twice the rate a half.
+    // At 1.2 times the rate, a share of 1 - 1/1.2 has to be dropped; at twice the rate, half.
     for (gap_us, share) in [(833, 0.167), (500, 0.5)] {
         let mut queue = Pie::new(&Config::default(), 1);
         let (delay_ms, lost) = overload(&mut queue, gap_us, 60, Ecn::NotEct);

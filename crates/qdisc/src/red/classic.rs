@@ -429,7 +429,8 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     }
 }
 
-/// Returns `base` to the power of `exponent`, by squaring: the same bits from every compiler.
+/// Returns `base` raised to the power of `exponent`, by squaring: the same bits from every
+/// compiler.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 && result > 0.0 {

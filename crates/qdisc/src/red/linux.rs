@@ -2,7 +2,7 @@
 //! dropping or marking at random.
 //!
 //! Source: Linux 6.1, `include/net/red.h` and `net/sched/sch_red.c`; tc-red(8). What tc computes
-//! from the settings is in [`tc`], what the header has in `average.rs`.
+//! from the settings is in [`tc`]; what the header computes is in `average.rs`.
 //!
 //! Differences from the source:
 //!

@@ -223,7 +223,7 @@ pub trait Declared: Settings + Default {
 /// impl Settings for Config {}
 /// ```
 ///
-/// A key, or the table, that others call by another name has it behind `as`.
+/// If others call a key or the table by another name, that name follows `as`.
 macro_rules! settings {
     (
         $(#[doc = $about:literal])+

@@ -91,8 +91,9 @@ fn limit_is_at_most_depth_times_flows_and_flows_at_most_divisor() {
     assert_eq!((sfq.config.flows, sfq.config.limit), (2, 6));
 }
 
-/// A quantum of 1514 is 190 units; packets of 1000 take 125: two in the first round (190, 65,
-/// then overdrawn by 60), one in the second (130, then 5), two in the third (5 - 125 < 0).
+/// A quantum of 1514 is 190 units; packets of 1000 take 125. A bucket sends two in the first round
+/// (190, 65, then overdrawn by 60), two in the second (130, 5, then overdrawn by 120), one in the
+/// third (70, then overdrawn by 55), and the last one in the fourth.
 #[test]
 fn a_bucket_overdraws_its_quantum_by_one_packet_and_pays_in_the_next_round() {
     let mut sfq = Sfq::new(wide(), 1);
@@ -111,8 +112,8 @@ fn a_bucket_that_becomes_active_has_a_quantum_at_once() {
     assert_eq!(flows, [1, 2, 1, 1]);
 }
 
-/// With one bucket in two, some of eight flows meet; a new hash separates some and joins others,
-/// and the packets of each flow stay in order.
+/// With eight flows in 16 buckets, some flows meet. A new hash separates some and joins others, and
+/// the packets of each flow stay in order.
 #[test]
 fn perturb_hashes_what_waits_anew_and_keeps_each_flow_s_order() {
     let config =
@@ -150,8 +151,8 @@ fn perturb_drops_what_finds_no_room() {
     assert!(total > 0);
 }
 
-/// In buckets of their own two flows share alike; in one bucket the one that sends three times as
-/// much gets three times as much.
+/// In buckets of their own, two flows get equal shares. In one bucket, the one that sends three
+/// times as much gets three times as much.
 #[test]
 fn unequal_flows_get_equal_shares_unless_they_meet() {
     let shares = |divisor| {
@@ -171,7 +172,7 @@ fn unequal_flows_get_equal_shares_unless_they_meet() {
         f64::from(sent[1]) / f64::from(sent[0])
     };
     assert!((shares(1024) - 1.0).abs() < 0.02, "{}", shares(1024));
-    // Of 10000 packets a quarter are flow 0's: the ratio's standard error is about 0.07.
+    // Of 10000 packets, a quarter are flow 0's: the ratio's standard error is about 0.07.
     assert!((shares(1) - 3.0).abs() < 0.28, "{}", shares(1));
 }
 

@@ -43,7 +43,7 @@ fn counting_up_the_fraction_follows_the_inverse_square_root() {
         control.count = count;
         control.newton_step();
         let root = 1.0 / f64::from(count).sqrt();
-        // A step from 1 to 2 gives 1/2 (3 - 2) = 0.5, and from there to 3 0.25 (3 - 0.75).
+        // The step from 1 to 2 gives 1/2 (3 - 2) = 0.5, and the step to 3 gives 0.25 (3 - 0.75).
         let expected = match count {
             2 => 0.5,
             3 => 0.5625,
@@ -68,7 +68,7 @@ fn counting_up_the_fraction_follows_the_inverse_square_root() {
 
 #[test]
 fn a_fraction_far_too_large_wraps_as_in_the_kernel_and_finds_back() {
-    // 3 - 95 * 0.18^2 is below zero: half of 0.18 times that, plus one.
+    // 3 - 95 * 0.18^2 is below zero, so its product with half of 0.18 wraps: one is added.
     let mut control = with_count(95, (0.18 * 65_536.0) as u16);
     control.newton_step();
     assert!((fraction(&control) - (1.0 + 0.09 * (3.0 - 95.0 * 0.0324))).abs() < 1e-3);
@@ -106,12 +106,13 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     assert_eq!(entered(100, 3, 0), 97);
     assert_eq!(entered(100, 3, 1_599), 97);
     assert_eq!(entered(100, 3, 1_600), 1);
-    // A cycle with one drop or none says nothing.
+    // A cycle with one drop or none tells nothing about the rate.
     assert_eq!(entered(4, 3, 0), 1);
     assert_eq!(entered(3, 3, 0), 1);
 }
 
-/// In Linux `drop_next` is zero then, which a clock that began at boot takes for long ago.
+/// In this case, `drop_next` is zero in Linux. Its clock began at boot, so it takes zero for long
+/// ago.
 #[test]
 fn overflows_before_the_first_cycle_do_not_set_its_rate() {
     let mut control = with_count(51, 0);

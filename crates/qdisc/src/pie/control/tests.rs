@@ -56,9 +56,9 @@ fn the_auto_tuning_divides_the_weights_by_the_table_s_numbers() {
         // 20 ms now, 18 ms before, 15 ms wanted.
         let expected = (0.125 * 0.005 + 1.25 * 0.002) / divisor;
         let delta = updated(vars(20, 18, prob), 1) - prob;
-        // Probabilities of up to 1 resolve 2^-53 here, and delays 64 ns.
+        // Here, probabilities of up to 1 are exact to 2^-53, and delays to 64 ns.
         assert!((delta - expected).abs() < expected * 3e-4 + 1e-15, "{prob}: {delta} {expected}");
-        // The same in the other direction, if there is room.
+        // The same holds in the other direction, if there is room.
         let delta = updated(vars(10, 12, prob), 1) - prob;
         let expected = expected.min(prob);
         assert!((delta + expected).abs() < expected * 3e-4 + 1e-15, "-{prob}: {delta} {expected}");
@@ -161,13 +161,13 @@ fn accumulated_probabilities_space_the_drops() {
         gap += 1;
         if vars.drop_early(&params, 100_000, 1000, &mut random) {
             gaps.push(gap);
-            // The enqueue does the same.
+            // `enqueue` does the same.
             vars.accu_prob = 0;
             gap = 0;
         }
     }
     let (least, most) = (gaps.iter().min(), gaps.iter().max());
-    // 17 * 0.05 is 0.85, less what integers lose; 170 * 0.05 is 8.5.
+    // 17 * 0.05 is 0.85, less what integers round away; 170 * 0.05 is 8.5.
     assert!(least >= Some(&17) && most <= Some(&171), "{least:?} {most:?}");
     // 16 or 17 packets pass for sure; then the gap is geometric with mean 1/p.
     let mean = f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
@@ -192,7 +192,7 @@ fn byte_mode_scales_the_probability_by_the_size() {
     }
 }
 
-/// RFC 8033, section 4.3. 1250 bytes a millisecond are 20.48 256ths of a byte a tick.
+/// RFC 8033, section 4.3. 1250 bytes a millisecond are 20.48 units of 1/256 byte a tick.
 #[test]
 fn the_departure_rate_is_estimated_over_16_kilobytes_of_a_queue_as_long() {
     let params = params(&Config { dq_rate_estimator: true, ..Config::default() });
@@ -209,7 +209,8 @@ fn the_departure_rate_is_estimated_over_16_kilobytes_of_a_queue_as_long() {
     vars.calculate_probability(&params, 12_500);
     let expected = 12_500 * 256 / vars.avg_dq_rate;
     assert_eq!(vars.qdelay, expected);
-    // Half of it is below the target: with a probability of zero everything starts again.
+    // Both delays are now below half of the target, and the probability is zero: everything starts
+    // again.
     vars.calculate_probability(&params, 1_000);
     vars.calculate_probability(&params, 1_000);
     assert_eq!((vars.avg_dq_rate, vars.dq_count), (0, None));
@@ -225,7 +226,7 @@ fn a_short_queue_is_no_measure_of_the_departure_rate() {
     assert_eq!((vars.avg_dq_rate, vars.dq_count), (0, None));
 }
 
-/// The proof that lazy updates are exact: many at once leave what as many single ones leave.
+/// The proof that lazy updates are exact: many at once leave the same state as one by one.
 #[test]
 fn updates_caught_up_with_at_once_are_the_same_as_one_by_one() {
     let mut random = Pcg32::seed_from_u64(3);
@@ -274,7 +275,7 @@ fn updates_caught_up_with_at_once_are_the_same_as_one_by_one() {
     }
 }
 
-/// The longest idle time that there can be, at the shortest interval.
+/// The longest possible idle time, at the shortest interval.
 #[test]
 fn an_endless_idle_time_is_caught_up_with_in_few_steps() {
     let config = Config { tupdate: Span::from_ps(1), ..Config::default() };

@@ -152,7 +152,7 @@ fn gentle_rises_from_max_p_at_max_to_one_at_twice_max() {
 /// uniform on 1..=49.
 #[test]
 fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
-    // 2.0 * max_p at the middle keeps 1/p_b exact: 0.04 / 2.
+    // In the middle, p_b is half of `max_p`: 0.04 / 2 keeps 1/p_b exact.
     let mut red = with_average(Config { max_p: 0.04, ..Config::example() }, 10.0);
     let gaps = gaps(&mut red, 1000, 49_000);
     // With 48 degrees of freedom, the statistic exceeds 93.2 once in 10000 times.
@@ -180,8 +180,8 @@ fn in_byte_mode_small_packets_are_hit_in_proportion_to_their_size() {
         gaps.iter().map(|&gap| f64::from(gap)).sum::<f64>() / gaps.len() as f64
     };
     let (large, small) = (mean(1000), mean(100));
-    // As many bytes pass between two marks; the count runs in steps of a whole mean packet, so
-    // that a step of ten small packets is a little longer than one large one.
+    // The same number of bytes passes between two marks. The count runs in steps of a whole mean
+    // packet, so a step of ten small packets is a little longer than one large one.
     assert!((large - 25.0).abs() < 0.5, "{large}");
     assert!((small / large - 10.0).abs() < 0.5, "{small} against {large}");
 }
@@ -317,7 +317,7 @@ fn adaptive_red_stays_between_bottom_and_top() {
     assert!(bottom[9_999] <= 0.01 && bottom[9_999] > 0.009);
 }
 
-/// A load that does not answer, 10 % too much, is held in the target range.
+/// An unresponsive load, 10 % above the rate, is held in the target range.
 #[test]
 fn adaptive_red_brings_the_average_to_the_middle_whatever_the_first_probability() {
     for max_p in [0.01, 0.5] {
@@ -339,7 +339,7 @@ fn adaptive_red_brings_the_average_to_the_middle_whatever_the_first_probability(
                 count += 1.0;
             }
         }
-        // From 10 to 30 packets, so a target from 18 to 22.
+        // The thresholds are 10 and 30 packets, so the target is 18 to 22.
         let mean = sum / count;
         assert!((18.0..=22.0).contains(&mean), "{mean} from {max_p}, now {}", red.max_p());
     }
@@ -350,7 +350,7 @@ fn adaptive_red_brings_the_average_to_the_middle_whatever_the_first_probability(
 fn automatic_settings_follow_from_rate_and_delay() {
     let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
     let config = Config::automatic(mbit(10), 1000, Span::from_ms(5));
-    // 1250 packets a second: 3.1 packets are half the target, so 5.
+    // At 1250 packets a second, half of the target is 3.1 packets, so `min` is 5.
     assert_eq!((config.min, config.max, config.gentle), (5.0, 15.0, true));
     // 1 - exp(-1/1250).
     assert!((config.weight - 7.996_8e-4).abs() < 1e-9);

@@ -1,6 +1,6 @@
 //! The average queue, the marking probability, and the decision about a packet.
 //!
-//! Source: Linux 6.1, `include/net/red.h`. Functions have its names.
+//! Source: Linux 6.1, `include/net/red.h`. Functions have the names that they have there.
 
 use narrows_units::{Span, Time};
 use rand_core::Rng;

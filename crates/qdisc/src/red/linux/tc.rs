@@ -23,7 +23,7 @@ pub struct Derived {
     pub max_p: u32,
     /// A cell of `stab` spans 2^`scell_log` microseconds of idle time.
     pub scell_log: u8,
-    /// By how many bits the average shrinks in each idle time.
+    /// For each cell of idle time: by how many bits the average shrinks.
     pub stab: [u8; 256],
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_burst_below_min_over_avpkt_is_refused_with_the_least_that_will_do() {
-        // tc: "burst 29 is too small ? Try burst 31"; 30 does too.
+        // tc: "burst 29 is too small ? Try burst 31"; 30 works too.
         let small = config([400_000, 30_000, 90_000, 1000, 29, 10], 0.02);
         let error = Derived::new(&small).expect_err("no weight gives that");
         assert_eq!((error.key(), error.hint()), ("burst", "at least 30"));

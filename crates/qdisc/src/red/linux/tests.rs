@@ -70,8 +70,8 @@ fn the_average_follows_a_constant_backlog_by_powers_of_one_minus_w() {
         qavg = red.parms.calc_qavg_no_idle_time(qavg, backlog);
         let closed = backlog as f64 * (1.0 - f64::powi(1.0 - w, n));
         let average = qavg as f64 / 64.0;
-        // A shift drops less than one unit of 1/64 byte at each step; their sum, weighted by
-        // (1-w)^k, stays below one byte, and the average above the closed form.
+        // A shift drops less than one unit of 1/64 byte at each step. The sum of these errors,
+        // weighted by (1-w)^k, stays below one byte, and the average stays above the closed form.
         assert!((0.0..1.0).contains(&(average - closed)), "{n}: {average}, not {closed}");
     }
 }
@@ -135,8 +135,8 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
     while marks <= 20_000 {
         gap += 1;
         if red.vars.action(&red.parms, &mut red.random) == Action::Prob {
-            // The first gap starts outside the thresholds. By the rounding of the divisor one
-            // gap in 3500 is 21.
+            // The first gap starts outside the thresholds. Because the divisor is rounded, one gap
+            // in 3500 is 21.
             if marks > 0 {
                 gaps[(gap - 1).min(19)] += 1;
             }
@@ -283,7 +283,7 @@ fn below_a_shaper_the_average_moves_with_arrivals_only() {
     assert_eq!(red.average(), BETWEEN as f64 * 63.0 / 64.0);
 }
 
-/// Within the cells that the table tells apart the decay is 2^-n, n rounded down.
+/// Within the cells that the table tells apart, the decay is 2^-n, n rounded down.
 #[test]
 fn idle_decay_stays_within_a_factor_of_two_of_its_closed_form() {
     let parms = Red::<TestPacket>::new(bed(), 1).parms;
@@ -387,7 +387,7 @@ fn adaptation_leaves_the_probability_alone_between_two_and_three_fifths() {
 fn adaptation_rounds_the_divisor_to_nearest() {
     let mut red = with_average(Config { adaptive: true, ..bed() }, 170_000);
     red.adapt(Time::ZERO + Span::from_ms(500));
-    // 2290.6, which is 2290 before the timer's first run.
+    // 2290.6 is rounded up; before the timer's first run it was 2290.
     assert_eq!(red.parms.max_p_delta, 2291);
 }
 
