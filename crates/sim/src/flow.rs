@@ -71,7 +71,7 @@ pub(crate) struct Flows {
 /// The transport of a flow. Almost all flows are connections, and packets should reach these
 /// without an indirection.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a box would be one cache miss more a packet")]
+#[expect(clippy::large_enum_variant, reason = "a box would cost one more cache miss per packet")]
 enum Flow {
     Tcp(Connection),
     Quic(Box<of_quic::Connection>),

@@ -84,7 +84,7 @@ struct Landing {
     next: MaybeIndex,
 }
 
-/// The number of flows from which their state no longer fits into the caches near a processor.
+/// With this many flows or more, their state no longer fits into a processor's nearest caches.
 const FEWEST_FLOWS: usize = 4096;
 /// How many departures pass before a queue that shows no packets is asked again.
 const DEPARTURES: u32 = 16;

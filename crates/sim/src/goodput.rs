@@ -42,8 +42,8 @@ pub(crate) struct Goodput {
 struct Series {
     group: String,
     backward: bool,
-    /// Whether some of its connections have rows in `flows`. If not, it has rows only if it
-    /// delivered anything.
+    /// Whether some of its connections have rows in `flows`. If not, the series has rows of its own
+    /// only if it delivered anything.
     listed: bool,
 }
 
@@ -125,7 +125,7 @@ impl Goodput {
         }
     }
 
-    /// Returns the table, whose last rows say what has been delivered until `now`.
+    /// Returns the table, whose last rows say what has been delivered by `now`.
     pub(crate) fn table(&self, now: Time, flows: &Flows) -> Table {
         let last = self.delivered(flows);
         let ends_later = self.due.get().is_some() && self.times.last().is_none_or(|&at| at < now);

@@ -220,8 +220,8 @@ impl Network {
         self.links[link as usize].drain(now);
     }
 
-    /// Takes a packet that is at `hop` at `now` and came from link `from` as far as can be computed
-    /// now. Does the same for the packets that scheduled links release because of it.
+    /// Takes a packet as far as can be computed now. The packet is at `hop` at `now`, and came from
+    /// link `from`. Does the same for the packets that scheduled links release because of it.
     #[inline(always)]
     fn forward(&mut self, now: Time, packet: Packet, hop: MaybeIndex, from: usize) {
         if self.carry(now, now, packet, hop, from) == Carried::Within {
@@ -229,8 +229,8 @@ impl Network {
         }
     }
 
-    /// Takes a packet that is at `hop` at `at` and came from link `from` as far as can be computed
-    /// now.
+    /// Takes a packet as far as can be computed now. The packet is at `hop` at `at`, and came from
+    /// link `from`.
     #[inline(always)]
     fn carry(
         &mut self,

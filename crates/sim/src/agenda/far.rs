@@ -6,7 +6,7 @@
 //! current tick reaches that digit, the list's entries move to lower lists. Inserting an entry
 //! therefore costs the same however many there are, and needs no memory.
 //!
-//! All entries of one tick are on the same list at any moment, in the order in which they were put.
+//! All entries of one tick are on the same list at any moment, in the order of their insertion.
 
 use super::store::{List, NONE, Store};
 use crate::maybe_index::MaybeIndex;
@@ -17,7 +17,7 @@ const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 
 #[derive(Debug)]
 pub(super) struct Far {
-    /// The current tick: the first for which entries may still be put.
+    /// The current tick: the first at which entries may still be inserted.
     now: u64,
     levels: Box<[Level; LEVELS]>,
 }

@@ -355,8 +355,8 @@ mod tests {
             surprises += u32::from(!foreseen.contains(&event));
         }
         assert_eq!(popped, 20_000);
-        // Surprises are events that come after the wheel moved on before a look, or after it was
-        // rebuilt.
+        // Surprises are events that were not foreseen. They come after the wheel moved on before a
+        // look, or after it was rebuilt.
         assert!(looks < popped / 8 && surprises < popped / 16, "{looks} looks, {surprises}");
     }
 

@@ -57,34 +57,34 @@ pub trait Application: fmt::Debug + Send + Sync {
     /// Handles a timer that was set by [`Host::wake`]; `token` is the number given there.
     fn timer(&mut self, _host: &mut Host<'_>, _token: u32) {}
 
-    /// Handles that a connection is established, as seen from this end.
+    /// Called when a connection is established, as seen from this end.
     fn opened(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// Handles that a connection waits to be [accepted](Host::accept).
+    /// Called when a connection waits to be [accepted](Host::accept).
     fn arrived(&mut self, _host: &mut Host<'_>) {}
 
-    /// Handles that a part of a message has arrived and the rest is on its way. Only the second end
+    /// Called when a part of a message has arrived and the rest is on its way. Only the second end
     /// of a connection gets this notice, because servers close connections whose clients are too
     /// slow.
     fn begun(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// Handles that a flight of a TLS handshake has arrived. This end answers it by itself.
+    /// Called when a flight of a TLS handshake has arrived. This end answers it by itself.
     fn shook(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// Handles that a message has arrived completely and in order.
+    /// Called when a message has arrived completely and in order.
     fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
 
-    /// Handles that everything that this end has written is acknowledged. The notice comes only
+    /// Called when everything that this end has written is acknowledged. The notice comes only
     /// after a request (`Host::tell_delivery`).
     fn delivered(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// Handles that the other end writes no more, or that the connection is over.
+    /// Called when the other end writes no more, or when the connection is over.
     fn closed(&mut self, _host: &mut Host<'_>, _socket: Socket, _how: Closed) {}
 
-    /// Handles a datagram that has arrived.
+    /// Called when a datagram has arrived.
     fn datagram(&mut self, _host: &mut Host<'_>, _datagram: Datagram) {}
 
-    /// Handles that a datagram of one of this application's associations was lost. No real host
+    /// Called when a datagram of one of this application's associations was lost. No real host
     /// could know this; it is for the records.
     fn lost(&mut self, _host: &mut Host<'_>, _datagram: Datagram, _loss: Lost) {}
 

@@ -11,8 +11,8 @@ use crate::transport::tcp::{Config, Context};
 use crate::transport::{Connection, News};
 
 impl Flows {
-    /// Reports the bytes that arrived in order at the first ends of these connections, the clients:
-    /// to `report`, with the client's application, in parts.
+    /// Reports the bytes that arrived in order at the first ends of these connections, the clients.
+    /// Each part goes to `report`, with the client's application.
     pub(crate) fn received_by_clients(&self, mut report: impl FnMut(u32, u64)) {
         for (application, &bytes) in self.received_by_ended.iter().enumerate() {
             report(application as u32, bytes);

@@ -60,8 +60,8 @@ impl Changes {
         Some(Self::Steps(steps.into()))
     }
 
-    /// Returns when a transmission starts that is allowed to start from `at` on. A packet waits in
-    /// the queue until then.
+    /// Returns when a transmission starts if it may start from `at` on. A packet waits in the queue
+    /// until then.
     pub(super) fn start(&self, at: Time) -> Time {
         match self {
             Self::Steps(_) => at,

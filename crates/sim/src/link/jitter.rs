@@ -50,7 +50,7 @@ impl JitterState {
         }
     }
 
-    /// Returns when a packet arrives whose transmission ends at `ends_at`; never before that.
+    /// Returns when a packet whose transmission ends at `ends_at` arrives; never before that.
     pub(crate) fn arrival(&mut self, ends_at: Time, delay: Span) -> Time {
         let offset = self.offset_ns();
         let shift = Span::from_ns(offset.unsigned_abs());
@@ -128,7 +128,7 @@ fn normal_table() -> Box<[i16]> {
 
 /// Returns the inverse of the standard normal distribution function for `p` of 0.5 or more, by
 /// Newton's method from a `start` that is not above it. The error is far below a table step. The
-/// crate statrs has it, and would bring two more crates for these lines; rand_distr has none.
+/// crate statrs has this function, but would bring two more crates; rand_distr does not have it.
 fn normal_quantile(p: f64, start: f64) -> f64 {
     let mut x = start;
     // The function is concave above 0, so each step that starts below stays below.

@@ -73,13 +73,13 @@ impl Opportunities {
         }
     }
 
-    /// Returns when a transmission starts that is ready at `at`.
+    /// Returns when a transmission that is ready at `at` starts.
     pub(super) fn start(&self, at: Time) -> Time {
         // The first byte takes a picosecond.
         Time::from_ps(self.end(at, 1).as_ps() - 1)
     }
 
-    /// Returns when the last of `bytes` bytes, at least one, leaves if they are ready at `at`.
+    /// Returns when the last of `bytes` bytes (at least one) leaves, if they are ready at `at`.
     pub(super) fn end(&self, at: Time, bytes: u32) -> Time {
         let at = at.as_ps().max(self.missing);
         let (pass, within) = (at / self.period, at % self.period);
@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(constant.end(at(7, 0), 15_000), at(16, 1500));
     }
 
-    /// Runs the loop of `link_queue.cc` as it is written: each opportunity in turn takes what
-    /// waits. Returns the millisecond in which each packet leaves.
+    /// Runs the loop of `link_queue.cc` as it is written: each opportunity in turn takes waiting
+    /// packets. Returns the millisecond in which each packet leaves.
     fn by_turns(ms: &[u32], packets: &[(u64, u32)]) -> Vec<u64> {
         let period = u64::from(ms[ms.len() - 1]);
         let moments =

@@ -205,7 +205,7 @@ impl HalfOpen {
             return most;
         }
         let young = u64::from(self.connections) + self.requests[0].len() as u64;
-        // With each retry less, twice as many entries count as young.
+        // With each retry fewer, twice as many entries count as young.
         (0..most.saturating_sub(2))
             .find(|&fewer| len < young << (fewer + 1))
             .map_or(most.min(2), |fewer| most - fewer)
@@ -304,7 +304,7 @@ mod tests {
         }
         assert_eq!(queue.counts().entries, 60);
         queue.handle_timeouts(Time::ZERO + Span::from_secs(7), |_| {});
-        // The kernel decides for each entry in turn: from the fiftieth on, the queue is no longer
+        // The kernel decides for each entry in turn. Once 50 are left, the queue is no longer
         // crowded.
         assert_eq!(queue.counts().expired, 10);
     }

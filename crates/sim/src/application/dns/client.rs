@@ -300,7 +300,7 @@ impl Workers {
         worker.arm(host, number);
     }
 
-    /// Handles that no datagram came in time.
+    /// Ends an attempt for which no datagram came in time.
     fn end_datagram(&mut self, host: &mut Host<'_>, number: u32, row: u32) {
         let udp = self.settings.udp.as_ref().expect("it has asked over UDP");
         let worker = &self.workers[number as usize];

@@ -143,7 +143,7 @@ fn a_shaper_is_asked_when_it_said() {
     let packets = [(0, 1000), (0, 1000), (0, 1000), (20, 1000)];
     let (times, events) = arrivals(&mut link(paced, None), &packets);
     assert_eq!(times, [11, 14, 17, 31].map(ms));
-    // Twice when the transmitter is free, twice when the shaper said so.
+    // It is asked twice when the transmitter is free, and twice when the shaper said so.
     assert_eq!(events, 4);
 }
 
@@ -206,7 +206,7 @@ fn a_ring_of_bytes_asks_a_discipline_when_there_is_room_for_the_longest_frame() 
     let at = Time::ZERO + Span::from_us(500);
     link.release(at, 0, &mut released);
     assert_eq!(waiting(&mut link, at), (3, 3000, (2, 2000)));
-    // Now there is: 501 of the first packet's bytes have been transmitted.
+    // Now there is, because 501 of the first packet's bytes have been transmitted.
     let at = Time::ZERO + Span::from_us(501);
     link.release(at, 0, &mut released);
     assert_eq!(waiting(&mut link, at), (2, 2000, (3, 3000)));

@@ -7,9 +7,9 @@ use crate::plan::{Framing, Link as LinkPlan, Path, Queue};
 use crate::shortcuts::Use;
 use crate::transport::tcp::Segment;
 
-/// Returns the plan of a host, two routers and a host: links 0 to 2 lead there, 3 to 5 back, a
-/// millisecond each. The routers resolve each other's addresses. `loss` is that of the link back
-/// between them.
+/// Returns a plan of a host, two routers and a host in a row. Links 0 to 2 lead there and 3 to 5
+/// back; each takes a millisecond. The routers resolve each other's addresses. `loss` is the loss
+/// of the link back between the routers.
 fn plan(loss: f64) -> Plan {
     let ends = [(0, 1), (1, 2), (2, 3), (3, 2), (2, 1), (1, 0)];
     let link = |(index, (from, to)): (usize, (usize, usize))| LinkPlan {
@@ -107,8 +107,8 @@ fn run(
 #[test]
 fn the_first_packet_waits_for_a_broadcast_and_its_answer() {
     let (arrived, changes) = run(&mut network(0.0), &[0, 1, 50], 100);
-    // It takes a millisecond to the router, two for the request and its answer, and then two links.
-    // The second packet arrives while the first waits.
+    // The first packet takes a millisecond to the router, waits two for the request and its answer,
+    // and then crosses two links. The second packet arrives while the first waits.
     assert_eq!(arrived, [5, 5, 53]);
     assert_eq!(changes, [(1, "incomplete"), (3, "reachable")]);
 }
@@ -121,7 +121,7 @@ fn an_entry_in_use_is_asked_for_again_half_a_minute_later_and_a_silent_one_goes_
     let states: Vec<_> = changes.iter().map(|&(_, state)| state).collect();
     assert_eq!(states[..5], ["incomplete", "reachable", "delay", "probe", "reachable"]);
     let [_, (confirmed, _), (delay, _), (probe, _), (again, _)] = changes[..5] else { panic!() };
-    // Half to one and a half of 30 s; then 5 s; then a round trip.
+    // The times are half to one and a half of 30 s, then 5 s, then a round trip.
     assert!((15_000..45_000).contains(&(delay - confirmed)), "{changes:?}");
     assert_eq!((probe - delay, again - probe), (5_000, 2));
 

@@ -1,8 +1,8 @@
 //! Congestion control in bytes: NewReno (RFC 9002, 7 and appendix B) and CUBIC (RFC 9438).
 //!
 //! TCP's own controls ([`tcp`](crate::tcp)) count segments as Linux does; these follow the RFCs.
-//! Differences: there is no pacing. CUBIC has neither fast convergence's older maximum nor
-//! HyStart++.
+//! Differences: there is no pacing, and CUBIC has no HyStart++. Fast convergence is RFC 9438's,
+//! without the `W_last_max` of RFC 8312.
 
 use narrows_units::{Span, Time};
 
@@ -190,7 +190,8 @@ mod tests {
         }
     }
 
-    /// RFC 9002, 7.3.1 to 7.3.3: doubles, halves once in a round trip, then grows by a datagram.
+    /// RFC 9002, 7.3.1 to 7.3.3: the window doubles, halves once in a round trip, and then grows by
+    /// a datagram.
     #[test]
     fn new_reno_halves_and_grows_by_a_datagram() {
         let mut window = Window::new(&Config::RECOMMENDED);

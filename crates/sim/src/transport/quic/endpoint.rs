@@ -5,7 +5,7 @@
 //!   write(..), close(), abort()                      what its application wants
 //!   poll_transmit(now), until None                   what it sends, after each of these
 //!   next_timeout()                                   when to call handle_timeout
-//!   next_whole(), is_open(), end()                   what the application is to know
+//!   next_whole(), is_open(), end()                   what the application learns
 //! ```
 
 mod acks;

@@ -174,13 +174,14 @@ mod tests {
         assert_eq!(samples.map(varint), [1, 2, 4, 8]);
     }
 
-    /// RFC 9001, A.2: CRYPTO with the 241 bytes of a ClientHello takes 245. With a header of 22
-    /// bytes, 4 of them for the number, an ID of 8 bytes and the tag of 16, 1162 bytes make 1200.
+    /// RFC 9001, A.2: CRYPTO with the 241 bytes of a ClientHello takes 245. The header has 22
+    /// bytes, of which the number takes 4 and an ID 8. With it and the tag of 16, 1162 bytes make
+    /// 1200.
     #[test]
     fn an_initial_packet_has_the_length_of_the_rfcs() {
         assert_eq!(Frame::Crypto { offset: 0, bytes: 241 }.length(), 245);
         assert_eq!(around(Level::Initial, [8, 0], 1 << 30), 22 + 16);
-        // A.3: a header of 20 bytes, 2 of them for the number, and an ID of 8 bytes.
+        // A.3: a header of 20 bytes, of which the number takes 2 and an ID 8.
         assert_eq!(around(Level::Initial, [0, 8], 0x100), 20 + 16);
         // A.5: a short header with a number of 3 bytes and no ID.
         assert_eq!(around(Level::OneRtt, [0, 0], 0x8000), 4 + 16);

@@ -88,7 +88,7 @@ impl<'a> Context<'a> {
         ((then_us / (PS_PER_MS / PS_PER_US)) as u32).wrapping_add(1)
     }
 
-    /// Returns when a timer fires that is armed now for `jiffies`.
+    /// Returns when a timer that is armed now for `jiffies` fires.
     ///
     /// Linux's timer wheel fires at the jiffy *after* the one asked for. From 63 jiffies on it
     /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth.

@@ -102,7 +102,8 @@ impl Endpoint {
         }
     }
 
-    /// Marks for retransmission what a packet carried that perhaps did not arrive (RFC 9000, 13.3).
+    /// Notes that what a packet carried has to be sent again, because it may not have arrived (RFC
+    /// 9000, 13.3).
     pub(super) fn send_again(&mut self, index: usize, frames: &[Frame]) {
         for frame in frames {
             match *frame {

@@ -208,10 +208,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether Linux forgives the repetitions of the SYN or SYN-ACK, of which the second
-    /// otherwise costs the initial window (RFC 5681, 3.1; `tcp_init_transfer`): because no time-out
-    /// caused them (`undo_marker` in `tcp_create_openreq_child`), or because `segment` answers the
-    /// first SYN or SYN-ACK (`tcp_try_undo_spurious_syn`).
+    /// Returns whether Linux forgives the repetitions of the SYN or SYN-ACK. Otherwise the second
+    /// repetition costs the initial window (RFC 5681, 3.1; `tcp_init_transfer`). Linux forgives
+    /// them if no time-out caused them (`undo_marker` in `tcp_create_openreq_child`), or if
+    /// `segment` answers the first SYN or SYN-ACK (`tcp_try_undo_spurious_syn`).
     fn repeated_needlessly(&self, cx: &Context, segment: &Segment) -> bool {
         let first = || cx.timestamp_before(elapsed_us(cx.us, self.syn_sent_us));
         let echo = segment.timestamps.filter(|_| self.receiver.timestamps).map(|(_, echo)| echo);
@@ -275,7 +275,7 @@ impl Endpoint {
         let stamps = if answer { receiver.timestamps } else { config.timestamps };
         let scales = config.window_scaling && (!answer || receiver.scaled);
         let fast_open = match self.fast_open {
-            // Repeated SYNs do not (`tcp_send_syn_data`).
+            // Repeated SYNs have no such option (`tcp_send_syn_data`).
             FastOpen::Asks if self.syn_retries == 0 => Some(FastOpenOption::Request),
             FastOpen::Shows if self.syn_retries == 0 => Some(FastOpenOption::Cookie),
             FastOpen::Gives => Some(FastOpenOption::Cookie),

@@ -11,8 +11,8 @@
 //! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
 //! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
 //! and nothing is thrown out of a full buffer (`tcp_prune_queue`): the buffer grows as far as it
-//! may, and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules; its profile
-//! uses these.
+//! may, and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules, but its
+//! profile uses those of 6.1.
 
 use super::Receiver;
 use crate::transport::tcp::clock::{Context, elapsed_us};

@@ -208,7 +208,8 @@ impl Half {
         }
     }
 
-    /// Returns the sequence number of the next byte to be written; without end, of the next sent.
+    /// Returns the sequence number of the next byte to be written. For data without end, it is that
+    /// of the next byte to be sent.
     pub(crate) fn write_seq(&self) -> Seq {
         let (next, unsent) = match self {
             Self::Silent(silent) => (silent.next, silent.unsent),
@@ -323,7 +324,7 @@ impl Half {
         }
     }
 
-    /// Handles that the segment at `seq` was longer than a link takes.
+    /// Handles the news that the segment at `seq` was longer than a link takes.
     pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
         match self {
             Self::Silent(_) => {}

@@ -15,8 +15,8 @@
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream time-out and no
 //!   urgent data.
 //! - The send buffer is unlimited. PSH is set where the application's data end.
-//! - A receiver never takes back what it has SACKed. If a scoreboard says so, it is repaired only
-//!   at the time-out.
+//! - A receiver never takes back what it has SACKed. If the scoreboard suggests that it did, it is
+//!   repaired only at the time-out.
 
 mod ack;
 mod classic;

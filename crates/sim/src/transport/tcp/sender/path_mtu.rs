@@ -11,8 +11,8 @@ use crate::transport::tcp::Seq;
 use crate::transport::tcp::clock::Context;
 
 impl Sender {
-    /// Handles that the segment at `seq` was longer than a link takes. `mss` is what a segment may
-    /// carry there.
+    /// Handles the news that the segment at `seq` was longer than a link takes. `mss` is what a
+    /// segment may carry there.
     pub(super) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
         // `tcp_v4_err`: it is about something that is not in flight, or it is nothing new.
         if seq.before(self.snd_una) || !seq.before(self.snd_nxt) || mss >= self.mss {

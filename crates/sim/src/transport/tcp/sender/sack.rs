@@ -162,7 +162,7 @@ impl Sender {
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);
         if self.dsack_dups > self.tally.retransmitted {
-            return 0; // The network made the copy, not we.
+            return 0; // The network made the copy; we did not.
         }
         if self.reord_seen && !ack.has(flag::DSACK_TLP) {
             self.rack.dsack_seen = true;
