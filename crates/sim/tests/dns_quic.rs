@@ -116,8 +116,8 @@ fn what_the_wire_loses_comes_again() {
     assert_eq!(responses, again);
 }
 
-/// RFC 9000, 14: packets are never fragmented, however long the sender's may be. Links that take
-/// 1200 bytes of payload carry QUIC; a first link that takes less is refused.
+/// RFC 9000, 14: packets are never fragmented, however long the sender's packets may be. Links that
+/// take 1200 bytes of payload carry QUIC; a first link that takes less is refused.
 #[test]
 fn packets_are_never_cut() {
     for payload in [1200, 9000] {

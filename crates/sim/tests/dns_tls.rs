@@ -14,7 +14,7 @@ use narrows_sim::table::Column;
 use narrows_sim::{Simulation, tls};
 use narrows_units::Span;
 
-/// OpenSSL 3 that takes up sessions.
+/// OpenSSL 3, which resumes no sessions unless a test says so.
 const CLIENT: tls::Client = tls::Client {
     hello: 225,
     pads_hello: true,
@@ -42,7 +42,7 @@ const SERVER: tls::Server = tls::Server {
     close_notify: false,
     service: Span::ZERO,
 };
-/// What the server sends before the client may ask, as OpenSSL was captured to do.
+/// What the server sends before the client may ask, as captured from OpenSSL.
 const FLIGHT: f64 = 127.0 + 6.0 + 28.0 + 2321.0 + 286.0 + 74.0;
 const RESUMED_FLIGHT: f64 = 133.0 + 6.0 + 28.0 + 74.0;
 
@@ -167,8 +167,8 @@ fn a_certificate_beyond_the_initial_window_costs_a_round_trip() {
 }
 
 /// What NSD, BIND and Unbound do (tests/dns_behaviour): the reply waits until the client has
-/// acknowledged the tickets. The client delays this acknowledgement, unless it asks for the next
-/// thing.
+/// acknowledged the tickets. The client delays this acknowledgement, unless it sends its next
+/// query.
 #[test]
 fn tickets_before_the_reply_cost_a_round_trip_with_nagle() {
     let mut plan = plan(&dialogue(CLIENT, SERVER));
@@ -402,8 +402,8 @@ fn https_has_its_preface_whoever_asks_first() {
     let mut plan = plan(&dialogue);
     plan.captures = [0].map(|link| Capture::of(link, "")).to_vec();
     // The connection is open after 80 ms, and answers after 120 ms. The second query has to come
-    // more than 45 ms after the first, so that it has its answer within 75 ms, which are too few
-    // for the first.
+    // more than 45 ms after the first, so that it has its answer within 75 ms. For the first query,
+    // 75 ms are too few.
     let starts = |plan: &Plan| {
         let starts = numbers(&table(&run(plan.clone()), "queries"), "start_s");
         (starts[1] - starts[0]) * 1e3

@@ -160,9 +160,9 @@ fn neither_shortcuts_nor_foresight_change_a_result() {
         plain.collapse = false;
         let (fast, plain) = (run(mixed(queue.clone())), run(plain));
         assert!(fast.events() < plain.events(), "{name}");
-        assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: other tables");
+        assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: the tables differ");
         let again = run_foreseeing(mixed(queue));
-        assert!(fingerprint(&fast) == fingerprint(&again), "{name}: other tables");
+        assert!(fingerprint(&fast) == fingerprint(&again), "{name}: the tables differ");
     }
 }
 
@@ -181,7 +181,10 @@ fn what_comes_in_goes_out_or_is_dropped_or_waits() {
             // One more may be on its way into the ring.
             assert!(waiting[row] <= 41.0, "{name}: row {row}");
         }
-        assert!(dropped.last().is_some_and(|&drops| drops > 100.0), "{name}: few drops, no test");
+        assert!(
+            dropped.last().is_some_and(|&drops| drops > 100.0),
+            "{name}: too few drops to tell"
+        );
     }
 }
 

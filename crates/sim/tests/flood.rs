@@ -187,7 +187,7 @@ fn queries_bring_replies_to_others() {
         let sum = |name: &str| column(&simulation, name).iter().sum::<f64>();
         assert_eq!((sum("sent"), sum("replies"), sum("lost")), (5000.0, 5000.0, 0.0));
         assert_eq!(sum("reply_bytes"), 5000.0 * expected);
-        // The client's own, one a query.
+        // These are the client's own SYNs, one for each query.
         assert_eq!(sum("syns"), 200.0);
     }
 }

@@ -39,7 +39,7 @@ fn check(name: &str, plan: &Plan) -> Simulation {
             assert!(other.events() > clocked.events(), "{name}: nothing was scheduled");
             assert!(
                 fingerprint(&other) == expected,
-                "{name}: links {links:?}, collapse {collapse}: other tables"
+                "{name}: links {links:?}, collapse {collapse}: the tables differ"
             );
             for link in plan.captures.iter().map(|capture| capture.link) {
                 assert_eq!(
@@ -134,7 +134,7 @@ fn dropped(simulation: &Simulation) -> f64 {
 fn each_discipline_decides_the_same() {
     for (name, queue) in queues() {
         let simulation = check(name, &mixed(queue));
-        assert!(dropped(&simulation) > 40.0, "{name}: few drops, no test");
+        assert!(dropped(&simulation) > 40.0, "{name}: too few drops to tell");
     }
 }
 
@@ -205,7 +205,7 @@ fn shortcuts_around_a_scheduled_link_change_no_result() {
         plain.collapse = false;
         let (fast, plain) = (run(plan), run(plain));
         assert!(fast.events() < plain.events(), "{name}");
-        assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: other tables");
+        assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: the tables differ");
     }
 }
 

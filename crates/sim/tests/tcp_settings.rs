@@ -24,7 +24,8 @@ fn bulk(config: &Config) -> Script {
     client
 }
 
-/// A round of 20 acknowledgements at 200 ms, and one whose round trips take `rtt_ms`.
+/// Plays a round of 20 acknowledgements at 200 ms, and one whose round trips take `rtt_ms`. Returns
+/// ssthresh.
 fn slow_start_with(config: &Config, rtt_ms: f64) -> Option<u32> {
     let mut client = bulk(&Config { initial_window: 20, ..config.clone() });
     for k in 1..=20 {
@@ -109,7 +110,8 @@ fn rfc7323_2_2_windows_are_scaled_where_both_ends_offer_it() {
         client.write_forever();
         // 65535 bytes hold 45 segments of 1448.
         assert_eq!(client.take_sent().len(), 45);
-        // 32768, times 128 where scaled; unscaled it takes 22 segments, fewer than are out.
+        // The window is 32768, times 128 if scaled. Unscaled it takes 22 segments, fewer than are
+        // out.
         client.at(200.0).gets(&ack(1));
         assert_eq!(!client.take_sent().is_empty(), more, "{window_scaling}");
     }

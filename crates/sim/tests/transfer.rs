@@ -12,7 +12,7 @@ use narrows_sim::plan::{Application, Kind, Plan};
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
 
-/// Records of 100 bytes, `records` of them with the second SOA, 204 in a message.
+/// A full message: 204 records of 100 bytes. A zone has `records` of them, with the second SOA.
 const MESSAGE: u32 = 12 + 204 * 100;
 const QUESTION: u32 = 17;
 

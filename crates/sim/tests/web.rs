@@ -11,7 +11,7 @@ use narrows_sim::plan::{Application, Draw, Kind, Path, Plan};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Span, Time};
 
-/// A full segment of the profile with timestamps: payload, IP packet, and on the wire.
+/// A full segment of the profile with timestamps: its payload, its IP packet, and its frame.
 const SEGMENT: u64 = 1448;
 const FULL: u64 = 1500;
 const ON_WIRE: u64 = FULL + 38;

@@ -56,7 +56,7 @@ impl Quinn {
         let certificate = made.cert.der().clone();
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate.clone()).expect("it is one");
+        roots.add(certificate.clone()).expect("it is a certificate");
         let mut client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("known")
@@ -87,7 +87,7 @@ impl Quinn {
             began,
             now: Time::ZERO,
             endpoints,
-            connections: [Some(connection.expect("it may")), None],
+            connections: [Some(connection.expect("it may connect")), None],
             on_way: Vec::new(),
             sent: [0; 2],
             loses: Default::default(),
@@ -157,7 +157,7 @@ impl Quinn {
             connected |= matches!(event, Event::Connected);
         }
         if side == 0 && connected {
-            // What the handshake has to say leaves first, as in the simulator.
+            // The handshake's data leave first, as in the simulator.
             Self::transmit(
                 connection,
                 now,

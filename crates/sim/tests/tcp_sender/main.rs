@@ -153,7 +153,8 @@ fn rfc8985_reordering_delays_the_verdict() {
     assert_eq!(client.endpoint.counters().timeouts, 0, "the reordering timer, not the RTO");
 }
 
-/// RFC 8985, 7.2: 2 SRTT after the last segment; 200 ms are added where one segment waits alone.
+/// RFC 8985, 7.2: the probe comes 2 SRTT after the last segment, and 200 ms later if one segment
+/// waits alone.
 #[test]
 fn rfc8985_7_a_tail_loss_is_probed() {
     let mut client = Script::connected(&linux(), 100.0);
@@ -175,7 +176,7 @@ fn rfc8985_7_a_tail_loss_is_probed() {
     assert_eq!(client.endpoint.counters().timeouts + client.endpoint.counters().tail_probes, 1);
 }
 
-/// Linux since 6.1.60 (`TCP_TIMEOUT_MIN_US`): 2 ms, whatever a jiffy is.
+/// Linux since 6.1.60 (`TCP_TIMEOUT_MIN_US`): the slack is 2 ms, whatever a jiffy is.
 #[test]
 fn a_probe_s_slack_is_two_milliseconds_at_any_granularity() {
     // 21 jiffies of 10 ms from jiffy 10, and the wheel fires one later. 202 jiffies of 1 ms from
@@ -228,7 +229,7 @@ fn a_probe_and_then_a_time_out_are_one_reduction() {
     assert_eq!(client.endpoint.ssthresh(), Some(7));
 }
 
-/// RFC 6298 (5.4) to (5.6): the first segment again, the time-out doubled each time.
+/// RFC 6298 (5.4) to (5.6): the first segment is sent again, and the time-out doubles each time.
 #[test]
 fn rfc6298_5_the_time_out_doubles() {
     let config = Config { tlp: false, ..linux() };
