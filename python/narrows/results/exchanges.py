@@ -43,7 +43,8 @@ NEAR_MS = 1.0
 OUTCOMES: Mapping[str, str] = {
     "answered": "a complete DNS message answered the query, maybe truncated or with an error",
     "timeout": "no complete reply came before the client stopped waiting",
-    "refused": "the server's machine refused: a reset to the SYN, or ICMP port unreachable",
+    "refused": "the server's machine refused: it answered the SYN with a reset, or sent ICMP port "
+    "unreachable",
     "unreachable": "the network reported that the server cannot be reached",
     "reset": "the connection was reset after its handshake",
     "closed": "the server closed the connection before the reply was whole",
@@ -58,7 +59,7 @@ OUTCOMES: Mapping[str, str] = {
 """The possible outcomes of an exchange, and their meanings."""
 
 STAGES: Mapping[str, str] = {
-    "connect": "before the connection was there",
+    "connect": "before the connection was established",
     "secure": "during the TLS handshake",
     "query": "before the first byte of the reply",
     "reply": "after the first byte of the reply",
@@ -83,7 +84,7 @@ CLOSERS: Mapping[str, str] = {
 """Who ended a connection."""
 
 ENDINGS: Mapping[str, str] = {
-    "fin": "closed in order",
+    "fin": "closed by a FIN",
     "reset": "ended by a reset",
     "refused": "never established: refused",
     "timeout": "never established: no answer",
@@ -111,8 +112,8 @@ _TARGET = Column(
     "target",
     _TEXT,
     "",
-    "The server as the user names it; in imports its address, and its port unless it is its "
-    "transport's usual one.",
+    "The server as the user named it; in imports its address, with the port unless it is the "
+    "usual one of the transport.",
 )
 _PEER = (
     _null("server", _TEXT, "", "Its address; null: the source does not give it."),
@@ -123,7 +124,10 @@ _PEER = (
     ),
 )
 _STARTED = Column(
-    "started_s", _F64, "s", "Unix time at which it began: the SYN, or the query without one."
+    "started_s",
+    _F64,
+    "s",
+    "Unix time at which it began: when the SYN left, or the query if there was no SYN.",
 )
 
 _TABLES: Sequence[Table] = (
@@ -137,10 +141,20 @@ _TABLES: Sequence[Table] = (
             *_PEER,
             _null("connection", _U32, "", "Its row of `connections`; null: none is known."),
             _null("reused", _BOOL, "", "Whether the connection had carried a query before."),
-            _null("round", _U32, "", "Queries of one round were meant to be compared."),
+            _null(
+                "round",
+                _U32,
+                "",
+                "Number of its round; exchanges of the same round are meant to be compared.",
+            ),
             _STARTED,
-            _null("connect_ms", _F64, "ms", "TCP's or QUIC's handshake, if this exchange had one."),
-            _null("secure_ms", _F64, "ms", "TLS's handshake, after TCP's."),
+            _null(
+                "connect_ms",
+                _F64,
+                "ms",
+                "Time of the TCP or QUIC handshake, if this exchange had one.",
+            ),
+            _null("secure_ms", _F64, "ms", "Time of the TLS handshake, which follows TCP's."),
             _null("first_byte_ms", _F64, "ms", "From the query to the first byte of the reply."),
             _null("query_ms", _F64, "ms", "From the query to the last byte of the reply."),
             _null("total_ms", _F64, "ms", "From `started_s` to the last byte of the reply."),
@@ -153,15 +167,30 @@ _TABLES: Sequence[Table] = (
                 "",
                 "How often the client asked; times are those of the last attempt.",
             ),
-            _null("qname", _TEXT, "", "The name asked for, with its last dot."),
+            _null("qname", _TEXT, "", "The name asked for, with its final dot."),
             _null("qtype", _TEXT, "", "The type asked for, such as `SOA`."),
-            _null("rcode", _TEXT, "", "The reply's code, such as `REFUSED`; `RCODE3000` unnamed."),
+            _null(
+                "rcode",
+                _TEXT,
+                "",
+                "The reply's response code, such as `REFUSED`, or `RCODE3000` if it has no name.",
+            ),
             _null("truncated", _BOOL, "", "Whether the reply has TC set."),
             _null("answers", _U16, "", "Records in the answer section, by the reply's header."),
             _null("query_bytes", _U32, "bytes", "The query's message, without TCP's length field."),
             _null("reply_bytes", _U32, "bytes", "The reply's message, without TCP's length field."),
-            _null("segments", _U32, "segments", "Data segments that brought the reply, each once."),
-            _null("segment_bytes", _SIZES, "bytes", "Payloads of the first eight, in order."),
+            _null(
+                "segments",
+                _U32,
+                "segments",
+                "Data segments that carried the reply, each counted once.",
+            ),
+            _null(
+                "segment_bytes",
+                _SIZES,
+                "bytes",
+                "Payload lengths of the first eight of these, in order.",
+            ),
             _null("prefix", _TEXT, "", f"How the length field was sent: {_names(PREFIXES)}."),
             _null(
                 "query_retransmissions", _U32, "segments", "Retransmitted segments of the query."
@@ -170,7 +199,7 @@ _TABLES: Sequence[Table] = (
                 "reply_retransmissions", _U32, "segments", "Retransmitted segments of the reply."
             ),
             _null("site", _TEXT, "", "The machine that answered, by NSID or hostname.bind."),
-            _null("measurement", _U64, "", "The source's number of the measurement."),
+            _null("measurement", _U64, "", "The source's number for the measurement."),
             _null("firmware", _U32, "", "The vantage point's firmware at that time."),
         ),
     ),
@@ -186,14 +215,18 @@ _TABLES: Sequence[Table] = (
             _null("ended_s", _F64, "s", "Unix time of the first FIN or RST."),
             _null("syn_ms", _F64, "ms", "From the first SYN to the SYN/ACK, if both were seen."),
             _null("ack_ms", _F64, "ms", "From the SYN/ACK to the ACK, if both were seen."),
-            _null("secure_ms", _F64, "ms", "TLS's handshake."),
+            _null("secure_ms", _F64, "ms", "Time of the TLS handshake."),
             _null("syn_retransmissions", _U32, "segments", "Retransmitted SYNs."),
             _null("fast_open", _BOOL, "", "Whether the SYN carried data."),
             Column("exchanges", _U32, "", "Queries that it carried."),
             _null("ending", _TEXT, "", f"How it ended: {_names(ENDINGS)}."),
             _null("closed_by", _TEXT, "", f"Who ended it: {_names(CLOSERS)}."),
-            _null("client_bytes", _U64, "bytes", "Payload from the client, each byte once."),
-            _null("server_bytes", _U64, "bytes", "Payload from the server, each byte once."),
+            _null(
+                "client_bytes", _U64, "bytes", "Payload from the client, each byte counted once."
+            ),
+            _null(
+                "server_bytes", _U64, "bytes", "Payload from the server, each byte counted once."
+            ),
             _null("client_segments", _U32, "segments", "Data segments from the client."),
             _null("server_segments", _U32, "segments", "Data segments from the server."),
             _null(
@@ -213,11 +246,16 @@ _TABLES: Sequence[Table] = (
             _VANTAGE,
             _null("name", _TEXT, "", "What people call it."),
             _null("address", _TEXT, "", "Its address, as the source gives it."),
-            _null("latitude", _F64, "degrees", "Where it is, north positive."),
-            _null("longitude", _F64, "degrees", "Where it is, east positive."),
-            _null("country", _TEXT, "", "Two letters, ISO 3166."),
+            _null("latitude", _F64, "degrees", "Its latitude, north positive."),
+            _null("longitude", _F64, "degrees", "Its longitude, east positive."),
+            _null("country", _TEXT, "", "Its country, as two letters (ISO 3166)."),
             _null("asn", _U32, "", "Its autonomous system; the one of IPv4 if there are two."),
-            _null("hardware", _TEXT, "", "Such as `v1`, `v2`, `v3`, `anchor` or `software`."),
+            _null(
+                "hardware",
+                _TEXT,
+                "",
+                "Its hardware, such as `v1`, `v2`, `v3`, `anchor` or `software`.",
+            ),
         ),
     ),
     Table(
@@ -226,8 +264,13 @@ _TABLES: Sequence[Table] = (
         (
             Column("source", _TEXT, "", "The file, or the server."),
             _null("transport", _TEXT, "", "The transport, if it is known."),
-            Column("reason", _TEXT, "", "Why, in a few words, the same for all of a kind."),
-            Column("records", _U64, "", "How many."),
+            Column(
+                "reason",
+                _TEXT,
+                "",
+                "Why, in a few words that are the same for all records of the kind.",
+            ),
+            Column("records", _U64, "", "Number of these records."),
             _null("first", _TEXT, "", "Where the first one is, such as `line 17`."),
         ),
     ),
