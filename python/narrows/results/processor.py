@@ -78,17 +78,18 @@ def _draw_load(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 PROCESSOR = Record(
     table=Table(
         "processor",
-        "what a node's packets have cost the guest's processor until a sample; there are rows for "
-        "nodes with a monitored queue, in guests that `narrows kernel prepare` built",
+        "a sample of the processor time that a node's packets have cost the guest; only nodes "
+        "with a monitored queue have rows, and only guests that `narrows kernel prepare` built",
         (
-            Column("t_s", "f64", "s", "When, by the run's clock."),
-            Column("node", "string", "", "Whose packets."),
+            Column("t_s", "f64", "s", "When the sample was taken, by the run's clock."),
+            Column("node", "string", "", "The node."),
             Column(
                 "cpu_s",
                 "f64",
                 "s",
-                "Time that the machine has computed for them since the kernel started: receiving, "
-                "routing, queueing, and sending, without system calls of processes.",
+                "Time that the machine has computed for the node's packets since the kernel "
+                "started: for receiving, routing, queueing and sending, but not for system calls "
+                "of processes.",
             ),
             Column(
                 "turns",
@@ -101,17 +102,25 @@ PROCESSOR = Record(
     title="processor",
     figures=(
         Figure(
-            "cpu_s", "processor time of packets", "s", doc="Of the nodes together.", better="lower"
+            "cpu_s",
+            "processor time of packets",
+            "s",
+            doc="Processor time of all these nodes together.",
+            better="lower",
         ),
         Figure(
             "load_percent",
             "processor load",
             "%",
-            doc="`cpu_s` over the run's length.",
+            doc="`cpu_s` divided by the run's length.",
             better="lower",
         ),
         Figure(
-            "turn_us", "processor time of a turn", "us", doc="`cpu_s` over `turns`.", better="lower"
+            "turn_us",
+            "processor time of a turn",
+            "us",
+            doc="`cpu_s` divided by `turns`.",
+            better="lower",
         ),
     ),
     summarise=_summarise,

@@ -170,9 +170,7 @@ def _in_ring(name: str, dtype: pl.DataType, unit: str) -> Column:
 
 
 _FLOW = Column("flow", _U32, "", "Number of the connection, from 0 in the scenario's order.")
-_LINK = Column(
-    "link", _TEXT, "", "Which direction of which link: `NAME.forward` or `NAME.backward`."
-)
+_LINK = Column("link", _TEXT, "", "The directed link: `NAME.forward` or `NAME.backward`.")
 _QUERY = Column("query", _U32, "", "Number of the query, from 0.")
 _TIME = Column("t_s", _F64, "s", "When the sample was taken, from the start of the run.")
 
@@ -210,7 +208,7 @@ _TABLES: Sequence[Table] = (
                 "segments",
                 "Segments that the sender retransmitted, including SYNs and tail loss probes.",
             ),
-            _unknown("timeouts", _U32, "", "Retransmission timeouts."),
+            _unknown("timeouts", _U32, "", "Retransmission time-outs."),
             _unknown("fast_recoveries", _U32, "", "How often fast recovery was entered."),
             _unknown("ecn_reductions", _U32, "", "How often ECN reduced the window."),
             _unknown("tail_probes", _U32, "", "Tail loss probes sent."),
@@ -232,7 +230,7 @@ _TABLES: Sequence[Table] = (
                 "worker",
                 _U32,
                 "",
-                "The worker that asked; for arrivals, the worker that they took.",
+                "The worker that asked; with `arrivals`, the worker that took the query.",
             ),
             Column(
                 "index",
@@ -248,7 +246,7 @@ _TABLES: Sequence[Table] = (
             Column(
                 "attempt", _U8, "", "The attempt that was answered in time, from 1; 0: none was."
             ),
-            Column("attempts", _U8, "", "Attempts made; 0: an arrival that found no place."),
+            Column("attempts", _U8, "", "Attempts made; 0: the query was turned away."),
             _null(
                 "response_ms",
                 "ms",
@@ -314,9 +312,10 @@ _TABLES: Sequence[Table] = (
                 "packets_sent",
                 _U32,
                 "packets",
-                "IP packets that the client sent for it: all of a connection for one query; of a "
-                "kept connection those that crossed while it waited, answered or not, unless "
-                "another attempt counts them; over UDP each fragment.",
+                "IP packets that the client sent for it. With a connection for one query, these "
+                "are all packets of the connection. On a kept connection, they are those that "
+                "crossed while the attempt waited, answered or not, unless another attempt counts "
+                "them. Over UDP, each fragment counts.",
             ),
             Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
             Column(

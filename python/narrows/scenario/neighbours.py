@@ -82,16 +82,16 @@ def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 NEIGHBOURS = Record(
     table=Table(
         "neighbours",
-        "a change of what a router knows of its neighbour's link-layer address",
+        "a change in what a router knows of its neighbour's link-layer address",
         (
-            Column("t_s", "f64", "s", "When."),
+            Column("t_s", "f64", "s", "When it changed."),
             Column("node", "string", "", "The router."),
             Column("neighbour", "string", "", "The router at the link's other end."),
             Column(
                 "state",
                 "string",
                 "",
-                "Linux's name of the new state: `incomplete`, `reachable`, `stale`, `delay`, "
+                "Linux's name for the new state: `incomplete`, `reachable`, `stale`, `delay`, "
                 "`probe` or `failed`.",
             ),
         ),
@@ -101,20 +101,20 @@ NEIGHBOURS = Record(
         Figure(
             "failures",
             "entries that failed",
-            doc="Probes and broadcasts without an answer.",
+            doc="How often an entry failed because its requests got no answer.",
             better="lower",
         ),
         Figure(
             "outages",
             "times without address",
-            doc="Losses of an address that had been known.",
+            doc="How often a known address was lost.",
             better="lower",
         ),
         Figure(
             "without_address_s",
             "time without address",
             "s",
-            doc="Of all entries together.",
+            doc="Time without an address, of all entries together.",
             better="lower",
         ),
         Figure("probed", "probes of entries", doc="How often an old address was asked for again."),

@@ -60,15 +60,16 @@ BURSTS = Record(
                 "start_s",
                 "f64",
                 "s",
-                "When it began: a connection's first burst when the connection began to open, "
-                "before the handshake; each later burst when the application handed it to TCP.",
+                "When it began. A connection's first burst begins when the connection begins to "
+                "open, before the handshake; each later burst begins when the application hands "
+                "it to TCP.",
             ),
             Column(
                 "end_s",
                 "f64",
                 "s",
-                "When the sender had the acknowledgement of its last byte; null: not by the end of "
-                "the run.",
+                "When the acknowledgement of its last byte reached the sender; null: not by the "
+                "end of the run.",
                 nullable=True,
             ),
             Column("bytes", "u64", "bytes", "Its size."),
@@ -85,9 +86,9 @@ BURSTS = Record(
             "completion_mean_s",
             "completion time, mean",
             "s",
-            doc="From `start_s` to `end_s`, of completed bursts only, like the next two: until the "
-            "sender has the acknowledgement of the last byte. A connection's first burst includes "
-            "the handshake, whichever end opens the connection.",
+            doc="Time from `start_s` to `end_s`, mean; of completed bursts only, like the next "
+            "two. The time of a connection's first burst includes the handshake, whichever end "
+            "opens the connection.",
             better="lower",
         ),
         Figure("completion_p50_s", "completion time, median", "s", better="lower"),

@@ -84,7 +84,7 @@ ROUNDS = Record(
                 nullable=True,
             ),
             Column("blocks", "u32", "blocks", "Blocks that were asked for."),
-            Column("failed", "u32", "blocks", "Those whose connection failed."),
+            Column("failed", "u32", "blocks", "Blocks whose connection failed."),
             Column("bytes", "u64", "bytes", "Bytes of the blocks that arrived."),
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that servers sent again."
@@ -100,7 +100,8 @@ ROUNDS = Record(
             "round_mean_ms",
             "time of a round, mean",
             "ms",
-            doc="Until the last block arrives.",
+            doc="Time until the last block arrives, mean; of completed rounds only, like the "
+            "next two.",
             better="lower",
         ),
         Figure("round_p50_ms", "time of a round, median", "ms", better="lower"),
@@ -109,7 +110,7 @@ ROUNDS = Record(
             "goodput_mbit_s",
             "goodput during rounds",
             "Mbit/s",
-            doc="Bytes of completed rounds over the time that they took, without pauses.",
+            doc="Bytes of completed rounds, divided by the time that these took without pauses.",
             better="higher",
         ),
         Figure("failed_blocks", "blocks that failed", better="lower"),

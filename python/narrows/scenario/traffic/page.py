@@ -81,7 +81,7 @@ PAGES = Record(
             Column("group", "string", "", "The traffic group that it belongs to."),
             Column("browser", "u32", "", "Number of the browser in its group, from 0."),
             Column("load", "u32", "", "Number of the load of its browser, from 0."),
-            Column("start_s", "f64", "s", "When the browser began."),
+            Column("start_s", "f64", "s", "When the browser began the load."),
             Column("first_s", "f64", "s", "When the first object had arrived.", nullable=True),
             Column(
                 "end_s",
@@ -99,12 +99,13 @@ PAGES = Record(
     figures=(
         Figure("loads", "loads", doc="Loads that began."),
         Figure("completed", "completed", doc="Loads whose objects all arrived."),
-        Figure("failed", "failed", doc="Loads of which a connection failed.", better="lower"),
+        Figure("failed", "failed", doc="Loads in which a connection failed.", better="lower"),
         Figure(
             "load_mean_s",
             "load time, mean",
             "s",
-            doc="Until the last object arrives; of completed loads only, like the next two.",
+            doc="Time until the last object arrives, mean; of completed loads only, like the "
+            "next two.",
             better="lower",
         ),
         Figure("load_p50_s", "load time, median", "s", better="lower"),
@@ -113,7 +114,7 @@ PAGES = Record(
             "first_object_mean_s",
             "first object, mean",
             "s",
-            doc="First object, mean over all loads that got it.",
+            doc="Time until the first object arrives, mean over all loads that got it.",
             better="lower",
         ),
         Figure("connections_mean", "connections of a load, mean"),
@@ -249,15 +250,15 @@ WATERFALL = Record(
             "waited_mean_ms",
             "wait for a connection, mean over all objects",
             "ms",
-            doc="From the time at which an object could be asked for to its request; 0 for objects "
-            "that found a free connection.",
+            doc="Time from when an object could be requested to its request, mean; 0 for "
+            "objects that found a free connection.",
             better="lower",
         ),
         Figure("fetched_mean_ms", "request to last byte, mean", "ms", better="lower"),
         Figure(
             "shown",
             "objects of the first load",
-            doc="Requested objects of the load that began first, which a figure shows.",
+            doc="Requested objects of the load that began first; a figure shows this load.",
         ),
     ),
     summarise=_summarise_objects,

@@ -96,7 +96,11 @@ PINGS = Record(
                 nullable=True,
             ),
             Column(
-                "rtt_ms", "f64", "ms", "Until its answer arrived; null: none did.", nullable=True
+                "rtt_ms",
+                "f64",
+                "ms",
+                "Time until its answer arrived; null: none did.",
+                nullable=True,
             ),
             Column("lost_at", "string", "", "The directed link where it was lost; empty: nowhere."),
             Column(
@@ -111,7 +115,13 @@ PINGS = Record(
     figures=(
         Figure("probes", "probes"),
         Figure("answered", "answered"),
-        Figure("lost_percent", "lost", "%", doc="Of those whose end is known.", better="lower"),
+        Figure(
+            "lost_percent",
+            "lost",
+            "%",
+            doc="Share of lost probes and answers among the probes whose end is known.",
+            better="lower",
+        ),
         Figure("rtt_min_ms", "round-trip time, shortest", "ms", better="lower"),
         Figure("rtt_mean_ms", "round-trip time, mean", "ms", better="lower"),
         Figure("rtt_median_ms", "round-trip time, median", "ms", better="lower"),

@@ -104,7 +104,9 @@ RECORDS = Record(
                 "`refused`, `reset`, `timed-out`, `closed` by the server.",
             ),
             Column("messages", "u32", "messages", "DNS messages that arrived."),
-            Column("bytes", "u64", "bytes", "Bytes of these, each with its length of two bytes."),
+            Column(
+                "bytes", "u64", "bytes", "Bytes of these messages, each with its two-byte length."
+            ),
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that the server sent again."
             ),
@@ -125,7 +127,7 @@ RECORDS = Record(
             "transfer_mean_s",
             "time of a transfer, mean",
             "s",
-            doc="From opening the connection until the last message arrives.",
+            doc="Time from opening the connection until the last message arrives, mean.",
             better="lower",
         ),
         Figure("transfer_p50_s", "time of a transfer, median", "s", better="lower"),
@@ -134,7 +136,7 @@ RECORDS = Record(
             "goodput_mbit_s",
             "goodput of a transfer",
             "Mbit/s",
-            doc="Bytes of completed transfers over the time that they took.",
+            doc="Bytes of completed transfers, divided by the time that these took.",
             better="higher",
         ),
         Figure("bytes", "bytes", "bytes", doc="Bytes of all messages, with their lengths."),
