@@ -10,7 +10,7 @@ __all__ = ["Change"]
 
 
 class Change(Table):
-    """A link that changes during the run; a packet in transmission is sent to its end as before."""
+    """A change of a link during the run. A packet in transmission is still sent as before."""
 
     at: PositiveSpan
     """When it changes. Of two changes at the same time, the later one in the file counts."""
@@ -18,8 +18,8 @@ class Change(Table):
     """Which link: `NAME.forward` or `NAME.backward`; `NAME` means both, and `*` any part of a
     name."""
     rate: Rate | None = None
-    """Its transmission rate from then on. What was derived from the old rate, such as RED's
-    `bandwidth`, stays."""
+    """Its transmission rate from then on. Settings derived from the old rate, such as RED's
+    `bandwidth`, stay."""
     delay: Span | None = None
     """Its propagation delay from then on. If it falls, packets may overtake others."""
 

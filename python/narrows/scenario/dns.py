@@ -57,7 +57,7 @@ QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 
 class Dns(Group):
-    """A group of resolver workers: each asks, waits, retries, and then asks the next.
+    """A group of resolver workers. Each asks a query, waits, retries, and then asks the next one.
 
     With `arrivals`, queries begin at their own times instead.
     """
@@ -79,8 +79,8 @@ class Dns(Group):
     """Queries before measurement starts, for each worker; with `arrivals`, for the group."""
     queries: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
     """Measured queries, for each worker; with `arrivals`, for the group. Without it, queries go on
-    until the run ends. A run that would record more than 50 million queries stops early, marked as
-    partial."""
+    until the run ends. A run that would record more than 50 million queries stops early and is
+    marked as partial."""
     arrivals: Arrivals | None = None
     """Queries arrive at times of their own, such as `{ per_second = 100 }`. Without it, each worker
     waits for an answer before it asks again."""

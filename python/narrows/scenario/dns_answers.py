@@ -65,8 +65,8 @@ class Answers(Table):
     """A connection with part of a query is closed if the rest has not come after this time. By
     default the profile's, or the time for a connection without queries."""
     on_query: Literal["answer", "close", "reset"] = "answer"
-    """What the server does on a query over TCP, TLS or HTTPS: it replies, or it closes or resets
-    the connection, as a broken server or filter would."""
+    """What the server does when a query arrives over TCP, TLS or HTTPS: it replies, or it closes or
+    resets the connection, as a broken server or filter would."""
     queries_per_connection: Count | None = None
     """Queries after which the server closes a connection. By default the profile's, or no limit."""
     in_order: Switch | None = None
@@ -94,10 +94,10 @@ class Answers(Table):
     """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
     By default `"when-full"`: once there are `backlog` half-open connections."""
     stateless: Switch = False
-    """Answers over TCP without keeping a connection, as behind narrows-gateway: the server gets the
-    query as if by datagram, the reply leaves at once, and only the client makes up for losses.
-    Second queries on a connection, zone transfers and messages too long for UDP go to ordinary TCP
-    with its limits."""
+    """Answers over TCP without keeping a connection, as behind narrows-gateway: the server gets
+    each query as if it were a datagram, the reply leaves at once, and only the client makes up for
+    losses. Second queries on a connection, zone transfers and messages too long for UDP go to
+    ordinary TCP with its limits."""
     tls: TlsAnswers | None = None
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
     only if this group's `transport` is `"tls"`, `"https"` or `"quic"`."""

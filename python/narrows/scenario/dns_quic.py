@@ -44,8 +44,9 @@ class Quic(Table):
     max_ack_delay: Annotated[Span, Field(le=_LONGEST_DELAY)] = Duration("25 ms")
     """The longest delay of an acknowledgement (RFC 9000, 18.2)."""
     undecryptable_packets: Annotated[int, Field(strict=True, ge=0, le=255)] = 4
-    """How many packets of each kind an end keeps that arrive before their keys, because they
-    overtook another packet or it was lost (RFC 9001, 5.7). With 0, it drops them."""
+    """The most packets of each kind that an end keeps if they arrive before their keys (RFC 9001,
+    5.7). This happens if they overtake another packet, or if that packet is lost. With 0, the end
+    drops them."""
     idle_timeout: PositiveSpan = Duration("30 s")
     """A silent connection ends after this time (RFC 9000, 10.1)."""
     ecn: Switch = False

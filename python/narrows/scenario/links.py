@@ -131,7 +131,7 @@ class Way(Table):
     """Probability that a packet is lost on the wire; 0 by default."""
     mtu: Annotated[PositiveBytes, at_least(576, "576 B"), at_most(65_535, "65535 B")] | None = None
     """The longest IP packet that the link takes, 576 B to 65535 B; 1500 B by default. Hosts send
-    longer datagrams in fragments. TCP goes by the MTU of its host's own link and by what routers
+    longer datagrams in fragments. TCP uses the MTU of its host's own link, and what routers
     report."""
     middlebox: Middlebox | None = None
     """A middlebox at the link's head that drops some packets; none by default."""
@@ -179,9 +179,9 @@ class Link(Way):
     backward: Way | None = None
     """Keys for the direction from the second node to the first; each replaces the link's own."""
     neighbours: Literal["known", "arp"] = "known"
-    """Whether its two nodes know each other's link-layer address, or learn it by ARP (RFC 826) with
-    Linux's neighbour states. With `"arp"`, both must be routers. ARP packets then pass the link's
-    queues, and other packets wait or are lost while an address is unknown."""
+    """Whether its two nodes know each other's link-layer addresses, or learn them by ARP (RFC 826),
+    with Linux's neighbour states. With `"arp"`, both must be routers. ARP packets then pass the
+    link's queues, and other packets wait or are lost while an address is unknown."""
 
     @rule
     def _has_two_ends(self) -> Faults:

@@ -27,7 +27,7 @@ _FILES = {name: kind.listed for name, kind in KINDS.items()}
 
 
 class Scenario(Tables):
-    """A scenario: what the network, its queues and its traffic are, and what is recorded.
+    """A scenario: the network, its queues and its traffic, and what is recorded.
 
     Make one from a file (`load`), from text (`parse`), or from the classes of `narrows.scenario`,
     which have the same keys. The classes report faults as pydantic's `ValidationError`.

@@ -21,7 +21,9 @@ class Schedule(NamedTuple):
 
 def _measured(name: str) -> Schedule:
     client = dns_profiles.client(name)
-    return Schedule(client.timeouts_s, f"{client.program} {client.version}: docs/dns-clients.md")
+    return Schedule(
+        client.timeouts_s, f"{client.program}; version {client.version}: docs/dns-clients.md"
+    )
 
 
 SCHEDULES: dict[str, Schedule] = {

@@ -43,14 +43,14 @@ class Tables(Table):
     """`"dns"` ends the run as soon as every resolver worker is done; each group then needs
     `queries`."""
     event_limit: Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)] = 10_000_000_000
-    """After this many events the run stops, marked as partial."""
+    """After this many events, the run stops and is marked as partial."""
     nodes: Nodes | None = None
-    """The nodes; optional, because links name them too. If given, it must list every node of every
-    link, and hosts forward nothing."""
+    """The nodes; optional, because links name them too. If this table is given, it must list every
+    node of every link, and hosts forward nothing."""
     links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
     """Two-way links between nodes."""
     changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
-    """Links that change at a time."""
+    """Changes of links at given times."""
     traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of traffic."""
     dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()

@@ -13,7 +13,7 @@ __all__ = ["Bulk"]
 
 
 class Bulk(Connections):
-    """Data without end."""
+    """Connections that send data without end."""
 
     kind: Literal["bulk"] = "bulk"
     """Which kind of traffic this is."""

@@ -164,7 +164,7 @@ FLOODS = Record(
 
 
 class Flood(Group):
-    """SYNs, or DNS queries over UDP, from forged addresses against a DNS server.
+    """SYNs, or DNS queries over UDP, that are sent from forged addresses to a DNS server.
 
     The addresses belong to nobody, so nothing answers what the server sends to them.
     """
@@ -179,8 +179,8 @@ class Flood(Group):
     source: Name
     """The node that it comes from. Answers to the forged addresses go there too."""
     server: Name
-    """Its target: the node of a `[[dns]]` group's server. If several groups have a server there,
-    the first group's is the target."""
+    """Its target, which is the node of a `[[dns]]` group's server. If several groups have a server
+    there, the first group's is the target."""
     per_second: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
     """Packets a second."""
     spacing: Literal["even", "poisson"] = "poisson"

@@ -14,7 +14,7 @@ __all__ = ["Once"]
 
 
 class Once(Bursts):
-    """A number of bytes, then close."""
+    """Connections that send a number of bytes and then close."""
 
     kind: Literal["once"] = "once"
     """Which kind of traffic this is."""

@@ -179,7 +179,7 @@ VOIP = Record(
 
 
 class Voip(Datagrams):
-    """Telephone calls: speech both ways, and an estimate by ITU-T G.107 of how it sounds."""
+    """Telephone calls: speech in both directions, and an estimate of its quality (ITU-T G.107)."""
 
     countables: ClassVar[tuple[Countable, ...]] = (CALLS,)
     records: ClassVar[tuple[Record, ...]] = (VOIP,)
@@ -200,7 +200,7 @@ class Voip(Datagrams):
     """Length of a pause; exponential with a mean of 1.587 s by default (ITU-T P.59)."""
     playout: Literal["adaptive"] | Span = Duration("60 ms")
     """How long the first packet of a talk spurt waits in the receiver's buffer before it is heard
-    (`"60 ms"` by default). With `"adaptive"`, the delays so far decide."""
+    (`"60 ms"` by default). With `"adaptive"`, the delays seen so far decide."""
 
     @rule
     def _packets_hold_whole_frames(self) -> Faults:
