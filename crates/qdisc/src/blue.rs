@@ -38,7 +38,7 @@ settings! {
         decrement: f64 = 0.002, probability();
         /// Shortest time between two changes of the probability (`freeze_time`).
         freeze: Span = Span::from_ms(100), any();
-        /// How often an idle link counts: once each `freeze`, or once when it becomes idle.
+        /// How often an idle link counts: once per `freeze`, or once when it becomes idle.
         idle: Idle = Idle::Repeated, any();
         /// Marks packets of ECN-capable transports instead of dropping them.
         ecn: bool = false, any();

@@ -30,7 +30,7 @@ use crate::{
 };
 
 settings! {
-    /// Rate-limited classes with filters: of the classes that may send, the first one does.
+    /// Rate-limited classes with filters: the first class that may send does so.
     ///
     /// Each is a token bucket (tc-tbf(8)); they do not borrow from each other as in tc-htb(8).
     pub struct Config {
@@ -45,8 +45,8 @@ entry! {
         /// The class's highest rate, with `framing.queue_overhead` counted; without it, the class
         /// may send as fast as the line.
         rate: Option<Rate> = None, any();
-        /// What it may send at once after a silence; goes with `rate`. A packet longer than this is
-        /// dropped.
+        /// Bytes that it may send at once after a silence; goes with `rate`. A packet longer than
+        /// this is dropped.
         burst: Option<Bytes> = None, size(1500, MOST_BYTES);
     }
 }

@@ -69,8 +69,8 @@ settings! {
         /// The size of the largest packet. Nothing is dropped if a packet leaves at most this much
         /// behind.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
-        /// Whether a flow's queue, once empty, forgets since when its packets have waited for more
-        /// than `target`. Linux has forgotten it since March 2026, and kept it before.
+        /// Whether a flow's queue, once empty, forgets when its packets began to wait for more than
+        /// `target`. Linux has forgotten it since March 2026, and kept it before.
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
     }
 }

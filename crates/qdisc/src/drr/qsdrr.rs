@@ -38,7 +38,7 @@ settings! {
         ties: Ties = Ties::Oldest, any();
         /// Which end of the queue loses packets.
         drop_from: End = End::Front, any();
-        /// Whether that queue is forgotten when it is empty, or keeps its role.
+        /// Whether the queue that loses packets is forgotten when it is empty, or keeps its role.
         when_empty: WhenEmpty = WhenEmpty::Undefine, any();
     }
 }
