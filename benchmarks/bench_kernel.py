@@ -44,7 +44,7 @@ def timed(backend: str, duration: str) -> tuple[float, float]:
     Raises:
         SystemExit: The run failed; the text is its output.
     """
-    command = [sys.executable, "-m", "narrows.cli", "run", str(SCENARIO), "--json", "--quiet"]
+    command = [sys.executable, "-m", "narrows", "run", str(SCENARIO), "--json", "--quiet"]
     command += [
         "--backend",
         backend,

@@ -248,7 +248,7 @@ def test_more_captures_than_files_should_be_made(narrows: Narrows, small: Path) 
 
 @pytest.mark.parametrize("streams", [">&-", ">&- 2>&- <&-", "2>&-", "2>/dev/full >/dev/null"])
 def test_streams_that_take_nothing(small: Path, streams: str) -> None:
-    command = f"{sys.executable} -m narrows.cli run {small.name} --out run --no-report {streams}"
+    command = f"{sys.executable} -m narrows run {small.name} --out run --no-report {streams}"
     done = subprocess.run(["sh", "-c", command], cwd=small.parent, timeout=60, check=False)
     assert done.returncode == 0
     assert (small.parent / "run" / "run.json").exists()

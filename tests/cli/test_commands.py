@@ -211,7 +211,7 @@ def test_compare(narrows: Narrows, small: Path) -> None:
 
 def test_a_reader_that_leaves_is_no_error_message(small: Path) -> None:
     done = subprocess.run(
-        f"{sys.executable} -m narrows.cli schema | head -1",
+        f"{sys.executable} -m narrows schema | head -1",
         shell=True,
         capture_output=True,
         text=True,
