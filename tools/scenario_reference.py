@@ -348,10 +348,10 @@ def _schedules() -> str:
     lines = [
         "## Retry schedules",
         "",
-        "Time-outs of successive attempts with one configured server, in seconds, by the name that",
+        "Timeouts of successive attempts with one configured server, in seconds, by the name that",
         "`dns.retry` gives.",
         "",
-        "| name | time-outs | source |",
+        "| name | timeouts | source |",
         "|---|---|---|",
     ]
     for name, schedule in SCHEDULES.items():

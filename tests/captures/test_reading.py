@@ -142,7 +142,7 @@ def snapped(name: str, length: int, folder: Path) -> Path:
 
 
 IP, UDP, TCP, LENGTH, HEADER = 20, 8, 32, 2, 12
-"""Bytes of each, TCP's with its time stamps (RFC 791, 768, 7323, 1035)."""
+"""Bytes of each, TCP's with its timestamps (RFC 791, 768, 7323, 1035)."""
 
 
 @pytest.mark.parametrize("question", range(5))

@@ -161,7 +161,7 @@ def test_check_prints_the_size(narrows: Narrows, small: Path) -> None:
     assert found["longest_s"] == 3.0
     said = narrows("check", str(small)).stdout
     assert "connections" in said
-    # Harhalakis et al. 2011, section V: Windows' time-outs.
+    # Harhalakis et al. 2011, section V: Windows' timeouts.
     assert "dns: over UDP it waits 1 s, 2 s, 2 s, 4 s, 8 s (Windows' schedule" in said
 
 

@@ -30,9 +30,9 @@ _T = TypeVar("_T")
 ROOM = 10
 """incoming-num-tcp of Unbound: its default."""
 WATCH = 33.0
-"""Seconds for which connections are watched: longer than Unbound's usual time-out of 30 s."""
+"""Seconds for which connections are watched: longer than Unbound's usual timeout of 30 s."""
 GAP = 0.15
-"""Seconds between two pieces of a slow ClientHello: less than the shortest time-out."""
+"""Seconds between two pieces of a slow ClientHello: less than the shortest timeout."""
 PIECES = 5
 """The pieces of a slow ClientHello, the last of which never comes."""
 
@@ -215,7 +215,7 @@ def other_port(ports: Ports) -> float | None:
 
 
 def afterwards(ports: Ports) -> float | None:
-    """The lifetime of a connection that gets the place of one with a shorter time-out.
+    """The lifetime of a connection that gets the place of one with a shorter timeout.
 
     The table was full a second before, and four of ten connections are open now. If the machine is
     so busy that the wrong place becomes free last, it tries again.
@@ -305,7 +305,7 @@ def main() -> None:
     print(f"a ClientHello in pieces {GAP} s apart, at the last place: {say(shown.slow_hello)}")
     print(f"on the TLS port, while the other port's table is full: {say(shown.other_port)}")
     print(f"half a query over TCP, at the last place: {say(shown.half_query)}")
-    print(f"the fourth, at a place that had a shorter time-out: {say(shown.afterwards)}")
+    print(f"the fourth, at a place that had a shorter timeout: {say(shown.afterwards)}")
 
 
 def say(seconds: float | None) -> str:

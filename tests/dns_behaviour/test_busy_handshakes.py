@@ -1,4 +1,4 @@
-"""Unbound's shorter time-outs hold during TLS handshakes, as the profile says."""
+"""Unbound's shorter timeouts hold during TLS handshakes, as the profile says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shown() -> Shown:
 
 
 def level(place: int) -> float:
-    """The time-out of the connection at a place of the table, by the profile."""
+    """The timeout of the connection at a place of the table, by the profile."""
     in_use = place if PROFILE.busy_counts_new else place - 1
     return min(
         (span for share, span in PROFILE.busy_levels if in_use / ROOM > share),
@@ -46,7 +46,7 @@ def test_each_stage_of_a_handshake_has_the_time_out_of_its_place(shown: Shown, d
     for place, found in enumerate(shown.by_place[does], 1):
         assert found is not None
         assert level(place) - 0.05 <= found <= level(place) + LATE, place
-    # The time-outs differ by less than a machine may be late, but their order shows.
+    # The timeouts differ by less than a machine may be late, but their order shows.
     assert [level(place) for place in (5, 6, 7, 10)] == [30.0, 0.3, 0.2, 0.2]
 
 

@@ -66,7 +66,7 @@ def test_one_write_a_message(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    # The time-out of delayed acknowledgements is 40 ms (tcp_delack_min in Linux), 0.4 round trips.
+    # The timeout of delayed acknowledgements is 40 ms (tcp_delack_min in Linux), 0.4 round trips.
     [("two-writes-tcp", 3.0), ("two-writes-nodelay-tcp", 2.0), ("two-writes-delayed", 3.4)],
 )
 def test_two_writes(name: str, expected: float) -> None:

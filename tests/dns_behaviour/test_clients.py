@@ -21,7 +21,7 @@ def about(shown: float, expected: float) -> bool:
 
 
 def busy(trial: Trial) -> bool:
-    """Whether the machine made the round trips of 20 ms so long that time-outs went off early."""
+    """Whether the machine made the round trips of 20 ms so long that timeouts went off early."""
     return observe.longest_round_trip(trial) > 0.035
 
 

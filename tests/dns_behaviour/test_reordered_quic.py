@@ -88,7 +88,7 @@ def test_knot_acknowledges_an_early_query_and_does_not_answer(
         record = list(wire.record)
     outcomes = {each["outcome"]: each["exchanges"] for each in found["summary"]["outcomes"]}
     assert outcomes == {"timeout" if reorders else "answered": COUNT}
-    # Nobody asked twice: what is not acknowledged is sent again within the time-out.
+    # Nobody asked twice: what is not acknowledged is sent again within the timeout.
     assert len(line.queries) == COUNT
     for port, length in line.queries.items():
         sent = [len(packet.payload) for packet in record if packet.source_port == port]

@@ -25,11 +25,11 @@ from .server_trials import Shown
 from .wire import Wire
 
 WATCH, CROWD_WATCH = 11.5, 3.0
-"""Seconds, longer than Knot's and dnsdist's time-outs. Those of the others are looked up."""
+"""Seconds, longer than Knot's and dnsdist's timeouts. Those of the others are looked up."""
 
 
 def about(shown: float, expected: float) -> bool:
-    """Late is fine: dnsdist looks at its time-outs once a second.
+    """Late is fine: dnsdist looks at its timeouts once a second.
 
     It may be early by a twentieth, because servers count from the last time that their loop read
     the clock. The client's own delays cannot make it early.
@@ -120,7 +120,7 @@ def test_options(profile: dns_profiles.Server, shown: Shown) -> None:
 def test_segments_in_captures(profile: dns_profiles.Server) -> None:
     packets = capture.read(capture.FOLDER / f"{profile.name}-large.pcapng")
     longest = max(len(packet.payload) for packet in packets if not packet.from_client)
-    # 1500 bytes less headers of 20 and 20, and time stamps of 12.
+    # 1500 bytes less headers of 20 and 20, and timestamps of 12.
     assert longest == (profile.segment_bytes or 1448)
 
 

@@ -181,7 +181,7 @@ def test_lost(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_TCP)
 def test_limits_of_a_query_over_tcp(name: str) -> None:
-    """UDP's time-outs do not end a query that has changed to TCP."""
+    """UDP's timeouts do not end a query that has changed to TCP."""
     client = dns_profiles.client(name)
     found = tried(name, LONG, 'answers = { tcp_service = "900 s" }', duration=300)
     took = (found.queries["end_s"] - found.queries["start_s"]).to_list()[0]

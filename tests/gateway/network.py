@@ -39,7 +39,7 @@ SETTINGS = {
     # After a write that took part of its reply, NSD 4.6 never continues.
     "net/ipv4/tcp_wmem": "4096 262144 4194304",
     "net/ipv4/tcp_syn_retries": "20",
-    # Time-outs double up to 2 minutes: on a bad line, a few losses in a row would outlast a test.
+    # Timeouts double up to 2 minutes: on a bad line, a few losses in a row would outlast a test.
     "net/ipv4/tcp_rto_max_ms": "2000",
     "net/ipv4/tcp_tw_reuse": "1",
     "net/ipv4/ip_local_port_range": "1024 65000",

@@ -125,7 +125,7 @@ def lost_before_the_gateway(lab: Lab) -> int:
 def test_a_flood(lab: Lab, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A flood from forged addresses, as fast as one core can send. Real queries are answered.
 
-    A client waits for a time-out only if the link lost one of its segments in the flood.
+    A client waits for a timeout only if the link lost one of its segments in the flood.
     """
     server = address("nsd", "gateway")
     nsd = lab.servers["nsd"]

@@ -70,7 +70,7 @@ def test_a_rate_limit_leaves_tcp_alone(tmp_path: Path, slip: int, cookies: bool)
             assert [reply[2] & 2 for reply in replies] == [0] * 8, "truncated over TCP"
             assert [reply[3] & 15 for reply in replies] == [0] * 8, "not NOERROR"
             assert all(reply[7] for reply in replies), "without an answer"
-            # A client waits at most for its second time-out (RFC 6298: 0.2 s in Linux).
+            # A client waits at most for its second timeout (RFC 6298: 0.2 s in Linux).
             assert took < 8 * 2
         assert lab.counter("to_kernel_large") == 0, "the name is none with a large reply"
         refused, silent = lab.counter("to_kernel_refused"), lab.counter("to_kernel_silent")

@@ -140,9 +140,9 @@ def test_a_line_that_loses_doubles_and_reorders(
 def test_long_replies_to_clients_that_give_up(
     tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 30 segments, 7 are lost each time; everything that is lost comes again at each time-out.
+    """Of 30 segments, 7 are lost each time; everything that is lost comes again at each timeout.
 
-    A client's time-out doubles each time, and after enough of them the client gives up: here after
+    A client's timeout doubles each time, and after enough of them the client gives up: here after
     27 s.
     """
     lossy = tuple(client(number, 4) for number in NUMBERS[:4])

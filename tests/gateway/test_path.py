@@ -69,7 +69,7 @@ def test_a_router_says_what_the_path_takes(
         # Once for each client: its second connection is right from the start.
         assert lab.counter("path_mtu") == len(too_long(version, mtu))
         assert lab.counter("black_hole") == 0
-        # And no client had to wait for its time-out.
+        # And no client had to wait for its timeout.
         assert lab.network.client.statistic("Tcp", "RetransSegs") == before
 
 

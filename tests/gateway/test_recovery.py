@@ -94,7 +94,7 @@ def test_all_segments_but_the_last_are_lost(peer: PeerMaker, expected: dict[byte
 def test_duplicate_acknowledgements_bring_the_segment(
     peer: PeerMaker, expected: dict[bytes, bytes]
 ) -> None:
-    """RFC 5681, section 3.2: three of them, long before any time-out."""
+    """RFC 5681, section 3.2: three of them, long before any timeout."""
     client = peer(mss=1000)
     client.connect()
     client.send(prefixed(LARGE), ACK | PSH)

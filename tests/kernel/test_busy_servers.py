@@ -31,7 +31,7 @@ LATE = 1.0
 
 @contextlib.contextmanager
 def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
-    """A server with Unbound's limits, but another time-out of the connections without a crowd."""
+    """A server with Unbound's limits, but another timeout of the connections without a crowd."""
     profile = dns_profiles.server("unbound")
     ports = Ports(*free_ports(2))
     tls = {

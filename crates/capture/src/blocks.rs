@@ -24,7 +24,7 @@ pub(crate) fn section_header(out: &mut impl Write, application: &str) -> io::Res
     block(out, SECTION_HEADER, &[&body])
 }
 
-/// Interface Description Block (4.2) of an Ethernet link: its name, its speed, and time stamps in
+/// Interface Description Block (4.2) of an Ethernet link: its name, its speed, and timestamps in
 /// nanoseconds.
 pub(crate) fn interface(
     out: &mut impl Write,
@@ -60,7 +60,7 @@ pub(crate) fn packet(out: &mut impl Write, told: &Head, frame: &[u8]) -> io::Res
     let &Head { interface, at_ns, original, inbound } = told;
     let mut head = [0; 20];
     head[..4].copy_from_slice(&interface.to_le_bytes());
-    // The upper half of the time stamp comes first, in either byte order.
+    // The upper half of the timestamp comes first, in either byte order.
     head[4..8].copy_from_slice(&((at_ns >> 32) as u32).to_le_bytes());
     head[8..12].copy_from_slice(&(at_ns as u32).to_le_bytes());
     head[12..16].copy_from_slice(&length(frame.len())?.to_le_bytes());

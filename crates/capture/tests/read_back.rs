@@ -223,7 +223,7 @@ fn a_packet_longer_than_ip_allows_is_an_error() {
 
 #[test]
 fn late_packets_keep_their_time() {
-    // Beyond 2^32 ns, where the time stamp's upper half is needed.
+    // Beyond 2^32 ns, where the timestamp's upper half is needed.
     let plan = plan();
     let at = Time::from_ps(86_400_000_000_000_000);
     let late = Captured { at, ..exchange().swap_remove(1) };

@@ -123,9 +123,9 @@ impl Client {
         }
     }
 
-    /// Asks as a stub resolver does: again after each of the schedule's time-outs, until there is
+    /// Asks as a stub resolver does: again after each of the schedule's timeouts, until there is
     /// an answer or no attempt is left. Returns one exchange for each attempt. [`Server::timeout`]
-    /// does not apply. Does not wait for an answer beyond its attempt's time-out.
+    /// does not apply. Does not wait for an answer beyond its attempt's timeout.
     pub fn ask_again(&mut self, query: &Query, schedule: &Schedule) -> Vec<Exchange> {
         let usual = self.server.timeout;
         let mut exchanges = Vec::new();

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// The time-outs of successive attempts.
+/// The timeouts of successive attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule(Vec<Duration>);
 
@@ -52,7 +52,7 @@ impl Schedule {
         (!timeouts.is_empty()).then_some(Self(timeouts))
     }
 
-    /// Returns the time-outs in the order of attempts.
+    /// Returns the timeouts in the order of attempts.
     #[must_use]
     pub fn timeouts(&self) -> &[Duration] {
         &self.0

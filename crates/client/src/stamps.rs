@@ -1,4 +1,4 @@
-//! Time stamps that the kernel puts on packets (Documentation/networking/timestamping.rst).
+//! Timestamps that the kernel puts on packets (Documentation/networking/timestamping.rst).
 //!
 //! These are software stamps, in `CLOCK_REALTIME`. An arriving packet is stamped when the kernel
 //! takes it from the device, a departing one when the device's driver gets it. They need no
@@ -132,7 +132,7 @@ mod tests {
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client.connect(server.local_addr().expect("bound")).expect("connected");
         server.connect(client.local_addr().expect("bound")).expect("connected");
-        enable(&client).expect("time stamps");
+        enable(&client).expect("timestamps");
         let before = SystemTime::now();
         client.send(b"query").expect("sent");
         server.recv(&mut [0; 16]).expect("received");

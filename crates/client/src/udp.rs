@@ -37,7 +37,7 @@ pub(crate) fn ask(server: &Server, query: &Query, id: u16) -> Exchange {
     loop {
         match socket::readable(&made, until) {
             Ok(Woken::Ready) => {}
-            // The query's time stamp, or an ICMP error.
+            // The query's timestamp, or an ICMP error.
             Ok(Woken::Report) => {
                 left = stamps::departure(&made).or(left);
                 match socket::pending_error(&made) {

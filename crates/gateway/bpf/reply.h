@@ -240,7 +240,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 
 /* The server was asked again because the client misses part of a reply that the ring has.
  * Whatever this packet says, it now carries that part. A single segment is sent twice, because
- * the client's next time-out would take twice as long. */
+ * the client's next timeout would take twice as long. */
 static __always_inline int reply_again(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
 				       struct flow *flow)
 {

@@ -25,7 +25,7 @@ fn retry_schedules() -> Vec<&'static str> {
     Schedule::NAMES.to_vec()
 }
 
-/// Returns a retry schedule's time-outs in seconds. Raises ValueError for an unknown name.
+/// Returns a retry schedule's timeouts in seconds. Raises ValueError for an unknown name.
 #[pyfunction]
 fn retry_schedule(name: &str) -> PyResult<Vec<f64>> {
     Ok(schedule(name)?.timeouts().iter().map(Duration::as_secs_f64).collect())

@@ -105,7 +105,7 @@ fn replies_of_more_than_ten_segments_go_to_ordinary_tcp() {
     assert_eq!(received(&plan), 14.0);
 }
 
-/// A server that takes longer than the client's first time-out, but not longer than the gateway's
+/// A server that takes longer than the client's first timeout, but not longer than the gateway's
 /// patience, is asked once; a slower one is asked again over ordinary TCP.
 #[test]
 fn a_slow_server_is_asked_again_over_ordinary_tcp() {
@@ -114,7 +114,7 @@ fn a_slow_server_is_asked_again_over_ordinary_tcp() {
     for ms in responses(&plan) {
         assert!((ms - 430.0).abs() < 2.0, "{ms}");
     }
-    // The client's time-outs are 240 ms, twice that, and twice again: the query comes for the third
+    // The client's timeouts are 240 ms, twice that, and twice again: the query comes for the third
     // time when the patience of half a second is over, about a second after the first.
     plan.server.service = Span::from_secs(2);
     for ms in responses(&plan) {

@@ -469,7 +469,7 @@ fn an_end_that_has_heard_nothing_says_nothing() {
     assert_eq!(received.len(), 2);
 }
 
-/// With Nagle's algorithm, the query comes a round trip after the Finished. The server's time-out
+/// With Nagle's algorithm, the query comes a round trip after the Finished. The server's timeout
 /// begins again with each part of the handshake, as in Unbound
 /// (tests/dns_behaviour/busy_handshakes.py).
 #[test]

@@ -170,7 +170,7 @@ fn a_lost_syn_ack_is_repeated_before_the_data() {
     server.at(1150.0).gets_segment(&again).sends(&["S. 0:0 ack 37"]);
     server.at(1200.0).gets(". 37:37 ack 1").sends(&[]);
     // Now the timer serves the data. The handshake has measured 50 ms since the last SYN-ACK, so
-    // the time-out is 250 ms, then twice and four times that (RFC 6298, 5.5). A timer of 0.25 to 2 s
+    // the timeout is 250 ms, then twice and four times that (RFC 6298, 5.5). A timer of 0.25 to 2 s
     // fires at the next multiple of 32 ms (Linux, kernel/time/timer.c, with 250 Hz).
     let data = "P. 1:101 ack 37";
     server.at(3100.0).sends_at(&[(1472.0, data), (1984.0, data), (3008.0, data)]);

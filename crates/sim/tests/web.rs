@@ -167,7 +167,7 @@ fn service_times_add_up() {
 }
 
 /// Phanishayee et al. 2008: as servers are added, a small port buffer loses whole windows, and the
-/// goodput falls by an order of magnitude, because rounds of some milliseconds wait for time-outs
+/// goodput falls by an order of magnitude, because rounds of some milliseconds wait for timeouts
 /// of 200 ms (`TCP_RTO_MIN` of Linux then and now).
 #[test]
 fn too_many_servers_for_the_buffer_wait_for_a_timeout() {

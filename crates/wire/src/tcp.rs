@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn unknown_options_are_skipped_by_their_length() {
-        // User time-out (28, RFC 5482) before an MSS.
+        // User timeout (28, RFC 5482) before an MSS.
         let field = [28, 4, 1, 2, 2, 4, 0x05, 0xb4, 0, 0];
         assert_eq!(Options::read(&field), Ok(Options { mss: Some(1460), ..Options::default() }));
     }

@@ -123,7 +123,7 @@ def command(
     """Measure DNS servers from this machine, over UDP, TCP, TLS and QUIC, and explain the results.
 
     Each round asks over every transport. The kernel's timestamps give the time of the handshake, of
-    the query, and of both together. Refusals, resets, time-outs and truncated answers are counted
+    the query, and of both together. Refusals, resets, timeouts and truncated answers are counted
     separately. With CAP_NET_RAW, narrows also captures every segment.
     """
     from narrows.cli.probe_table import end_probe, live

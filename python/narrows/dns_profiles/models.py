@@ -214,11 +214,11 @@ class Client(Profile):
     """Bytes of its query besides header and question: an OPT record, perhaps with a cookie."""
     timeouts_s: tuple[Seconds, ...]
     """How long it waits for a reply after each query over UDP to a server that it does not know
-    yet: one time-out for each query."""
+    yet: one timeout for each query."""
     known_timeouts_s: tuple[Seconds, ...]
     """The same for a server that has just answered ten queries with a round trip of 20 ms."""
     adapts: bool
-    """Whether the time-outs follow the server's round trips."""
+    """Whether the timeouts follow the server's round trips."""
     gives_up_s: Seconds
     """When it reports a failure to its user, counted from the first query, over UDP only."""
     overall_limit_s: Seconds | None = None
@@ -272,7 +272,7 @@ class Client(Profile):
     one_segment: bool
     """Whether it sends length and query in one segment."""
     closes: bool
-    """Whether it closes first, after the reply or the idle time-out."""
+    """Whether it closes first, after the reply or the idle timeout."""
     tls: ClientTls | None = None
     """How it speaks TLS; not given if it does not, or was not tested with it."""
     quic: ClientQuic | None = None
@@ -303,18 +303,18 @@ class Server(Profile):
     """A connection above the limit waits in the backlog, is closed at once, or replaces the one
     that has been idle longest."""
     idle_timeout_s: Seconds
-    """The time-out of a connection without queries."""
+    """The timeout of a connection without queries."""
     first_query_timeout_s: Seconds
-    """The time-out of a connection that has not sent a query yet."""
+    """The timeout of a connection that has not sent a query yet."""
     half_query_timeout_s: Seconds
-    """The time-out of a connection that has sent part of a query."""
+    """The timeout of a connection that has sent part of a query."""
     busy_levels: tuple[tuple[float, Seconds], ...] = ()
-    """Shorter time-outs, including those for handshakes and half queries: a connection accepted
+    """Shorter timeouts, including those for handshakes and half queries: a connection accepted
     while more than this share is in use has this many seconds."""
     busy_counts_new: bool = False
     """Whether that connection itself counts as in use."""
     busy_stays: bool = False
-    """Whether its place in the table keeps the shorter time-out for all later connections."""
+    """Whether its place in the table keeps the shorter timeout for all later connections."""
     queries_per_connection: Count | None = None
     """Queries after which it closes a connection; not given for no limit."""
     connections_per_client: Count | None = None

@@ -1,7 +1,7 @@
 """Makes one run from several machines' records.
 
 All records must belong to the same run and scenario, and each part of the scenario must have one.
-`merge` converts each machine's times to the clock that counts. Two exchanges of time stamps limit
+`merge` converts each machine's times to the clock that counts. Two exchanges of timestamps limit
 this: the difference between their offsets plus their uncertainties must stay within a bound.
 """
 

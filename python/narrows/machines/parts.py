@@ -179,7 +179,7 @@ class Parts:
             if peers.setdefault(lab.address(nodes[number]), wanted) != wanted:
                 raise MachineError(
                     f"{key}: connections from {part.node} to {nodes[number]} differ in route "
-                    "settings (ECN, initial window, minimum time-out); hint: use a node for each"
+                    "settings (ECN, initial window, minimum timeout); hint: use a node for each"
                 )
         return peers
 

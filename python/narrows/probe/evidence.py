@@ -35,7 +35,7 @@ PLAIN_MS = 4.0
 
 NEAR_WAIT_MS = 20.0
 """Milliseconds that a busy machine may take until a server's process runs, for servers nearer than
-`NEAR_MS`. A client that waits for a connection slot waits for another client's idle time-out, which
+`NEAR_MS`. A client that waits for a connection slot waits for another client's idle timeout, which
 is 100 ms or more."""
 
 ACCIDENT = 0.05

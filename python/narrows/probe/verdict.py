@@ -379,7 +379,7 @@ class _Reading(Evidence):
         return (
             f"over UDP, {first} of {every} queries ({100 * first / every:.0f} %) were answered at "
             f"the first attempt, and the others took up to {most}; times are those of the last "
-            "attempt, without the time-outs before it"
+            "attempt, without the timeouts before it"
         )
 
     def _undecided(self) -> str:

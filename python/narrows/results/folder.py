@@ -3,7 +3,7 @@
 A folder holds run.json, one Parquet file for each table, and `captures/LINK.pcapng` for captured
 links. It is first written under a temporary name in the same place and then renamed, so that a full
 disk or a crash never leaves half a run under the final name. Equal content gives equal bytes:
-compression, row groups and the order of keys are fixed, and only `wall` has time stamps.
+compression, row groups and the order of keys are fixed, and only `wall` has timestamps.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ _TABLES: Sequence[Table] = (
                 "segments",
                 "Segments that the sender retransmitted, including SYNs and tail loss probes.",
             ),
-            _unknown("timeouts", _U32, "", "Retransmission time-outs."),
+            _unknown("timeouts", _U32, "", "Retransmission timeouts."),
             _unknown("fast_recoveries", _U32, "", "How often fast recovery was entered."),
             _unknown("ecn_reductions", _U32, "", "How often ECN reduced the window."),
             _unknown("tail_probes", _U32, "", "Tail loss probes sent."),
@@ -222,7 +222,7 @@ _TABLES: Sequence[Table] = (
     ),
     Table(
         "queries",
-        "a DNS query, from its first attempt to the answer or the last time-out",
+        "a DNS query, from its first attempt to the answer or the last timeout",
         (
             _QUERY,
             Column("group", _TEXT, "", "The group of resolver workers that asked."),

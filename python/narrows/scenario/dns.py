@@ -87,7 +87,7 @@ class Dns(Group):
     retry: (
         ScheduleName | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
     ) | None = None
-    """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
+    """Timeouts of successive attempts over UDP: the name of a schedule, or a list of durations
     such as `["1 s", "3 s"]`. By default the profile's, or `"windows"`. No effect if the client
     never asks over UDP."""
     transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
@@ -106,7 +106,7 @@ class Dns(Group):
     default the profile's; without a profile, true if something limits the length of replies. No
     effect if the client never asks over UDP."""
     tcp_if_silent: Switch | None = None
-    """After the last time-out over UDP, the client asks over TCP. By default the profile's, or
+    """After the last timeout over UDP, the client asks over TCP. By default the profile's, or
     false. No effect if the client never asks over UDP."""
     new_port: Switch | None = None
     """Each attempt over UDP comes from a new port, and is therefore a flow of its own to queues
@@ -352,7 +352,7 @@ class Dns(Group):
 
     @property
     def timeouts(self) -> list[int]:
-        """Time-outs of successive attempts, in picoseconds.
+        """Timeouts of successive attempts, in picoseconds.
 
         Examples:
             >>> dns = Dns(name="d", client="c", server="s", queries=1, retry="glibc")

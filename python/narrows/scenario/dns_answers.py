@@ -1,4 +1,4 @@
-"""How DNS servers answer: limits and time-outs over TCP, TLS and QUIC (RFC 7766, section 6)."""
+"""How DNS servers answer: limits and timeouts over TCP, TLS and QUIC (RFC 7766, section 6)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOFTWARE = ("bind", "knot", "nsd", "unbound")
 
 
 class Answers(Table):
-    """How a server answers: its limits and time-outs over TCP (RFC 7766, section 6.2)."""
+    """How a server answers: its limits and timeouts over TCP (RFC 7766, section 6.2)."""
 
     profile: ServerName | None = None
     """A real server, which gives the keys that are left out (docs/dns-servers.md)."""

@@ -48,7 +48,7 @@ def unused(group: Dns) -> Iterator[str]:
     if group.encrypts and profile is not None and captured(profile, group.transport) is None:
         yield (
             f"{group.profile} was not captured over {WORDS[group.transport]}: handshakes, padding "
-            "and Fast Open are as without a profile; time-outs, tries and kept connections are "
+            "and Fast Open are as without a profile; timeouts, tries and kept connections are "
             "those that it has over TCP"
         )
 

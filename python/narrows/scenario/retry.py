@@ -1,4 +1,4 @@
-"""Retry schedules of stub resolvers: the time-outs of successive attempts, each with its source.
+"""Retry schedules of stub resolvers: the timeouts of successive attempts, each with its source.
 
 The schedules hold for one configured server; what a resolver does with several is not modelled.
 """
@@ -13,7 +13,7 @@ __all__ = ["SCHEDULES", "Schedule", "ScheduleName"]
 
 
 class Schedule(NamedTuple):
-    """Time-outs of successive attempts, in seconds, and where they are written down."""
+    """Timeouts of successive attempts, in seconds, and where they are written down."""
 
     timeouts_s: tuple[float, ...]
     source: str

@@ -64,7 +64,7 @@ class Tcp(Table):
     tlp: Switch | None = None
     """Tail loss probes (RFC 8985)."""
     frto: Switch | None = None
-    """Detection of spurious time-outs (RFC 5682)."""
+    """Detection of spurious timeouts (RFC 5682)."""
     undo: Switch | None = None
     """Undoes window reductions that turn out to be needless."""
     limited_transmit: Switch | None = None
@@ -94,11 +94,11 @@ class Tcp(Table):
     ecn_response: Literal["as-loss", "abe"] | None = None
     """The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511)."""
     initial_rto: Timeout | None = None
-    """Retransmission time-out before the first measurement (RFC 6298: 1 s)."""
+    """Retransmission timeout before the first measurement (RFC 6298: 1 s)."""
     min_rto: Timeout | None = None
-    """Lower bound of the retransmission time-out (Linux: 200 ms)."""
+    """Lower bound of the retransmission timeout (Linux: 200 ms)."""
     max_rto: Timeout | None = None
-    """Upper bound of the retransmission time-out (Linux: 120 s)."""
+    """Upper bound of the retransmission timeout (Linux: 120 s)."""
     timer_granularity: Annotated[PositiveSpan, at_most(10**12, "1 s")] | None = None
     """Granularity of the retransmission timer, 1 us to 1 s."""
     timer_rounding: Literal["exact", "jiffy", "wheel"] | None = None
@@ -109,7 +109,7 @@ class Tcp(Table):
     """The window after an idle time: it stays, decays (RFC 2861, Linux), goes back to the initial
     window (RFC 5681, 4.1), or starts as on a new connection."""
     max_retries: Annotated[int, Field(strict=True, ge=1, le=255)] | None = None
-    """How often a segment is sent again after a time-out before the connection is given up."""
+    """How often a segment is sent again after a timeout before the connection is given up."""
     skip_handshake: Switch | None = None
     """The connection starts established, without SYN and FIN."""
 

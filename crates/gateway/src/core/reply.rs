@@ -286,7 +286,7 @@ impl Core {
 
     /// Handles a reply to a query that already has one. If the server was asked again because the
     /// client misses part of the first reply, that part is sent from the ring, whatever the new
-    /// reply says. A single segment is sent twice, because the client's next time-out would take
+    /// reply says. A single segment is sent twice, because the client's next timeout would take
     /// twice as long.
     fn again(
         &mut self,

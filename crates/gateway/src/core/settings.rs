@@ -1,6 +1,6 @@
 //! The core's settings: the fields of `struct settings` (`bpf/types.h`) under the same names,
 //! followed by what the in-kernel path keeps elsewhere (map sizes, the map of server addresses, the
-//! sweeper's time-outs).
+//! sweeper's timeouts).
 
 use std::net::IpAddr;
 use std::time::Duration;

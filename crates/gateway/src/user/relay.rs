@@ -188,7 +188,7 @@ impl Relay {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// Handles a time-out that is due, and returns its connection, which must then be pumped.
+    /// Handles a timeout that is due, and returns its connection, which must then be pumped.
     pub(super) fn due(&mut self, now: Duration) -> Option<usize> {
         let &(deadline, at) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, at));

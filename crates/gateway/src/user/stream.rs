@@ -1,5 +1,5 @@
 //! One end of a TCP connection that is taken over in the middle of its stream. Segments and the
-//! time go in, segments and the next time-out come out; there is no I/O.
+//! time go in, segments and the next timeout come out; there is no I/O.
 //!
 //! The stateless part of the gateway answers the first query of a connection. What it cannot answer
 //! continues here with ordinary TCP: retransmission, flow control, orderly close in both
@@ -14,7 +14,7 @@
 //! - Of segments that arrive out of order, at most [`AHEAD`] are kept (RFC 9293, 3.10.7.4 allows
 //!   fewer), and no FIN.
 //! - Round trips are measured with one segment at a time and Karn's algorithm, even with
-//!   timestamps: after lost ACKs, timestamps would measure the time-out (RFC 7323, 4.1 allows
+//!   timestamps: after lost ACKs, timestamps would measure the timeout (RFC 7323, 4.1 allows
 //!   either).
 //! - Every segment with data is acknowledged at once (RFC 9293, 3.8.6.3 allows a delay).
 //! - The client's SACK blocks are not used. Recovery is NewReno's, with one segment per round trip.
@@ -120,7 +120,7 @@ pub struct Stream {
     // The variables of RFC 9293, 3.3.1, under its names.
     snd_una: u32,
     snd_nxt: u32,
-    /// The highest `snd_nxt` so far; after a time-out `snd_nxt` goes back.
+    /// The highest `snd_nxt` so far; after a timeout `snd_nxt` goes back.
     snd_max: u32,
     snd_wnd: u32,
     snd_wl1: u32,
@@ -243,7 +243,7 @@ impl Stream {
         self.snd_max.wrapping_sub(self.snd_una)
     }
 
-    /// Sequence numbers that were sent since the last time-out and are not yet acknowledged.
+    /// Sequence numbers that were sent since the last timeout and are not yet acknowledged.
     fn outstanding(&self) -> u32 {
         self.snd_nxt.wrapping_sub(self.snd_una)
     }

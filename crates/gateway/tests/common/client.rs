@@ -59,7 +59,7 @@ pub struct Client {
     gave_up: bool,
 }
 
-/// The first time-out, and the longest.
+/// The first timeout, and the longest.
 const RTO: (u64, u64) = (250, 60_000);
 
 impl Client {

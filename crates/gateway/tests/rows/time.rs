@@ -30,7 +30,7 @@ fn removes_entries_that_wait_for_others() {
     }
 }
 
-/// A client with a long time-out of its own still gets its answer, from the kernel's TCP.
+/// A client with a long timeout of its own still gets its answer, from the kernel's TCP.
 #[test]
 fn leaves_queries_without_an_answer_to_the_kernel() {
     let mut client = Conversation::asked(settings());

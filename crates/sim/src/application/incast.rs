@@ -3,7 +3,7 @@
 //!
 //! This is the pattern of cluster storage and of web search, where many machines answer a request
 //! and it waits for the slowest. The blocks meet at the client's switch port. If its buffer is too
-//! small for them, whole windows are lost, and the round waits for a retransmission time-out: at
+//! small for them, whole windows are lost, and the round waits for a retransmission timeout: at
 //! least 200 ms in Linux, for a few milliseconds of work (Phanishayee et al., "Measurement and
 //! analysis of TCP throughput collapse in cluster-based storage systems", FAST 2008).
 //!
@@ -320,7 +320,7 @@ impl Slot {
         Self { way, socket: None, established: false, block: None, before: (0, 0) }
     }
 
-    /// Returns the segments that the server has retransmitted, and its time-outs, since the last
+    /// Returns the segments that the server has retransmitted, and its timeouts, since the last
     /// call.
     fn count(&mut self, host: &Host<'_>) -> (u64, u32) {
         let server = self.socket.and_then(|socket| host.endpoint(socket.other()));

@@ -4,7 +4,7 @@
 //! A secondary opens a connection, asks for the zone, and closes when the last message has arrived.
 //! The zone comes in DNS messages of at most 65,535 bytes, each preceded by its length (RFC 1035,
 //! 4.2.2); the first repeats the question (RFC 5936, 2.2). The server is a `dns-server`, whose
-//! limits, time-outs and service time also hold for transfers. If it keeps no state before a query,
+//! limits, timeouts and service time also hold for transfers. If it keeps no state before a query,
 //! ordinary TCP handles transfers, as behind narrows-gateway.
 //!
 //! A secondary fetches one zone at a time: a transfer that is due while another is going on waits

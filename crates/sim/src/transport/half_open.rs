@@ -102,7 +102,7 @@ pub(crate) struct HalfOpen {
     backlog: u32,
     /// The number of entries of connections.
     connections: u32,
-    /// Entries of forged addresses, one list for each number of time-outs, each in order of due
+    /// Entries of forged addresses, one list for each number of timeouts, each in order of due
     /// time.
     requests: Vec<VecDeque<Request>>,
     /// When the pending timer is due.

@@ -11,7 +11,7 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
         first_query_timeout: Span::from_secs(3),
         ..listening()
     };
-    // Two workers keep the server's two slots until its idle time-out of 3 s.
+    // Two workers keep the server's two slots until its idle timeout of 3 s.
     let hold = Client {
         workers: 2,
         queries: Some(1),
@@ -127,7 +127,7 @@ fn a_server_that_is_full_may_close_at_once() {
     assert_eq!(fates, ["answered", "closed"]);
 }
 
-/// Two workers hold the server's two places; the second one's time-out is shorter only if its own
+/// Two workers hold the server's two places; the second one's timeout is shorter only if its own
 /// connection counts among those in use, as in Unbound (`setup_tcp_handler`), and not as in NSD.
 #[test]
 fn a_new_connection_may_count_among_those_in_use() {
@@ -155,7 +155,7 @@ fn a_new_connection_may_count_among_those_in_use() {
 }
 
 /// Two connections fill the table for a moment. Much later, one gets the place that was the second
-/// one's, and its time-out.
+/// one's, and its timeout.
 #[test]
 fn a_place_may_keep_its_shorter_time_out() {
     for (busy_stays, handshakes) in [(false, [1.0, 0.0, 0.0]), (true, [1.0; 3])] {

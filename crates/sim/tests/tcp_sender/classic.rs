@@ -141,7 +141,7 @@ fn tahoe_waits_a_time_out_for_a_lost_retransmission() {
         client.gets_segment(&plain(0));
     }
     assert_eq!(numbers(&mut client), [0]);
-    // The first time-out is 3 s; ticks are 10 ms.
+    // The first timeout is 3 s; ticks are 10 ms.
     client.at(3090.0);
     assert_eq!(numbers(&mut client), [] as [u32; 0]);
     client.at(3130.0);

@@ -229,7 +229,7 @@ fn a_probe_and_then_a_time_out_are_one_reduction() {
     assert_eq!(client.endpoint.ssthresh(), Some(7));
 }
 
-/// RFC 6298 (5.4) to (5.6): the first segment is sent again, and the time-out doubles each time.
+/// RFC 6298 (5.4) to (5.6): the first segment is sent again, and the timeout doubles each time.
 #[test]
 fn rfc6298_5_the_time_out_doubles() {
     let config = Config { tlp: false, ..linux() };
@@ -265,7 +265,7 @@ fn a_time_out_sends_again_what_is_lost_as_the_window_opens() {
 }
 
 /// RFC 5682, 3.1: the first acknowledgement lets two new segments out; if they are acknowledged,
-/// the time-out was needless.
+/// the timeout was needless.
 #[test]
 fn rfc5682_a_spurious_time_out_is_detected_and_undone() {
     let config = Config { tlp: false, timestamps: false, ..linux() };

@@ -1,7 +1,7 @@
 """From the agent's files to the tables of a run folder.
 
 Columns that only a simulator can fill stay empty: the queue that lost an attempt, the time that
-packets spent in a queue, RED's average, the time-outs of a single connection.
+packets spent in a queue, RED's average, the timeouts of a single connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From TCP's settings to sysctls, socket options and route metrics.
 
 Source: ip-sysctl.rst, tcp(7), ip-route(8) of Linux 6.1. A connection gets its ECN, initial window
-and minimum time-out from the route to its peer. Each combination has its own addresses at both ends
+and minimum timeout from the route to its peer. Each combination has its own addresses at both ends
 (`design`), so connections between the same two hosts may differ in them. A sysctl applies to a
 whole host.
 """

@@ -61,13 +61,13 @@ VERSIONS = (
     _row(
         "ns-2 of August 2001",
         "the paper does not say which ns-2 it used: that of the authors' study of August 2001 has "
-        "time-outs of 1 s and more, a first one of 6 s, a clock of 100 ms, and no limited transmit",
+        "timeouts of 1 s and more, a first one of 6 s, a clock of 100 ms, and no limited transmit",
         _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", timer_granularity="100 ms"),
         _some(_ALL),
     ),
     _row(
         "ns-2 of 2002",
-        "the paper does not say which ns-2 it used: ns-2.1b9 of May 2002 has time-outs of 1 s and "
+        "the paper does not say which ns-2 it used: ns-2.1b9 of May 2002 has timeouts of 1 s and "
         "more, a first one of 6 s, and limited transmit",
         _tcp(min_rto="1 s", initial_rto="6 s", max_rto="1000 s", limited_transmit="true"),
         _some(_ALL),
@@ -114,8 +114,8 @@ ROWS = [
         _some((SINGLE, ROUND_TRIPS)),
     ),
     _row(
-        "time-outs of 1 s at least",
-        "the paper does not print the smallest retransmission time-out (RFC 6298: 1 s)",
+        "timeouts of 1 s at least",
+        "the paper does not print the smallest retransmission timeout (RFC 6298: 1 s)",
         _tcp(min_rto="1 s"),
         _some((SINGLE, ROUND_TRIPS)),
     ),

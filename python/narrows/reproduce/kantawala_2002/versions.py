@@ -1,6 +1,6 @@
 """The claims under two versions of ns-2's TCP, next to the base.
 
-The paper does not say which ns-2 it used. The base is neither: it has the time-outs of the ns-2
+The paper does not say which ns-2 it used. The base is neither: it has the timeouts of the ns-2
 since 2006, and no limited transmit, as in August 2001. README.md lists the settings of each.
 """
 

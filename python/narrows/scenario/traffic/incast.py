@@ -89,7 +89,7 @@ ROUNDS = Record(
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that servers sent again."
             ),
-            Column("timeouts", "u32", "", "Retransmission time-outs of the servers."),
+            Column("timeouts", "u32", "", "Retransmission timeouts of the servers."),
         ),
     ),
     title="incast",
@@ -115,7 +115,7 @@ ROUNDS = Record(
         ),
         Figure("failed_blocks", "blocks that failed", better="lower"),
         Figure(
-            "timeouts", "time-outs", doc="Retransmission time-outs of the servers.", better="lower"
+            "timeouts", "timeouts", doc="Retransmission timeouts of the servers.", better="lower"
         ),
         Figure("segments_retransmitted", "segments sent again", better="lower"),
     ),
@@ -130,7 +130,7 @@ ROUNDS = Record(
             y="rounds over\nwithin this time (%)",
             caption=(
                 "From asking all servers until the last block arrives. Steps at 200 ms and more "
-                "are retransmission time-outs: the port's buffer lost a block's tail. The curve "
+                "are retransmission timeouts: the port's buffer lost a block's tail. The curve "
                 "ends below 100 % where rounds had no end."
             ),
             says=_says,

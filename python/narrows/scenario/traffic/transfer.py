@@ -110,7 +110,7 @@ RECORDS = Record(
             Column(
                 "segments_retransmitted", "u64", "segments", "Segments that the server sent again."
             ),
-            Column("timeouts", "u32", "", "Retransmission time-outs of the server."),
+            Column("timeouts", "u32", "", "Retransmission timeouts of the server."),
         ),
     ),
     title="zone transfers",
@@ -142,7 +142,7 @@ RECORDS = Record(
         Figure("bytes", "bytes", "bytes", doc="Bytes of all messages, with their lengths."),
         Figure("messages", "messages"),
         Figure(
-            "timeouts", "time-outs", doc="Retransmission time-outs of the server.", better="lower"
+            "timeouts", "timeouts", doc="Retransmission timeouts of the server.", better="lower"
         ),
         Figure("segments_retransmitted", "segments sent again", better="lower"),
     ),

@@ -1,5 +1,5 @@
 //! The whole path over a link in memory that loses, duplicates and reorders packets, with clients
-//! of our own and a DNS server on this machine's loopback. The clock is the test's own, so time-outs
+//! of our own and a DNS server on this machine's loopback. The clock is the test's own, so timeouts
 //! cost little.
 
 mod client;
@@ -196,7 +196,7 @@ fn loss_and_reordering_cost_nobody_a_byte() {
 
 /// With this much loss, a connection can end early. A client can be silent for longer than a cookie
 /// lives, and is then reset (PROTOCOL.md). And either end gives up what is not acknowledged within
-/// 120 s ([`super::stream::STALLED`]). In that time, with time-outs of 1, 2, 4, 8 and then 10 s, it
+/// 120 s ([`super::stream::STALLED`]). In that time, with timeouts of 1, 2, 4, 8 and then 10 s, it
 /// sends about 14 times, and all of them are in vain with probability (1 - 0.75^2)^14 = 10^-5. A
 /// run has hundreds of such exchanges, so with one or two of a thousand seeds a client lacks bytes.
 /// No client has a wrong one.

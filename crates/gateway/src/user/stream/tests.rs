@@ -76,7 +76,7 @@ fn the_clients_window_is_kept() {
     assert_eq!(out.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [1460, 1460]);
 }
 
-/// RFC 5681, 3.2: the third duplicate sends the lost segment again before any time-out.
+/// RFC 5681, 3.2: the third duplicate sends the lost segment again before any timeout.
 #[test]
 fn three_duplicates_send_again() {
     let mut stream = Stream::adopt(&start(false), ms(0));
@@ -116,7 +116,7 @@ fn what_is_too_long_for_the_path_comes_again_shorter() {
     }
 }
 
-/// RFC 6298 (5.5): the time-out doubles.
+/// RFC 6298 (5.5): the timeout doubles.
 #[test]
 fn time_outs_double() {
     let mut stream = Stream::adopt(&start(false), ms(0));

@@ -278,7 +278,7 @@ impl Workers {
     fn ask_over_udp(&mut self, host: &mut Host<'_>, number: u32) {
         let udp = self.settings.udp.as_ref().expect("it asks over UDP");
         let worker = &mut self.workers[number as usize];
-        // When it returns to UDP after a connection, the last time-out holds again.
+        // When it returns to UDP after a connection, the last timeout holds again.
         let turn = usize::from(worker.over_udp).min(udp.timeouts.len() - 1);
         let due = host.now() + udp.timeouts[turn];
         worker.over_udp = worker.over_udp.saturating_add(1);

@@ -34,7 +34,7 @@ struct Serving {
     connections: Slab<Connection>,
     /// How many of them are open.
     open: u32,
-    /// The shorter time-outs that places in `connections` keep, by number.
+    /// The shorter timeouts that places in `connections` keep, by number.
     short: Vec<Option<Span>>,
 }
 
@@ -64,7 +64,7 @@ struct Connection {
     reading: bool,
     /// Whether nothing more is read, and the waiting queries are the last.
     closing: bool,
-    /// The shorter time-out that it has because the server was busy when it was accepted.
+    /// The shorter timeout that it has because the server was busy when it was accepted.
     busy: Option<Span>,
     idle_since: Time,
     /// When the idle time ends, or the time in which the rest of a query must arrive.
@@ -136,7 +136,7 @@ impl Application for Serving {
         }
     }
 
-    /// Each part of a handshake that the server reads begins its time-out again, as libevent does
+    /// Each part of a handshake that the server reads begins its timeout again, as libevent does
     /// with persistent events. Measured with Unbound (tests/dns_behaviour/busy_handshakes.py).
     fn shook(&mut self, host: &mut Host<'_>, socket: Socket) {
         let number = host.number(socket);
@@ -404,7 +404,7 @@ impl Connection {
         self.wait_for(host, timeout, number);
     }
 
-    /// Closes it after a time-out, or after the shorter one that it has.
+    /// Closes it after a timeout, or after the shorter one that it has.
     fn wait_for(&mut self, host: &mut Host<'_>, timeout: Span, number: u32) {
         let timeout = self.busy.map_or(timeout, |busy| busy.min(timeout));
         self.wait_until(host, host.now() + timeout, number);

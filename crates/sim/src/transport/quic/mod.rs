@@ -10,7 +10,7 @@
 //!   1-RTT: queries                      <-----------    1-RTT: done, tickets, replies
 //! ```
 //!
-//! Sources: RFC 9000 (packets, frames, streams, the amplification limit, time-outs), RFC 9001
+//! Sources: RFC 9000 (packets, frames, streams, the amplification limit, timeouts), RFC 9001
 //! (which keys an end has when), RFC 9002 (round trips, losses, probes, NewReno), RFC 9438 (CUBIC),
 //! RFC 9250 (a stream for each query), RFC 8899 (the search for longer datagrams).
 //!

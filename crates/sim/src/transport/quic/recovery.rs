@@ -58,7 +58,7 @@ impl RoundTrip {
         self.least = self.least.map(|_| self.latest);
     }
 
-    /// Returns the probe time-out without the peer's delay (6.2.1).
+    /// Returns the probe timeout without the peer's delay (6.2.1).
     pub(super) fn probe_timeout(&self) -> Span {
         self.smoothed + (self.variation * 4).max(GRANULARITY)
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// 7.6.3, the RFC's example: with a round trip of a second, no variation and no delay, packets
-    /// 2 to 8 are lost, over more than three probe time-outs.
+    /// 2 to 8 are lost, over more than three probe timeouts.
     #[test]
     fn the_example_of_persistent_congestion() {
         let mut rtt = RoundTrip::new();

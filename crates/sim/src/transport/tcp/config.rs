@@ -34,7 +34,7 @@ pub struct Config {
     pub rack: bool,
     /// Tail loss probe (RFC 8985, section 7).
     pub tlp: bool,
-    /// F-RTO (RFC 5682): detection of spurious time-outs.
+    /// F-RTO (RFC 5682): detection of spurious timeouts.
     pub frto: bool,
     /// Undo of reductions that D-SACK or timestamps (RFC 3522) show to be needless.
     pub undo: bool,
@@ -62,11 +62,11 @@ pub struct Config {
     pub ecn_control: EcnControl,
     /// The reaction to an ECN echo.
     pub ecn_response: EcnResponse,
-    /// The retransmission time-out before the first measurement (RFC 6298: 1 s).
+    /// The retransmission timeout before the first measurement (RFC 6298: 1 s).
     pub initial_rto: Span,
-    /// The lower bound of the retransmission time-out (Linux: 200 ms; RFC 6298: 1 s).
+    /// The lower bound of the retransmission timeout (Linux: 200 ms; RFC 6298: 1 s).
     pub min_rto: Span,
-    /// The upper bound of the retransmission time-out (Linux: 120 s).
+    /// The upper bound of the retransmission timeout (Linux: 120 s).
     pub max_rto: Span,
     /// The granularity of the retransmission timer (ns-2: 10 ms ticks; Linux: a jiffy).
     pub timer_granularity: Span,
@@ -74,7 +74,7 @@ pub struct Config {
     pub timer_rounding: TimerRounding,
     /// What happens to the window after an idle time.
     pub restart_after_idle: RestartAfterIdle,
-    /// How often one segment is retransmitted by time-out before the connection is given up (Linux:
+    /// How often one segment is retransmitted by timeout before the connection is given up (Linux:
     /// 15).
     pub max_retries: u8,
     /// Whether a connection starts established, without SYN and FIN (ns-2's one-way agents).
@@ -111,7 +111,7 @@ pub enum Congestion {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Recovery {
-    /// The third duplicate restarts from a window of one segment, as a time-out does; there is no
+    /// The third duplicate restarts from a window of one segment, as a timeout does; there is no
     /// fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
     Tahoe,
     /// Fast recovery ends with the first new acknowledgement (RFC 2581).

@@ -7,7 +7,7 @@ pub struct Counters {
     pub segments_sent: u64,
     /// Segments retransmitted for any reason (tail probes and SYNs included).
     pub segments_retransmitted: u64,
-    /// Retransmission time-outs, SYN time-outs included.
+    /// Retransmission timeouts, SYN timeouts included.
     pub timeouts: u32,
     /// Entries into fast recovery.
     pub fast_recoveries: u32,
@@ -17,7 +17,7 @@ pub struct Counters {
     pub tail_probes: u32,
     /// Reductions undone.
     pub undos: u32,
-    /// Time-outs that F-RTO found spurious.
+    /// Timeouts that F-RTO found spurious.
     pub spurious_timeouts: u32,
     /// Segments received with the CE mark.
     pub marks_received: u64,

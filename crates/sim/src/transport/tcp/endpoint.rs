@@ -322,7 +322,7 @@ impl Endpoint {
         self.receiver.fin_received
     }
 
-    /// Returns whether the connection was given up: too many time-outs, or a reset.
+    /// Returns whether the connection was given up: too many timeouts, or a reset.
     pub fn is_failed(&self) -> bool {
         self.sender.is_failed()
     }

@@ -66,13 +66,13 @@ pub struct Client {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Udp {
-    /// The time-outs of successive attempts. There are as many attempts as entries.
+    /// The timeouts of successive attempts. There are as many attempts as entries.
     pub timeouts: Vec<Span>,
     /// The longest reply that it accepts (RFC 6891, 6.2.3); 512 without EDNS.
     pub payload: u16,
     /// Whether it asks over TCP after a truncated reply. Otherwise the reply counts as an answer.
     pub tcp_if_truncated: bool,
-    /// Whether it asks over TCP after the last time-out.
+    /// Whether it asks over TCP after the last timeout.
     pub tcp_if_silent: bool,
     /// Whether each attempt comes from a port of its own. Otherwise a worker uses one port.
     #[cfg_attr(feature = "serde", serde(default))]

@@ -56,13 +56,13 @@ pub struct Tcp {
     /// `idle_timeout` and `first_query_timeout` apply.
     #[cfg_attr(feature = "serde", serde(default))]
     pub half_query_timeout: Option<Span>,
-    /// Shorter idle time-outs for a busy server. While more than this share of `connections` is in
-    /// use, the time-out holds for newly accepted connections, and for whatever they do afterwards.
+    /// Shorter idle timeouts for a busy server. While more than this share of `connections` is in
+    /// use, the timeout holds for newly accepted connections, and for whatever they do afterwards.
     pub busy_levels: Vec<(f64, Span)>,
     /// Whether the newly accepted connection counts among those in use.
     #[cfg_attr(feature = "serde", serde(default))]
     pub busy_counts_new: bool,
-    /// Whether a place in the table keeps a shorter time-out for all later connections. The place
+    /// Whether a place in the table keeps a shorter timeout for all later connections. The place
     /// that became free last is used first.
     #[cfg_attr(feature = "serde", serde(default))]
     pub busy_stays: bool,

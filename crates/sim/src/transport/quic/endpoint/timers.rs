@@ -40,7 +40,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the probe time-out for application data (RFC 9002, 6.2.1).
+    /// Returns the probe timeout for application data (RFC 9002, 6.2.1).
     fn probe_span(&self) -> Span {
         self.rtt.probe_timeout() + self.peer.max_ack_delay
     }

@@ -92,7 +92,7 @@ fn persistent_congestion_forgets_the_least_round_trip() {
     clean.ask(60, 30_000);
     let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
     let mut line = Line::new(Config::RECOMMENDED, false);
-    // The first window, three time-outs with two probes each, and two acknowledgements of the
+    // The first window, three timeouts with two probes each, and two acknowledgements of the
     // client's probes.
     line.loses[1] = (first..first + 10 + 6 + 2).collect();
     let mut after = None;

@@ -20,7 +20,7 @@ fn answered(config: Config, side: usize, datagram: usize) -> Time {
 #[test]
 fn a_query_that_overtakes_finished_is_kept() {
     assert_eq!(answered(keeping(4), 0, 2), at(200) + LATER);
-    // Without the packet, the client sends it again after a probe time-out.
+    // Without the packet, the client sends it again after a probe timeout.
     assert!(answered(keeping(0), 0, 2) > at(300));
 }
 

@@ -11,7 +11,7 @@ use crate::transport::tcp::Congestion;
 /// A congestion control from outside this crate: how the window grows, and how far it falls.
 ///
 /// From Linux's `struct tcp_congestion_ops` it has `cong_avoid`, `ssthresh`, `pkts_acked`, and the
-/// reset at a time-out. It has no pacing (BBR), no undo, and no DCTCP counts of marks. TCP decides
+/// reset at a timeout. It has no pacing (BBR), no undo, and no DCTCP counts of marks. TCP decides
 /// when to call it, how to find lost segments, and how fast the window shrinks to the value that it
 /// returns. Each object belongs to one end of a connection.
 pub trait CongestionControl: fmt::Debug + Send + Sync + CloneControl {
@@ -26,7 +26,7 @@ pub trait CongestionControl: fmt::Debug + Send + Sync + CloneControl {
     /// Handles a round trip that was measured (`pkts_acked`).
     fn on_round_trip(&mut self, _now: Time, _rtt: Span) {}
 
-    /// Handles a retransmission time-out: nothing was acknowledged for so long that the window
+    /// Handles a retransmission timeout: nothing was acknowledged for so long that the window
     /// restarts from one segment (`set_state` with `TCP_CA_Loss`).
     fn on_timeout(&mut self, _now: Time) {}
 }

@@ -210,7 +210,7 @@ impl Endpoint {
 
     /// Returns whether Linux forgives the repetitions of the SYN or SYN-ACK. Otherwise the second
     /// repetition costs the initial window (RFC 5681, 3.1; `tcp_init_transfer`). Linux forgives
-    /// them if no time-out caused them (`undo_marker` in `tcp_create_openreq_child`), or if
+    /// them if no timeout caused them (`undo_marker` in `tcp_create_openreq_child`), or if
     /// `segment` answers the first SYN or SYN-ACK (`tcp_try_undo_spurious_syn`).
     fn repeated_needlessly(&self, cx: &Context, segment: &Segment) -> bool {
         let first = || cx.timestamp_before(elapsed_us(cx.us, self.syn_sent_us));
@@ -223,7 +223,7 @@ impl Endpoint {
         self.sender.silent_mut().expect("nothing is sent before the handshake is over")
     }
 
-    /// Returns how often the SYN or SYN-ACK was repeated, after a time-out or for a repeated SYN
+    /// Returns how often the SYN or SYN-ACK was repeated, after a timeout or for a repeated SYN
     /// (`total_retrans`).
     fn syns_repeated(&self) -> u32 {
         match &self.sender {

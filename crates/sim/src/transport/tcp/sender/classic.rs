@@ -4,8 +4,8 @@
 //! "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996).
 //!
 //! Modelled: halving at the third duplicate, `dupwnd_`, one reduction for each window (`recover_`,
-//! `bugFix_`), window 1 and go-back-N after a time-out, one timed segment for each window, growth
-//! by acknowledgements and not by bytes. Differences: after a time-out, segments that arrived are
+//! `bugFix_`), window 1 and go-back-N after a timeout, one timed segment for each window, growth
+//! by acknowledgements and not by bytes. Differences: after a timeout, segments that arrived are
 //! skipped when their acknowledgement comes (as in ns-2). There is no overhead_ and no random
 //! start, and the window has no fractions of a segment.
 
@@ -103,7 +103,7 @@ impl Sender {
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
             self.tally.fast_recoveries += 1;
             if cx.config.recovery == Recovery::Tahoe {
-                // The same as at a time-out, without the timer's backoff.
+                // The same as at a timeout, without the timer's backoff.
                 self.enter_loss_classic(cx);
             } else {
                 self.halve(cx, Signal::Loss);
@@ -134,7 +134,7 @@ impl Sender {
         self.queue_cwr = self.ecn;
     }
 
-    /// Handles a time-out, or Tahoe's third duplicate: window 1, and everything in flight counts as
+    /// Handles a timeout, or Tahoe's third duplicate: window 1, and everything in flight counts as
     /// lost.
     pub(super) fn enter_loss_classic(&mut self, cx: &Context) {
         let mut position = self.board.head();

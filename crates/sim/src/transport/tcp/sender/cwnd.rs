@@ -71,7 +71,7 @@ impl Sender {
             RestartAfterIdle::Decay => {
                 let floor = initial.min(window.cwnd);
                 let rto_us = cx.us_in(self.rto).max(1);
-                // The window is halved for every full time-out that has passed.
+                // The window is halved for every full timeout that has passed.
                 let halvings = (idle_us - 1) / rto_us;
                 let decayed = window.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
                 window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);

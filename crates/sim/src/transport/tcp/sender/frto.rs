@@ -1,4 +1,4 @@
-//! F-RTO after a time-out (RFC 5682, 3.1 in the SACK-enhanced form), and how the Loss state ends.
+//! F-RTO after a timeout (RFC 5682, 3.1 in the SACK-enhanced form), and how the Loss state ends.
 //!
 //! Source: Linux 6.1 `tcp_process_loss`.
 

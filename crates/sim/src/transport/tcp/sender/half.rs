@@ -234,7 +234,7 @@ impl Half {
         }
     }
 
-    /// Returns the retransmission time-out in jiffies.
+    /// Returns the retransmission timeout in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         match self {

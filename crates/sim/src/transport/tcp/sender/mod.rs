@@ -12,11 +12,11 @@
 //! - There is no pacing: CUBIC and Reno pace only under the fq qdisc. There are no TCP small
 //!   queues: a simulated host has no queue of its own.
 //! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
-//! - There is no metrics cache between connections, no MTU probing, no thin-stream time-out and no
+//! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no
 //!   urgent data.
 //! - The send buffer is unlimited. PSH is set where the application's data end.
 //! - A receiver never takes back what it has SACKed. If the scoreboard suggests that it did, it is
-//!   repaired only at the time-out.
+//!   repaired only at the timeout.
 
 mod ack;
 mod classic;
@@ -60,7 +60,7 @@ pub(crate) enum State {
     Cwr,
     /// Fast recovery.
     Recovery,
-    /// After a time-out.
+    /// After a timeout.
     Loss,
 }
 
@@ -97,13 +97,13 @@ pub(crate) struct Sender {
     todo: u8,
     state: State,
     timer: Timer,
-    /// The number of time-outs of the same segment.
+    /// The number of timeouts of the same segment.
     retransmits: u8,
     /// The payload bytes of a full segment.
     pub(crate) mss: u16,
     pub(crate) peer_scale: u8,
     pub(crate) sack: bool,
-    /// The retransmission time-out in jiffies, backed off.
+    /// The retransmission timeout in jiffies, backed off.
     rto: u32,
     /// When the timer fires; `Time::MAX`: never.
     timer_at: Time,
@@ -195,7 +195,7 @@ struct Rack {
 
 /// Bits of `todo`.
 mod todo {
-    /// Retransmit the first segment, whatever the window allows (time-out, fast retransmit).
+    /// Retransmit the first segment, whatever the window allows (timeout, fast retransmit).
     pub(super) const HEAD: u8 = 1;
     /// Send a tail loss probe.
     pub(super) const PROBE: u8 = 2;
@@ -371,7 +371,7 @@ impl Sender {
         (self.min_rtt_us != u32::MAX).then_some(self.min_rtt_us)
     }
 
-    /// Returns the retransmission time-out in jiffies.
+    /// Returns the retransmission timeout in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         self.rto

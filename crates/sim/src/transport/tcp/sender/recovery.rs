@@ -3,7 +3,7 @@
 //! Source: Linux 6.1 `tcp_fastretrans_alert`, `tcp_time_to_recover`, `tcp_identify_packet_loss`,
 //! `tcp_newreno_mark_lost`, `tcp_mark_skb_lost`, `tcp_update_scoreboard`, `tcp_mark_head_lost`,
 //! `tcp_enter_recovery`, `tcp_try_to_open`, `tcp_try_keep_open`, `tcp_add_reno_sack`. Differences:
-//! reneging is checked only at the time-out. Under Linux's window rules, `Recovery::Reno` ends
+//! reneging is checked only at the timeout. Under Linux's window rules, `Recovery::Reno` ends
 //! recovery with the first new acknowledgement.
 
 use super::ack::{Ack, Resend, flag};

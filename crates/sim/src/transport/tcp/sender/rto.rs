@@ -1,4 +1,4 @@
-//! The retransmission timer (RFC 6298, section 5), and what a time-out does.
+//! The retransmission timer (RFC 6298, section 5), and what a timeout does.
 //!
 //! Source: Linux 6.1 `tcp_rearm_rto`, `tcp_rto_delta_us`, `tcp_retransmit_timer`, `tcp_enter_loss`,
 //! `tcp_timeout_mark_lost`.
@@ -23,7 +23,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_rto_delta_us`: the time left until the first segment's time-out; negative if it has
+    /// `tcp_rto_delta_us`: the time left until the first segment's timeout; negative if it has
     /// passed.
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
@@ -97,7 +97,7 @@ impl Sender {
         self.window.cwnd = self.in_flight() + 1;
         self.window.count = 0;
         self.cwnd_stamp_us = cx.us;
-        // A time-out despite many SACKs: reordering was overestimated.
+        // A timeout despite many SACKs: reordering was overestimated.
         if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING {
             self.set_reordering(self.reordering().min(DEFAULT_REORDERING));
         }

@@ -1,4 +1,4 @@
-//! Round-trip estimation and the retransmission time-out (RFC 6298, in Linux's form).
+//! Round-trip estimation and the retransmission timeout (RFC 6298, in Linux's form).
 //!
 //! Source: Linux 6.1 `tcp_rtt_estimator`, `tcp_set_rto`, `tcp_update_rtt_min`. Classic senders
 //! keep RFC 6298's own variance, in ticks, as ns-2 does (tcp.cc, `rtt_update`).
@@ -7,13 +7,13 @@ use super::Sender;
 use crate::transport::tcp::clock::Context;
 
 impl Sender {
-    /// Takes the handshake's sample: minimum, estimator, time-out.
+    /// Takes the handshake's sample: minimum, estimator, timeout.
     pub(super) fn take_rtt_sample(&mut self, cx: &Context, rtt_us: u32) {
         self.min_rtt_us = self.min_rtt_us.min(rtt_us);
         self.estimate_and_set_rto(cx, rtt_us);
     }
 
-    /// Updates the estimator and sets the time-out from it, which ends any backoff.
+    /// Updates the estimator and sets the timeout from it, which ends any backoff.
     #[inline]
     pub(super) fn estimate_and_set_rto(&mut self, cx: &Context, rtt_us: u32) {
         if cx.config.is_classic() {

@@ -63,7 +63,7 @@ impl Sender {
                 self.probe_out = true;
                 self.probe_end = self.snd_nxt;
                 self.tally.tail_probes += 1;
-                // The time-out counts from now on.
+                // The timeout counts from now on.
                 self.timer = Timer::Idle;
             }
         }

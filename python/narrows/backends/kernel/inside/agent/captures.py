@@ -1,6 +1,6 @@
 """Packets of links as capture files (pcapng, draft-ietf-opsawg-pcapng), from packet sockets.
 
-A capture takes a packet when it leaves the queue, with the kernel's time stamp. That is the start
+A capture takes a packet when it leaves the queue, with the kernel's timestamp. That is the start
 of its transmission; the simulator's captures have the end. A capture at a place also takes the
 packets that arrive there, with their arrival times. Each packet has its direction.
 

@@ -21,7 +21,7 @@ class Counters:
             ]
 
     def resent(self) -> tuple[int, int]:
-        """Retransmitted segments and retransmission time-outs so far."""
+        """Retransmitted segments and retransmission timeouts so far."""
         found = self.read("RetransSegs", "TCPTimeouts")
         return found["RetransSegs"], found["TCPTimeouts"]
 

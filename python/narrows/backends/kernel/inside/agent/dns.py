@@ -2,7 +2,7 @@
 
 Alternatively, queries arrive on their own, and each takes an idle worker. Workers behave like the
 simulator's (crates/sim, application/dns/client.rs), but with sockets. Over UDP, they follow a
-schedule of time-outs; over TCP or TLS, they try again as often as each kind of failure allows. They
+schedule of timeouts; over TCP or TLS, they try again as often as each kind of failure allows. They
 switch from UDP to TCP after a truncated reply or silence. They go on until an answer arrives or
 they give the query up.
 
@@ -160,7 +160,7 @@ class Workers:
 
     def _ask_over_udp(self, worker: _Worker) -> None:
         timeouts: Sequence[float] = self._job["udp"]["timeouts_s"]
-        # A query that returns from a connection to UDP has the last time-out again.
+        # A query that returns from a connection to UDP has the last timeout again.
         timeout = timeouts[min(worker.over_udp, len(timeouts) - 1)]
         worker.over_udp += 1
         worker.together = 0

@@ -429,7 +429,7 @@ class Connections:
         options = facts["options"]
         stamped = bool(options & _TIMESTAMPS)
         segment = _IP_AND_TCP + (12 if stamped else 0)
-        # A SYN's other options: MSS; SACK, which costs nothing beside time stamps; window scale.
+        # A SYN's other options: MSS; SACK, which costs nothing beside timestamps; window scale.
         syn = 4 + (4 if options & _SACK and not stamped else 0) + (4 if options & _SCALING else 0)
         return (
             sent,

@@ -1,4 +1,4 @@
-"""A DNS server's connections, with the limits on their number and their time-outs.
+"""A DNS server's connections, with the limits on their number and their timeouts.
 
 It behaves like the simulator's server (crates/sim, application/dns/server.rs): RFC 7766, sections 6
 and 7. Connections that have to wait because of the limit stay in the kernel's queue (listen(2)).
@@ -49,7 +49,7 @@ class _Connection:
         self.client = client
         # Its index in the server's table.
         self.place = place
-        # Its shorter time-out, if the server was busy when it arrived.
+        # Its shorter timeout, if the server was busy when it arrived.
         self.busy_s = busy_s
         self.idle_since = now
         self.read = bytearray()
@@ -61,7 +61,7 @@ class _Connection:
         self.reading = False
         # Whether the server has stopped reading, so that the waiting queries are the last.
         self.closing = False
-        # Goes up whenever the time-out starts again, so that older timers do nothing.
+        # Goes up whenever the timeout starts again, so that older timers do nothing.
         self.turn = 0
 
 
@@ -94,7 +94,7 @@ class Service:
         self._answer = answer
         self._service_s = service_s
         self._connections: list[_Connection] = []
-        # Indices in the table of connections that are free again, and those with shorter time-outs.
+        # Indices in the table of connections that are free again, and those with shorter timeouts.
         self._free: list[int] = []
         self._short: dict[int, float] = {}
         self._listening: list[tuple[socket.socket, bool]] = []
@@ -273,7 +273,7 @@ class Service:
     def _decrypt(self, connection: _Connection, tls: End, data: bytes) -> bytes:
         begins = not tls.is_open
         if begins and not connection.closing:
-            # Each part of a handshake restarts the time-out.
+            # Each part of a handshake restarts the timeout.
             first_s = self._told["first_query_s"]
             self._close_after(connection, self._time_out(connection, first_s))
         try:

@@ -31,7 +31,7 @@ __all__ = ["Flood"]
 
 _HEADERS = 28
 _SYN = 0x02
-# In Linux's order: MSS 1460; SACK; time stamps; no operation; a window scale of 7.
+# In Linux's order: MSS 1460; SACK; timestamps; no operation; a window scale of 7.
 _OPTIONS = struct.pack("!BBHBBBBIIBBBB", 2, 4, 1460, 4, 2, 8, 10, 1, 0, 1, 3, 3, 7)
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _SO_ATTACH_FILTER = 26

@@ -1,6 +1,6 @@
 """Incast over the kernel's sockets: a client asks all servers at once, and waits for the last.
 
-It behaves like the simulator's (`incast.rs`). A round's time-outs are those that the hosts of all
+It behaves like the simulator's (`incast.rs`). A round's timeouts are those that the hosts of all
 servers count during it (`TCPTimeouts`).
 """
 

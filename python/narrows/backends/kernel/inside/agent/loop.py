@@ -23,7 +23,7 @@ class Loop:
     """Calls back when sockets are ready and when timers are due.
 
     Times are seconds since the run's start: `CLOCK_MONOTONIC` minus `origin`. A kernel timer wakes
-    the loop, because epoll's time-outs are whole milliseconds.
+    the loop, because epoll's timeouts are whole milliseconds.
     """
 
     def __init__(self, origin: float) -> None:

@@ -14,7 +14,7 @@ _SO_TIMESTAMPNS = 35
 
 
 def wants_stamps(found: socket.socket) -> None:
-    """Requests a time stamp with each message that a socket receives."""
+    """Requests a timestamp with each message that a socket receives."""
     found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
 

@@ -2,7 +2,7 @@
 
 An end takes the bytes that have arrived and returns those that have to leave, as separate writes.
 With Nagle's algorithm, the number of round trips depends on how a flight is split into writes. The
-caller keeps the socket, with its time stamps and counters.
+caller keeps the socket, with its timestamps and counters.
 
 Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy), so their names and dates mean
 nothing here. Early data is impossible, because Python's `ssl` does not support it.

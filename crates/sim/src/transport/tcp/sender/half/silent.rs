@@ -19,12 +19,12 @@ pub(crate) struct Silent {
     pub(super) standing: Standing,
     pub(super) fin_queued: bool,
     pub(super) failed: bool,
-    /// How often the SYN was repeated, and how many of these followed a time-out.
+    /// How often the SYN was repeated, and how many of these followed a timeout.
     pub(super) syns_repeated: u16,
     pub(super) syn_timeouts: u8,
     /// The bytes that the SYN carried, acknowledged together with it (Fast Open).
     pub(super) early: u16,
-    /// The retransmission time-out in jiffies.
+    /// The retransmission timeout in jiffies.
     pub(super) rto: u32,
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
@@ -110,7 +110,7 @@ impl Silent {
         header.ack == self.next && !header.flags.contains(Flags::ECE)
     }
 
-    /// Returns the retransmission time-out in jiffies.
+    /// Returns the retransmission timeout in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         self.rto
