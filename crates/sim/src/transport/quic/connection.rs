@@ -62,7 +62,7 @@ pub(crate) enum News {
     Opened,
     /// The client has tickets: the set of its sessions that they join, and their number.
     Tickets(u32, u32),
-    /// A whole message has arrived; the time is that of its first byte.
+    /// A whole message has arrived; the time is when its first byte could be read.
     Received(Message, Time),
     Closed(Closed),
 }

@@ -296,7 +296,7 @@ impl Endpoint {
         Some(datagram)
     }
 
-    /// Returns the next stream that is complete, and when its first byte arrived.
+    /// Returns the next stream that is complete, and when its first byte could be read.
     pub(super) fn next_whole(&mut self) -> Option<(u64, Time)> {
         self.whole.pop_front()
     }

@@ -15,7 +15,8 @@
 //! RFC 9250 (a stream for each query), RFC 8899 (the search for longer datagrams).
 //!
 //! Differences: nothing is encrypted, so nothing fails, and a packet is a list of frames with the
-//! length that it would have. There is no Retry, no address token, no version negotiation, no
+//! length that it would have. A server drops 0-RTT packets that arrive before any Initial packet; RFC
+//! 9000, 5.2.2, lets it keep some. There is no Retry, no address token, no version negotiation, no
 //! migration, no key update, and no flow control: the windows and the stream limits of both ends
 //! are wide. A closed end answers what still arrives until the other end has ended too.
 

@@ -195,6 +195,10 @@ impl Line {
         self.whole.iter().find(|&&(_, side, _)| side == 0).map(|&(at, ..)| at)
     }
 
+    fn smoothed_round_trips(&self) -> [Span; 2] {
+        self.ends.each_ref().map(Endpoint::smoothed_round_trip)
+    }
+
     fn sent(&self, side: usize) -> Vec<(Time, u32)> {
         let of_side = self.left.iter().filter(|left| left.side == side);
         of_side.map(|left| (left.at, left.bytes)).collect()

@@ -34,8 +34,8 @@ impl Endpoint {
         }
     }
 
-    /// Keeps a packet whose keys are missing, if there is room (RFC 9001, 5.7). Before the first
-    /// Initial packet there is no connection for which a server could keep anything.
+    /// Keeps a packet whose keys are missing, if there is room (RFC 9001, 5.7). A server keeps
+    /// nothing before the first Initial packet, which opens the connection.
     fn keep(&mut self, at: Time, packet: &Packet, marked: bool) {
         let alike = self.undecryptable.iter().filter(|kept| kept.packet.level == packet.level);
         let has_room = alike.count() < self.config.undecryptable_packets.into();

@@ -1,6 +1,8 @@
 //! Packets that arrive before their keys (RFC 9001, 5.7).
 
 use super::*;
+use crate::transport::quic::frames::{Ack, Frame, Packet};
+use crate::transport::quic::ranges::Ranges;
 
 const LATER: Span = Span::from_ms(1);
 
@@ -31,21 +33,43 @@ fn a_certificate_that_overtakes_the_hello_is_kept() {
     assert!(answered(keeping(0), 1, 0) > at(300));
 }
 
-/// An answer to early data may overtake the handshake, and wait as long as a lost ServerHello
-/// takes. The round trip stays that of the path: its sample ends when a packet arrives, and the
-/// peer is told how long a packet waited for its keys (RFC 9000, 13.2.5).
+/// A sample of the round trip ends when the packet with the acknowledgement arrives. Here the answer
+/// to early data, with their acknowledgement, waits until a lost ServerHello is there.
 #[test]
-fn time_without_keys_is_not_part_of_the_round_trip() {
+fn an_acknowledgement_counts_from_its_arrival() {
     let mut line = Line::new(Config::RECOMMENDED, true);
     line.loses[1].push(0);
-    line.ends[0].write(0, 60);
+    // The second datagram has the end of the query, so the answer acknowledges it.
+    line.ends[0].write(0, 2_000);
     line.talk(None, |line| line.ends[1].write(0, 800), |_| ());
     // The first probe: 999 ms.
     assert_eq!(line.answered_at(), Some(at(999 + 100)));
-    for end in &line.ends {
-        let smoothed = end.smoothed_round_trip();
-        assert!((Span::from_ms(100)..Span::from_ms(130)).contains(&smoothed), "{smoothed:?}");
-    }
+    assert_eq!(line.smoothed_round_trips(), [Span::from_ms(100); 2]);
+}
+
+/// RFC 9000, 13.2.5: the server says how long the query waited for its keys.
+#[test]
+fn an_acknowledgement_reports_the_time_without_keys() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.late[0].push((2, Span::from_ms(30)));
+    line.ask(60, 800);
+    assert_eq!(line.answered_at(), Some(at(230)));
+    assert_eq!(line.smoothed_round_trips()[0], Span::from_ms(100));
+}
+
+/// RFC 9002, 5.3: only the delay of Initial packets may be ignored. A sample of 150 ms with a delay
+/// of 30 ms counts as 120 ms, an eighth of which enters the mean.
+#[test]
+fn the_delay_of_handshake_packets_counts() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.run(at(120), |_| ());
+    let mut received = Ranges::default();
+    // The second packet has Finished.
+    received.insert(0, 2);
+    let ack = Frame::Ack(Ack { received, delay: Span::from_ms(30), marked: None });
+    let packet = Packet { level: Level::Handshake, number: 50, frames: vec![ack], bytes: 40 };
+    line.ends[0].handle_datagram(at(250), &Datagram { packets: vec![packet] }, false);
+    assert_eq!(line.smoothed_round_trips()[0], Span::from_us(102_500));
 }
 
 /// Two queries overtake Finished. There is room for one.
