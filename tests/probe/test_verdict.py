@@ -287,7 +287,7 @@ def test_over_quic_no_backlog_makes_answers_late() -> None:
     verdict = judge(TEN_UDP, [tcp()] * 7 + never[:3], transport="quic")
     assert (verdict.name, verdict.sentence) == (
         "late",
-        "3 of 10 answers come late or never: the server is slow, or it loses packets",
+        "3 of 10 answers come late or never: the server is slow, or it or the path loses packets",
     )
     connects = judge(TEN_UDP, [tcp()] * 6 + [tcp(connect=1040.0)] * 4, transport="quic")
     assert (connects.name, connects.sentence[:30]) == ("late", "4 of 10 connect late or never:")

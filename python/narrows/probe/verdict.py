@@ -201,7 +201,7 @@ class _Reading(Evidence):
         seen = [f"{connects} of {every} connect late or never"] if connects else []
         if self.late:
             seen.append(f"{self.late} of {len(self.waits)} answers come late or never")
-        return "late", f"{' and '.join(seen)}: the server is slow, or it loses packets"
+        return "late", f"{' and '.join(seen)}: the server is slow, or it or the path loses packets"
 
     def _unanswered(self) -> tuple[str, str] | None:
         """The verdict if no connection brought an answer."""
