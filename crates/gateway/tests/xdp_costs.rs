@@ -13,7 +13,7 @@ use narrows_gateway::kernel::types::flow;
 /// The cost of each verdict, on stderr with `--nocapture`: the median of single runs, each with its
 /// own frame and entry, minus the cost of a frame that is not for the gateway.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "it prints costs and asserts nothing; run it with --ignored --nocapture"]
 fn costs() {
     let programs = programs!("costs");
     let reply = programs.ring_store(&reply_bytes(1400));

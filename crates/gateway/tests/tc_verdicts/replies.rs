@@ -221,7 +221,7 @@ fn the_ring_goes_around() {
 /// cost of a segment of the kernel's own. The checksum is completed here. If it is left to the
 /// interface, making room before the IP header (a copy of the packet's head) costs instead.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "it prints costs and asserts nothing; run it with --ignored --nocapture"]
 fn costs() {
     let Some(programs) = Programs::load_with_tc("costs") else { return };
     let median = |frames: &mut dyn Iterator<Item = Vec<u8>>| {
