@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.anew import pytest_runtest_setup  # noqa: F401
 from tests.shared_data import REASON
 
 SLOW_FOLDERS = {"cli", "dns_behaviour", "gateway", "lab", "runs"}
@@ -34,8 +35,8 @@ kernel."""
 
 TRIES_AGAIN = 2
 """How often a failed test of real servers and kernels runs again. Other programs on the machine can
-keep a processor for longer than the tests' bounds allow. A real fault fails every time, and pytest
-lists each test that ran again."""
+keep a processor for longer than the tests' bounds allow. Its shared fixtures are then made anew;
+see anew.py. A real fault fails every time, and pytest lists each test that ran again."""
 
 
 class Scheduling(LoadScopeScheduling):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -35,13 +33,6 @@ def cannot() -> str | None:
     return None
 
 
-@functools.cache
-def ran(folder: Path) -> Trials:
-    """Runs every client that is installed."""
-    trials = lab.run(folder, watch=WATCH)
-    return {(trial.client, trial.case.name): trial for trial in trials}
-
-
 def same_release(profile: str, installed: str) -> bool:
     """Whether a profile fits the installed program; fixes within a release change no behaviour.
 
@@ -64,10 +55,11 @@ def skip_other_release(name: str, profile: str, installed: str) -> None:
 
 @pytest.fixture(scope="session")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
-    """Every client in every case."""
+    """Every client that is installed, in every case."""
     if reason := cannot():
         pytest.skip(reason)
-    return ran(tmp_path_factory.mktemp("dns-behaviour"))
+    ran = lab.run(tmp_path_factory.mktemp("dns-behaviour"), watch=WATCH)
+    return {(trial.client, trial.case.name): trial for trial in ran}
 
 
 @pytest.fixture(params=[client.name for client in CLIENTS])
