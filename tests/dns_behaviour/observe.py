@@ -8,7 +8,7 @@ import dns.message
 import dns.rdatatype
 
 from .lab import Trial
-from .packets import FAST_OPEN, FIN, SYN, TCP, UDP, Packet
+from .packets import FAST_OPEN, FIN, SYN, TCP, UDP, Packet, once
 
 
 def message(packet: Packet) -> dns.message.Message | None:
@@ -48,8 +48,11 @@ def udp_queries(trial: Trial) -> list[Packet]:
 
 
 def tcp_queries(trial: Trial) -> list[Packet]:
-    """Segments of the client with data, in a SYN too; each kind of client sends a query whole."""
-    return [p for p in trial.packets if p.from_client and p.protocol == TCP and p.payload]
+    """Segments of the client with data, in a SYN too; each kind of client sends a query whole.
+
+    Segments that the kernel retransmitted are left out, because the client asked only once.
+    """
+    return [p for p in once(trial.packets) if p.from_client and p.protocol == TCP and p.payload]
 
 
 def connections(trial: Trial) -> list[Packet]:
@@ -161,7 +164,8 @@ def idle_timeout(trial: Trial) -> float | None:
     made = connections(trial)
     if not made:
         return None
-    mine = [p for p in trial.packets if p.client_port == made[0].source_port and p.protocol == TCP]
+    port = made[0].source_port
+    mine = [p for p in once(trial.packets) if p.client_port == port and p.protocol == TCP]
     replies = [p.at for p in mine if not p.from_client and p.payload]
     ends = [p.at for p in mine if p.from_client and p.flags & FIN]
     return ends[0] - replies[-1] if ends and replies else None
@@ -170,7 +174,8 @@ def idle_timeout(trial: Trial) -> float | None:
 def pipelined(trial: Trial) -> bool:
     """Whether a query went out while another on its connection waited for its reply."""
     for syn in connections(trial):
-        mine = [p for p in trial.packets if p.client_port == syn.source_port and p.payload]
+        port = syn.source_port
+        mine = [p for p in once(trial.packets) if p.client_port == port and p.payload]
         first_reply = next((p.at for p in mine if not p.from_client), float("inf"))
         if sum(p.from_client and p.protocol == TCP and p.at < first_reply for p in mine) > 1:
             return True

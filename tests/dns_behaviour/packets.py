@@ -6,6 +6,7 @@ RFC 791 for IPv4 and its fragments, RFC 9293 for TCP, RFC 7413 for the Fast Open
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -109,6 +110,21 @@ def parse(frame: bytes, at: float, from_client: bool) -> Packet | None:
             payload=body[size:],
         )
     return Packet(**common, payload=body)
+
+
+def once(packets: Sequence[Packet]) -> list[Packet]:
+    """The packets without those that TCP sent again because a busy machine was late."""
+    seen: set[tuple[bool, int, int, int, int]] = set()
+    kept = []
+    for packet in packets:
+        key = (packet.from_client, packet.client_port, packet.sequence, packet.flags)
+        whole = (*key, len(packet.payload))
+        if packet.protocol != TCP or not (packet.payload or packet.flags & (SYN | FIN)):
+            kept.append(packet)
+        elif whole not in seen:
+            seen.add(whole)
+            kept.append(packet)
+    return kept
 
 
 def tcp_options(rest: bytes) -> list[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ import pytest
 
 from . import capture, real_servers, real_zones, test_simulated_quic, test_simulated_tls
 from .conftest import INSTALL, cannot
-from .packets import FIN, SYN, TCP, Packet
+from .packets import TCP, once
 
 TABLES = sorted(capture.FOLDER.glob("*.json"))
 Rows = list[dict[str, Any]]
@@ -125,21 +125,6 @@ def essence(rows: Rows) -> list[tuple[str, str, int]]:
         for row in rows
         if row["payload"] or row["kind"] not in (".", "P.")
     ]
-
-
-def once(packets: list[Packet]) -> list[Packet]:
-    """The packets without those that TCP sent again because a busy machine was late."""
-    seen: set[tuple[bool, int, int, int, int]] = set()
-    kept = []
-    for packet in packets:
-        key = (packet.from_client, packet.client_port, packet.sequence, packet.flags)
-        whole = (*key, len(packet.payload))
-        if packet.protocol != TCP or not (packet.payload or packet.flags & (SYN | FIN)):
-            kept.append(packet)
-        elif whole not in seen:
-            seen.add(whole)
-            kept.append(packet)
-    return kept
 
 
 @pytest.fixture(scope="module")
