@@ -23,6 +23,7 @@ STAGGER = 0.04
 # The defaults of every Linux; see Documentation/networking/ip-sysctl.rst.
 KERNEL = {
     "net/ipv4/tcp_syn_retries": "6",
+    "net/ipv4/tcp_syn_linear_timeouts": "4",
     "net/ipv4/tcp_rto_max_ms": "120000",
     "net/ipv4/ip_local_port_range": "32768 60999",
     "net/ipv4/tcp_tw_reuse": "2",

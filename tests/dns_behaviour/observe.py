@@ -64,6 +64,14 @@ def connections(trial: Trial) -> list[Packet]:
     return list(first.values())
 
 
+def repeated_syns(trial: Trial) -> list[float]:
+    """Seconds from the first SYN of the first connection to each of its SYNs."""
+    port = connections(trial)[0].source_port
+    mine = [p for p in trial.packets if p.from_client and p.client_port == port]
+    syns = [p.at for p in mine if p.flags & SYN]
+    return [at - syns[0] for at in syns]
+
+
 def told(trial: Trial) -> float | None:
     """When the first name's user was told something."""
     return trial.asks[0].answered

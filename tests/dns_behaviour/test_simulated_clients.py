@@ -7,6 +7,7 @@ their profiles. A trial's server or path is made with keys of the scenario langu
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,10 @@ import pytest
 
 from narrows import Run, Scenario, dns_profiles, run
 
-from . import cases
+from . import cases, observe
+from .conftest import INSTALL, Trials
+from .lab import KERNEL
+from .packets import SYN, parse, read_pcapng
 
 TRIP = 0.02
 """The round trip, in seconds."""
@@ -213,3 +217,44 @@ def test_together(name: str) -> None:
     opened = (~tcp["reused"]).sum()
     # All go out while the first waits, on one connection, or each on its own.
     assert opened == (1 if client.pipelining else 10)
+
+
+LOST_SYNS = """
+name = "lost-syns"
+duration = "25 s"
+monitor = { capture = ["line.forward"] }
+
+[[links]]
+name = "line"
+between = ["client", "server"]
+rate = "1 Gbit/s"
+backward = { loss = 1.0 }
+
+[[dns]]
+name = "client"
+client = "client"
+server = "server"
+transport = "tcp"
+queries = 1
+tcp = { syn_linear_timeouts = %d }
+"""
+
+
+@pytest.mark.parametrize("name", ["dig", "glibc"])
+def test_lost_syns_are_repeated_as_this_kernel_repeats_them(
+    name: str, trials: Trials, tmp_path: Path
+) -> None:
+    """These clients let the kernel decide when a lost SYN is sent again, and wait long enough."""
+    if (name, "lost") not in trials:
+        pytest.skip(f"{name} is not installed; {INSTALL}")
+    shown = observe.repeated_syns(trials[name, "lost"])
+    sysctl = "net/ipv4/tcp_syn_linear_timeouts"
+    linear = int(KERNEL[sysctl]) if (Path("/proc/sys") / sysctl).exists() else 0
+    capture = tmp_path / "line.pcapng"
+    capture.write_bytes(run(Scenario.parse(LOST_SYNS % linear)).capture("line.forward"))
+    packets = [parse(frame, at, from_client=True) for at, frame in read_pcapng(capture)]
+    syns = [packet.at for packet in packets if packet and packet.flags & SYN]
+    # dig gives up after 10 s, and glibc is stopped when the trial ends.
+    assert len(syns) >= len(shown) >= (7 if linear else 4)
+    for at, simulated in zip(shown, syns, strict=False):
+        assert abs(at - (simulated - syns[0])) < 0.1 + 0.02 * at, (shown, syns)

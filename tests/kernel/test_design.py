@@ -243,3 +243,13 @@ def test_every_example_is_designed_or_refused(path: Path) -> None:
 def test_the_first_papers_cells_are_taken(cell: Any) -> None:
     scenario = Scenario.load(PAPER.folder / "scenarios" / cell.scenario, set=cell.set)
     assert get("kernel").refusals(scenario) == []
+
+
+def test_linear_timeouts_of_syns_are_a_sysctl_that_must_exist() -> None:
+    sysctl = "ipv4/tcp_syn_linear_timeouts"
+    for linear in (0, 4):
+        job = designed(dumbbell(traffic__downloads__tcp__syn_linear_timeouts=linear))
+        ends = [values[sysctl] for values in job["settings"].values() if sysctl in values]
+        assert ends.count(str(linear)) >= 2
+        keys = {needed.get(sysctl) for needed in job["needed"].values()} - {None}
+        assert keys == ({"traffic.downloads.tcp.syn_linear_timeouts"} if linear else set())

@@ -117,6 +117,40 @@ fn nobody_answers_and_the_connection_is_given_up() {
     assert_eq!(client.endpoint.next_timeout(), None);
 }
 
+/// Linux 6.18 with its default of 4 repeats a SYN after 1, 2, 3, 4, 5, 7, 11, 19, 35 and 67 s, and
+/// gives up after 131 s. The bounds allow for the coarse timer wheel.
+#[test]
+fn the_first_repetitions_of_a_syn_may_leave_the_timeout_as_it_is() {
+    let config = Config { syn_linear_timeouts: 4, ..linux() };
+    let mut client = Script::client(&config);
+    client.connect().at(140_000.0);
+    let seconds: Vec<_> = client.take_sent().iter().map(|(at, _)| at.as_secs_f64()).collect();
+    let expected = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 11.0, 19.0, 35.0, 67.0];
+    assert_eq!(seconds.len(), expected.len(), "{seconds:?}");
+    for (at, expected) in seconds.iter().zip(expected) {
+        assert!((at - expected).abs() <= 0.01 + 0.05 * expected, "{seconds:?}");
+    }
+    assert!(client.endpoint.is_failed());
+
+    // With more linear timeouts, the connection is given up at the first timeout after 127 s. Linux
+    // 6.18 sends the same number of SYNs.
+    for (linear, syns) in [(20, 27), (127, 125)] {
+        let config = Config { syn_linear_timeouts: linear, ..linux() };
+        let mut client = Script::client(&config);
+        client.connect().at(200_000.0);
+        assert_eq!(client.take_sent().len(), syns, "{linear}");
+        assert!(client.endpoint.is_failed());
+    }
+
+    // SYN-ACKs are not affected.
+    let mut server = Script::server(&config);
+    server.gets_syn().at(4000.0).sends_at(&[
+        (0.0, "S. 0:0 ack 1"),
+        (1024.0, "S. 0:0 ack 1"),
+        (3040.0, "S. 0:0 ack 1"),
+    ]);
+}
+
 #[test]
 fn a_lost_syn_ack_is_repeated_and_a_repeated_syn_answered() {
     let mut server = Script::server(&linux());

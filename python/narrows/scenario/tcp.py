@@ -110,6 +110,11 @@ class Tcp(Table):
     window (RFC 5681, 4.1), or starts as on a new connection."""
     max_retries: Annotated[int, Field(strict=True, ge=1, le=255)] | None = None
     """How often a segment is sent again after a timeout before the connection is given up."""
+    syn_linear_timeouts: Annotated[int, Field(strict=True, ge=0, le=127)] | None = None
+    """How many repetitions of a lost SYN leave its timeout as it is; each later one doubles it
+    (`tcp_syn_linear_timeouts`). With 0, a lost SYN is sent again after 1, 3, 7, 15, 31 and 63 s, as
+    before Linux 6.5. With 4, the default since then, it is sent again after 1, 2, 3, 4, 5, 7, 11,
+    19, 35 and 67 s. SYN-ACKs are not affected."""
     skip_handshake: Switch | None = None
     """The connection starts established, without SYN and FIN."""
 

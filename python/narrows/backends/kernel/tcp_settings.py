@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["TcpUse", "use"]
+__all__ = ["LINEAR_TIMEOUTS", "TcpUse", "use"]
 
 Refuse = Callable[[str, str], None]
 
 _TIMER = (10**9, 4 * 10**9, 10**10)
 """A jiffy at HZ 1000, 250 and 100, in picoseconds; a kernel has one of these."""
+
+LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
+"""The sysctl that `syn_linear_timeouts` sets. A run with a value other than 0 needs it."""
 
 _UNSENT = 256 << 10
 """`tcp_notsent_lowat`, in bytes: the application writes again when half of it is left."""
@@ -38,7 +41,7 @@ _KNOWN = {
         "ecn",
     ),
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
-    *("window_scaling", "max_retries", "mss", "nagle", "fast_open"),
+    *("window_scaling", "max_retries", "syn_linear_timeouts", "mss", "nagle", "fast_open"),
 }
 """Settings that `use` handles."""
 
@@ -111,6 +114,8 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
+        # Kernels before 6.5 do not have it, and behave as with 0.
+        LINEAR_TIMEOUTS: str(settings["syn_linear_timeouts"]),
         # For sockets that request it, at both ends. A suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",

@@ -77,6 +77,12 @@ pub struct Config {
     /// How often one segment is retransmitted by timeout before the connection is given up (Linux:
     /// 15).
     pub max_retries: u8,
+    /// How many repetitions of a SYN leave its timeout as it is; each later one doubles it
+    /// (`tcp_syn_linear_timeouts`: 4 in Linux since 6.5; 0 gives the behaviour of earlier kernels).
+    /// The connection is given up after this many more repetitions than with 0, or at the first
+    /// timeout after the time that it takes with 0 (127 s by default). SYN-ACKs are not affected.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub syn_linear_timeouts: u8,
     /// Whether a connection starts established, without SYN and FIN (ns-2's one-way agents).
     pub skip_handshake: bool,
     /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first

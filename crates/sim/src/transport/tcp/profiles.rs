@@ -51,6 +51,7 @@ impl Config {
             timer_rounding: TimerRounding::Wheel,
             restart_after_idle: RestartAfterIdle::Decay,
             max_retries: 15,
+            syn_linear_timeouts: 0,
             skip_handshake: false,
             fast_open: false,
         };
@@ -133,6 +134,9 @@ impl Config {
         if self.max_retries == 0 {
             return error("max_retries", "must be at least 1");
         }
+        if self.syn_linear_timeouts > MOST_LINEAR_TIMEOUTS {
+            return error("syn_linear_timeouts", "must be at most 127");
+        }
         if self.ecn_control != EcnControl::Data && !self.ecn {
             return error("ecn_control", "needs ecn");
         }
@@ -157,6 +161,9 @@ impl Config {
 }
 
 const LONGEST_RTO_S: u64 = 1000;
+
+/// `MAX_TCP_SYNCNT`, the bound of `tcp_syn_linear_timeouts`.
+const MOST_LINEAR_TIMEOUTS: u8 = 127;
 
 /// A setting that an endpoint cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -238,8 +238,34 @@ impl Endpoint {
             self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
         }
         let timeout = cx.span_to_jiffies(cx.config.initial_rto);
-        let timeout = timeout.saturating_mul(1 << self.syn_retries.min(16));
+        let doublings = self.syn_retries.saturating_sub(self.linear_timeouts(cx)).min(16);
+        let timeout = timeout.saturating_mul(1 << doublings);
         self.sender.repeat_syn_at(cx.deadline(cx.bounded_timeout(timeout)));
+    }
+
+    /// Returns how many repetitions of a SYN do not double the timeout; 0 for a SYN-ACK (Linux 6.12
+    /// `tcp_retransmit_timer`, `tcp_write_timeout`).
+    fn linear_timeouts(&self, cx: &Context) -> u8 {
+        if self.phase == Phase::SynSent { cx.config.syn_linear_timeouts } else { 0 }
+    }
+
+    /// Returns whether Linux would give up the connection (`tcp_write_timeout`). Linear timeouts
+    /// allow as many more repetitions, but none after the time that the doubled timeouts alone take
+    /// (`tcp_model_timeout`). That time is ignored if it exceeds the clock's range of 35 minutes.
+    fn has_repeated_enough(&self, cx: &Context) -> bool {
+        let retries = cx.config.max_retries.min(MOST_SYN_RETRIES);
+        let linear = self.linear_timeouts(cx);
+        if self.syn_retries >= retries + linear {
+            return true;
+        }
+        if linear == 0 {
+            return false;
+        }
+        let first = cx.span_to_jiffies(cx.config.initial_rto);
+        let doubled = (0..=retries).map(|doublings| first.saturating_mul(1 << doublings));
+        let longest = doubled
+            .fold(0, |sum: u32, jiffies| sum.saturating_add(cx.us_in(cx.bounded_timeout(jiffies))));
+        elapsed_us(cx.us, self.syn_sent_us) >= longest
     }
 
     #[cold]
@@ -247,7 +273,7 @@ impl Endpoint {
         if cx.now < self.sender.deadline() {
             return;
         }
-        if self.syn_retries >= cx.config.max_retries.min(MOST_SYN_RETRIES) {
+        if self.has_repeated_enough(cx) {
             self.sender.fail();
             return;
         }
