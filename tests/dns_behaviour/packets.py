@@ -117,12 +117,12 @@ def once(packets: Sequence[Packet]) -> list[Packet]:
     seen: set[tuple[bool, int, int, int, int]] = set()
     kept = []
     for packet in packets:
-        key = (packet.from_client, packet.client_port, packet.sequence, packet.flags)
-        whole = (*key, len(packet.payload))
+        ends = (packet.from_client, packet.client_port)
+        segment = (*ends, packet.sequence, packet.flags, len(packet.payload))
         if packet.protocol != TCP or not (packet.payload or packet.flags & (SYN | FIN)):
             kept.append(packet)
-        elif whole not in seen:
-            seen.add(whole)
+        elif segment not in seen:
+            seen.add(segment)
             kept.append(packet)
     return kept
 
