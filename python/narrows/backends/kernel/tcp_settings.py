@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["LINEAR_TIMEOUTS", "TcpUse", "use"]
+__all__ = ["TcpUse", "use"]
 
 Refuse = Callable[[str, str], None]
 
 _TIMER = (10**9, 4 * 10**9, 10**10)
 """A jiffy at HZ 1000, 250 and 100, in picoseconds; a kernel has one of these."""
-
-LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
-"""The sysctl that `syn_linear_timeouts` sets. A run with a value other than 0 needs it."""
 
 _UNSENT = 256 << 10
 """`tcp_notsent_lowat`, in bytes: the application writes again when half of it is left."""
@@ -53,6 +50,8 @@ class TcpUse(NamedTuple):
     """Metrics of the routes to both ends."""
     sysctls: Mapping[str, str]
     """Sysctls of the hosts at both ends, by path below /proc/sys/net."""
+    needed: Mapping[str, str]
+    """Those of them that the kernel must have, with the key that needs each."""
     congestion: str
     mss: int | None
     nodelay: bool
@@ -99,6 +98,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     # there. So data that fill the window need 2.4 times their length, and more with shorter
     # segments.
     unlimited = max(4 << 20, 4 * window)
+    linear_timeouts = "ipv4/tcp_syn_linear_timeouts"
     sysctls = {
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_adv_win_scale": "1",
@@ -114,8 +114,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
-        # Kernels before 6.5 do not have it, and behave as with 0.
-        LINEAR_TIMEOUTS: str(settings["syn_linear_timeouts"]),
+        linear_timeouts: str(settings["syn_linear_timeouts"]),
         # For sockets that request it, at both ends. A suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",
@@ -125,6 +124,8 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     return TcpUse(
         metrics=tuple(metrics),
         sysctls=sysctls,
+        # Kernels before 6.5 do not have it, and behave as with 0.
+        needed={linear_timeouts: "syn_linear_timeouts"} if settings["syn_linear_timeouts"] else {},
         congestion=settings["congestion"],
         mss=None if settings["mss"] == profile["mss"] else settings["mss"],
         nodelay=not settings["nagle"],

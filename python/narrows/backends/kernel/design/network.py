@@ -164,8 +164,8 @@ class Network:
     def hold(self, node: int, use: TcpUse, start: str) -> None:
         """Sets a host's sysctls for TCP; refuses them if another group wants other values."""
         self.set_sysctls(node, use.sysctls, f"{start}tcp")
-        if use.sysctls[tcp_settings.LINEAR_TIMEOUTS] != "0":
-            self.need(node, tcp_settings.LINEAR_TIMEOUTS, f"{start}tcp.syn_linear_timeouts")
+        for path, key in use.needed.items():
+            self.need(node, path, f"{start}tcp.{key}")
 
     def set_sysctls(self, node: int, sysctls: Mapping[str, str], key: str) -> None:
         """Sets a host's sysctls, below /proc/sys/net; `key` is the key that requests them."""
