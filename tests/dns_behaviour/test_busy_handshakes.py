@@ -42,7 +42,7 @@ LATE = 1.5
 
 @pytest.mark.slow
 @pytest.mark.parametrize("does", [each.__name__ for each in busy_handshakes.FILLED])
-def test_each_stage_of_a_handshake_has_the_time_out_of_its_place(shown: Shown, does: str) -> None:
+def test_each_stage_of_a_handshake_has_the_timeout_of_its_place(shown: Shown, does: str) -> None:
     for place, found in enumerate(shown.by_place[does], 1):
         assert found is not None
         assert level(place) - 0.05 <= found <= level(place) + LATE, place
@@ -51,7 +51,7 @@ def test_each_stage_of_a_handshake_has_the_time_out_of_its_place(shown: Shown, d
 
 
 @pytest.mark.slow
-def test_each_piece_of_a_handshake_begins_the_time_out_again(shown: Shown) -> None:
+def test_each_piece_of_a_handshake_begins_the_timeout_again(shown: Shown) -> None:
     last = (PIECES - 2) * GAP
     assert shown.slow_hello is not None
     assert shown.slow_hello >= last + level(ROOM) - 0.05
@@ -59,13 +59,13 @@ def test_each_piece_of_a_handshake_begins_the_time_out_again(shown: Shown) -> No
 
 
 @pytest.mark.slow
-def test_half_a_query_has_the_time_out_of_its_place(shown: Shown) -> None:
+def test_half_a_query_has_the_timeout_of_its_place(shown: Shown) -> None:
     assert shown.half_query is not None
     assert level(ROOM) - 0.05 <= shown.half_query <= level(ROOM) + LATE
 
 
 @pytest.mark.slow
-def test_a_place_keeps_its_shorter_time_out(shown: Shown) -> None:
+def test_a_place_keeps_its_shorter_timeout(shown: Shown) -> None:
     assert PROFILE.busy_stays
     assert shown.afterwards is not None
     assert shown.afterwards <= level(ROOM) + LATE

@@ -68,7 +68,7 @@ def test_backlog(profile: dns_profiles.Server, shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("which", ["idle", "first_query", "half_query"])
-def test_time_outs(profile: dns_profiles.Server, shown: Shown, which: str) -> None:
+def test_timeouts(profile: dns_profiles.Server, shown: Shown, which: str) -> None:
     expected = {
         "idle": profile.idle_timeout_s,
         "first_query": profile.first_query_timeout_s,

@@ -81,7 +81,7 @@ def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
         service.close()
 
 
-def test_the_time_out_depends_on_the_place(tmp_path: Path) -> None:
+def test_the_timeout_depends_on_the_place(tmp_path: Path) -> None:
     with serving(tmp_path) as ports:
         found = [one.closed_after for one in filled(ports, hello_alone, 3.0)]
     assert found[:5] == [None] * 5
@@ -90,21 +90,21 @@ def test_the_time_out_depends_on_the_place(tmp_path: Path) -> None:
         assert expected - 0.05 <= place <= expected + LATE
 
 
-def test_each_piece_of_a_handshake_begins_the_time_out_again(tmp_path: Path) -> None:
+def test_each_piece_of_a_handshake_begins_the_timeout_again(tmp_path: Path) -> None:
     with serving(tmp_path) as ports:
         lasted = slow_hello(ports)
     assert lasted is not None
     assert (PIECES - 2) * GAP + 0.15 <= lasted <= (PIECES - 1) * GAP + 0.2 + LATE
 
 
-def test_half_a_query_has_the_shorter_time_out_too(tmp_path: Path) -> None:
+def test_half_a_query_has_the_shorter_timeout_too(tmp_path: Path) -> None:
     with serving(tmp_path) as ports:
         lasted = half_query(ports)
     assert lasted is not None
     assert 0.15 <= lasted <= 0.2 + LATE
 
 
-def test_a_place_keeps_its_shorter_time_out(tmp_path: Path) -> None:
+def test_a_place_keeps_its_shorter_timeout(tmp_path: Path) -> None:
     assert dns_profiles.server("unbound").tcp_connections == ROOM
     with serving(tmp_path) as ports:
         lasted = afterwards(ports)

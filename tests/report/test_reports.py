@@ -514,7 +514,7 @@ def test_many_dns_groups_have_a_range(tmp_path: Path) -> None:
     assert _cards(page)["answered within a second, in 8 DNS groups"] == [("0.00 % to 100.00 %", "")]
 
 
-def test_closed_connections_stand_beside_time_outs() -> None:
+def test_closed_connections_stand_beside_timeouts() -> None:
     # Query 3 is not measured, and query 4 is not done.
     queries = pl.DataFrame(
         {

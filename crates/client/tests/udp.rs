@@ -66,7 +66,7 @@ fn silence_and_refusal_are_told_apart() {
 }
 
 #[test]
-fn a_schedule_asks_again_after_its_time_outs() {
+fn a_schedule_asks_again_after_its_timeouts() {
     let mut asked = 0;
     let address = udp(move |query| {
         asked += 1;

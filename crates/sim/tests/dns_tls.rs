@@ -473,7 +473,7 @@ fn an_end_that_has_heard_nothing_says_nothing() {
 /// begins again with each part of the handshake, as in Unbound
 /// (tests/dns_behaviour/busy_handshakes.py).
 #[test]
-fn the_time_out_of_the_first_query_begins_again_with_each_flight() {
+fn the_timeout_of_the_first_query_begins_again_with_each_flight() {
     let fates = |round_trips: f64| {
         let mut dialogue = dialogue(CLIENT, SERVER);
         dialogue.serving().first_query_timeout =

@@ -92,7 +92,7 @@ fn a_syn_ack_that_answers_the_first_syn_keeps_the_initial_window() {
 }
 
 #[test]
-fn a_server_loses_its_initial_window_only_to_time_outs_that_the_answer_confirms() {
+fn a_server_loses_its_initial_window_only_to_timeouts_that_the_answer_confirms() {
     // The client repeated its SYN, and the server answered each one.
     let mut server = Script::server(&linux());
     server.gets_syn().at(600.0).gets_syn().at(1200.0).gets_syn();

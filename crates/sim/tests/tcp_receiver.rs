@@ -174,7 +174,7 @@ fn overtaken_acknowledgements_are_answered_twice_a_second_at_most() {
 
 /// `tcp_disordered_ack` asks for a duplicate that changes nothing, and not for its flags.
 #[test]
-fn an_overtaken_duplicate_is_accepted_unless_it_is_older_than_a_time_out() {
+fn an_overtaken_duplicate_is_accepted_unless_it_is_older_than_a_timeout() {
     let mut client = sender();
     client.at(210.0).gets_segment(&pure_ack("E.", 1449, 4990));
     assert_eq!(answers(&mut client), 0, "a duplicate with an echo");

@@ -57,7 +57,7 @@ fn a_new_one_starts_the_count_anew() {
 }
 
 #[test]
-fn after_a_time_out_each_of_a_part_brings_the_next() {
+fn after_a_timeout_each_of_a_part_brings_the_next() {
     let (mut client, segments) = Conversation::replied(settings(), 12_000);
     let step = segments[0].payload.len() as u32;
     assert!(matches!(client.say(&client.data()), Said::Query(_)));

@@ -279,7 +279,7 @@ mod tests {
 
     /// 1 + 2 + 4 + 8 + 16 seconds between five repetitions, and 32 until the entry is given up.
     #[test]
-    fn syn_acks_are_repeated_with_doubled_time_outs() {
+    fn syn_acks_are_repeated_with_doubled_timeouts() {
         let mut queue = HalfOpen::new(4096, HalfOpenLimits::LINUX);
         fill(&mut queue, 1);
         let mut at = Vec::new();

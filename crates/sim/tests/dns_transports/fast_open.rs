@@ -59,7 +59,7 @@ fn syn_cookies_leave_no_room_for_fast_open() {
 /// RFC 7413, 7.1: where SYNs with data do not pass, the SYN is repeated without data a second
 /// later.
 #[test]
-fn a_middlebox_that_drops_data_in_syns_costs_a_time_out() {
+fn a_middlebox_that_drops_data_in_syns_costs_a_timeout() {
     let mut plan = plan(client(), server());
     for config in &mut plan.tcp {
         config.fast_open = true;

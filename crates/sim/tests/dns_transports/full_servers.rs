@@ -106,7 +106,7 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
 }
 
 #[test]
-fn a_silent_server_is_given_up_after_the_time_out() {
+fn a_silent_server_is_given_up_after_the_timeout() {
     let attempts = Attempts { silent: 2, ..Attempts::of(1) };
     let client = Client { queries: Some(1), tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
     let silent = Server { service: Span::from_secs(1000), ..server() };
@@ -157,7 +157,7 @@ fn a_new_connection_may_count_among_those_in_use() {
 /// Two connections fill the table for a moment. Much later, one gets the place that was the second
 /// one's, and its timeout.
 #[test]
-fn a_place_may_keep_its_shorter_time_out() {
+fn a_place_may_keep_its_shorter_timeout() {
     for (busy_stays, handshakes) in [(false, [1.0, 0.0, 0.0]), (true, [1.0; 3])] {
         let tcp = server::Tcp {
             connections: Some(2),
@@ -186,7 +186,7 @@ fn a_place_may_keep_its_shorter_time_out() {
 /// A busy server does not wait longer for the rest of a query: 0.2 s with Unbound
 /// (tests/dns_behaviour/busy_handshakes.py).
 #[test]
-fn half_a_query_has_the_shorter_time_out_too() {
+fn half_a_query_has_the_shorter_timeout_too() {
     let fate = |level| {
         let tcp = server::Tcp {
             connections: Some(2),

@@ -134,7 +134,7 @@ fn tahoe_goes_back_n() {
 
 /// The retransmission timer starts again at the third duplicate, without backoff.
 #[test]
-fn tahoe_waits_a_time_out_for_a_lost_retransmission() {
+fn tahoe_waits_a_timeout_for_a_lost_retransmission() {
     let mut client = textbook(Recovery::Tahoe);
     client.at(100.0);
     for _ in 0..3 {
@@ -151,7 +151,7 @@ fn tahoe_waits_a_time_out_for_a_lost_retransmission() {
 }
 
 #[test]
-fn a_time_out_starts_from_window_one() {
+fn a_timeout_starts_from_window_one() {
     let mut client = textbook(Recovery::Reno);
     client.at(3500.0);
     assert_eq!(numbers(&mut client), [0]);

@@ -216,7 +216,7 @@ fn rfc8985_7_a_probe_of_what_had_arrived_costs_nothing() {
 
 /// `tcp_enter_loss` forgets the probe: its acknowledgement must not reduce the window again.
 #[test]
-fn a_probe_and_then_a_time_out_are_one_reduction() {
+fn a_probe_and_then_a_timeout_are_one_reduction() {
     let mut client = Script::connected(&Config { frto: false, ..linux() }, 100.0);
     client.write(5 * u64::from(MSS)).forget();
     client.at(1000.0);
@@ -231,7 +231,7 @@ fn a_probe_and_then_a_time_out_are_one_reduction() {
 
 /// RFC 6298 (5.4) to (5.6): the first segment is sent again, and the timeout doubles each time.
 #[test]
-fn rfc6298_5_the_time_out_doubles() {
+fn rfc6298_5_the_timeout_doubles() {
     let config = Config { tlp: false, ..linux() };
     let mut client = Script::connected(&config, 100.0);
     client.write(100).forget();
@@ -255,7 +255,7 @@ fn the_variance_term_is_never_below_the_minimum_rto() {
 }
 
 #[test]
-fn a_time_out_sends_again_what_is_lost_as_the_window_opens() {
+fn a_timeout_sends_again_what_is_lost_as_the_window_opens() {
     let config = Config { tlp: false, frto: false, ..linux() };
     let mut client = bulk(&config);
     client.at(600.0).sends_data(&[0]);
@@ -267,7 +267,7 @@ fn a_time_out_sends_again_what_is_lost_as_the_window_opens() {
 /// RFC 5682, 3.1: the first acknowledgement lets two new segments out; if they are acknowledged,
 /// the timeout was needless.
 #[test]
-fn rfc5682_a_spurious_time_out_is_detected_and_undone() {
+fn rfc5682_a_spurious_timeout_is_detected_and_undone() {
     let config = Config { tlp: false, timestamps: false, ..linux() };
     let mut client = Script::client(&config);
     client.connect().at(100.0).gets_syn_ack().forget();
@@ -322,7 +322,7 @@ fn rfc3708_d_sack_undoes_a_needless_fast_retransmit() {
 }
 
 #[test]
-fn a_lost_retransmission_is_found_by_rack_before_the_time_out() {
+fn a_lost_retransmission_is_found_by_rack_before_the_timeout() {
     let mut client = bulk(&linux());
     client.at(200.0).gets(&sack(0, 1, 4)).sends_data(&[0]);
     client.at(200.5).gets(&sack(0, 1, 8)).forget();

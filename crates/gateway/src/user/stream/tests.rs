@@ -118,7 +118,7 @@ fn what_is_too_long_for_the_path_comes_again_shorter() {
 
 /// RFC 6298 (5.5): the timeout doubles.
 #[test]
-fn time_outs_double() {
+fn timeouts_double() {
     let mut stream = Stream::adopt(&start(false), ms(0));
     stream.write(b"answer");
     sent(&mut stream, ms(0));

@@ -194,10 +194,10 @@ class Service:
         connection = _Connection(found, client, place, busy, now, tls)
         self._connections.append(connection)
         self._watch(connection)
-        self._close_after(connection, self._time_out(connection, told["first_query_s"]))
+        self._close_after(connection, self._timeout(connection, told["first_query_s"]))
 
     @staticmethod
-    def _time_out(connection: _Connection, usual_s: float) -> float:
+    def _timeout(connection: _Connection, usual_s: float) -> float:
         return usual_s if connection.busy_s is None else min(connection.busy_s, usual_s)
 
     def _close_after(self, connection: _Connection, span_s: float) -> None:
@@ -275,7 +275,7 @@ class Service:
         if begins and not connection.closing:
             # Each part of a handshake restarts the timeout.
             first_s = self._told["first_query_s"]
-            self._close_after(connection, self._time_out(connection, first_s))
+            self._close_after(connection, self._timeout(connection, first_s))
         try:
             data, writes = tls.take(data)
         except ssl.SSLError:
@@ -304,7 +304,7 @@ class Service:
         begins = connection.read and not connection.reading and not connection.closing
         if begins and half is not None:
             connection.reading = True
-            self._close_after(connection, self._time_out(connection, half))
+            self._close_after(connection, self._timeout(connection, half))
 
     def _ask(self, connection: _Connection, asked: bytes) -> None:
         told = self._told
@@ -349,7 +349,7 @@ class Service:
             self._hang_up(connection)
         elif not connection.reading:
             connection.idle_since = self._loop.now()
-            self._close_after(connection, self._time_out(connection, self._told["idle_s"]))
+            self._close_after(connection, self._timeout(connection, self._told["idle_s"]))
 
     def _write(self, connection: _Connection, answer: bytes) -> None:
         length = struct.pack(">H", len(answer))
