@@ -9,7 +9,8 @@ use domain::base::opt::nsid::Nsid;
 
 use narrows_wire::dns::{self, Name};
 
-use crate::exchange::Reply;
+use crate::exchange::{Outcome, Reply};
+use crate::failed::Failed;
 
 /// A query without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,17 +89,20 @@ impl Query {
     pub(crate) fn judge(&self, id: u16, bytes: &[u8]) -> Result<Reply, NoAnswer> {
         let message =
             dns::Message::read(bytes).map_err(|error| NoAnswer::Malformed(error.to_string()))?;
-        if message.id != id || !message.reply {
-            return Err(NoAnswer::Other);
+        if !message.reply {
+            return Err(NoAnswer::Other("a query, not a reply"));
+        }
+        if message.id != id {
+            return Err(NoAnswer::Other("a reply with another number"));
         }
         // Some servers omit the question in an error (FORMERR, NOTIMP).
         if let Some(question) = &message.question
             && (question.kind != self.kind || question.name != self.name)
         {
-            return Err(NoAnswer::Other);
+            return Err(NoAnswer::Other("a reply to another question"));
         }
         if message.question.is_none() && message.rcode == 0 {
-            return Err(NoAnswer::Other);
+            return Err(NoAnswer::Other("a reply without a question"));
         }
         Ok(Reply {
             bytes: bytes.len(),
@@ -115,8 +119,18 @@ impl Query {
 pub(crate) enum NoAnswer {
     /// It is not a DNS message.
     Malformed(String),
-    /// It answers something else.
-    Other,
+    /// It answers something else, in these words.
+    Other(&'static str),
+}
+
+impl NoAnswer {
+    /// Returns the outcome of an exchange that ends with this message.
+    pub(crate) fn failed(&self) -> Failed {
+        match self {
+            Self::Malformed(why) => Failed::new(Outcome::Malformed, why),
+            Self::Other(what) => Failed::new(Outcome::Mismatched, what),
+        }
+    }
 }
 
 fn nsid(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -151,14 +165,20 @@ mod tests {
     fn a_reply_must_have_the_number_and_the_question() {
         let query = Query::new("example.", "SOA").expect("a query");
         let mut reply = query.message(7);
-        assert_eq!(query.judge(7, &reply), Err(NoAnswer::Other), "a query is no reply");
+        let other = |words| Err(NoAnswer::Other(words));
+        assert_eq!(query.judge(7, &reply), other("a query, not a reply"));
         reply[2] |= 0x82; // QR and TC
         let judged = query.judge(7, &reply).expect("a reply");
         assert!(judged.truncated);
         assert_eq!(judged.rcode, 0);
-        assert_eq!(query.judge(8, &reply), Err(NoAnswer::Other));
-        let other = Query::new("example.", "NS").expect("a query");
-        assert_eq!(other.judge(7, &reply), Err(NoAnswer::Other));
+        assert_eq!(query.judge(8, &reply), other("a reply with another number"));
+        let server = Query::new("example.", "NS").expect("a query");
+        assert_eq!(server.judge(7, &reply), other("a reply to another question"));
+        let mut bare = reply[..12].to_vec();
+        bare[4..12].fill(0);
+        assert_eq!(query.judge(7, &bare), other("a reply without a question"));
+        bare[3] |= 1; // FORMERR, by a server that does not know EDNS
+        assert_eq!(query.judge(7, &bare).map(|reply| reply.rcode), Ok(1));
         assert!(matches!(query.judge(7, &reply[..11]), Err(NoAnswer::Malformed(_))));
     }
 

@@ -20,7 +20,7 @@ use quinn_proto::{
 use crate::client::{Server, unanswered};
 use crate::exchange::{Closer, ConnectionFacts, Ending, Exchange, Outcome, Segments, Stage, Times};
 use crate::failed::Failed;
-use crate::query::{NoAnswer, Query};
+use crate::query::Query;
 use crate::socket::{self, Woken};
 use crate::tcp::Unopened;
 use crate::{stamps, tls};
@@ -140,13 +140,7 @@ impl QuicConnection {
         let total = if reused { own } else { own + Duration::from_secs(3600) };
         let reply = match query.judge(0, &bytes) {
             Ok(reply) => reply,
-            Err(NoAnswer::Malformed(why)) => {
-                return (told(&Failed::new(Outcome::Malformed, &why), Stage::Reply), self);
-            }
-            Err(NoAnswer::Other) => {
-                let failed = Failed::new(Outcome::Mismatched, "a reply to another query");
-                return (told(&failed, Stage::Reply), self);
-            }
+            Err(no_answer) => return (told(&no_answer.failed(), Stage::Reply), self),
         };
         let exchange = Exchange {
             outcome: Outcome::Answered,

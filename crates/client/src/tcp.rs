@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use crate::client::{Server, Transport, unanswered};
 use crate::exchange::{Closer, ConnectionFacts, Ending, Exchange, Outcome, Segments, Stage, Times};
 use crate::failed::Failed;
-use crate::query::{NoAnswer, Query};
+use crate::query::Query;
 use crate::segments::{self, Read, Seen, Watch};
 use crate::socket::{self, Woken};
 use crate::tcp_info::{Acknowledging, TcpInfo, acknowledge};
@@ -258,12 +258,11 @@ impl Connection {
                 .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
         }
         cut.query_again = self.sent_again_since(&before);
-        let judged = query.judge(id, &frame.message);
-        let (outcome, detail, reply) = match judged {
+        let (outcome, detail, reply) = match query.judge(id, &frame.message) {
             Ok(reply) => (Outcome::Answered, String::new(), Some(reply)),
-            Err(NoAnswer::Malformed(why)) => (Outcome::Malformed, why, None),
-            Err(NoAnswer::Other) => {
-                (Outcome::Mismatched, "a reply to another query".to_owned(), None)
+            Err(no_answer) => {
+                let failed = no_answer.failed();
+                (failed.outcome, failed.detail, None)
             }
         };
         let exchange = Exchange {
@@ -340,7 +339,9 @@ impl Connection {
                         None => continue,
                     }
                 }
-                Ok(Woken::Late) => return Err((stage, Failed::timeout())),
+                Ok(Woken::Late) => {
+                    return Err((stage, Failed::new(Outcome::Timeout, &frame.received())));
+                }
                 Err(error) => return Err((stage, Failed::of_system(&error))),
             }
             let most = if self.secure.is_some() { usize::MAX } else { frame.missing() };
@@ -351,7 +352,11 @@ impl Connection {
                 Err(error) => return Err((stage, Failed::of_system(&error))),
             };
             if arrival.bytes == 0 {
-                return Err((stage, Failed::new(Outcome::Closed, "the server closed")));
+                let words = match frame.bytes {
+                    0 => "the server closed".to_owned(),
+                    _ => frame.received(),
+                };
+                return Err((stage, Failed::new(Outcome::Closed, &words)));
             }
             let counted = TcpInfo::of(&self.socket).data_segments_in;
             let segments =
@@ -413,6 +418,20 @@ impl Frame {
             last_at: SystemTime::UNIX_EPOCH,
             stamped: true,
             reads: Vec::new(),
+        }
+    }
+
+    /// Says how much of the reply has arrived; empty if nothing has.
+    fn received(&self) -> String {
+        let bytes = self.input.len();
+        match self.input[..] {
+            [] => String::new(),
+            [_] => "only the first byte of the length arrived".to_owned(),
+            // The server of another protocol: its first bytes are no length.
+            [b'H', b'T', b'T', b'P', ..] => "HTTP instead of DNS arrived".to_owned(),
+            // A record of TLS: its type, and 3 for its version (RFC 8446, section 5.1).
+            [20..=23, 3, ..] => "TLS instead of DNS arrived".to_owned(),
+            _ => format!("{} of {} bytes of the message arrived", bytes - 2, self.length),
         }
     }
 

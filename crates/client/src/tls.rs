@@ -3,13 +3,19 @@
 //! Certificates are not checked: a probe asks servers by address, which their certificates seldom
 //! name (the opportunistic profile of RFC 7858, section 4.1), and it measures time. Signatures of
 //! the handshake are checked, so that it takes as long as for a client that trusts the certificate.
+//! The certificate may have any version: BIND's `tls ephemeral` makes one of version 1, which has no
+//! extensions (RFC 5280, section 4.1.2.1).
 
 use std::sync::Arc;
 
+use der::{Decode as _, Header, Reader as _, SliceReader};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{self, CryptoProvider};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version,
+};
+use webpki::RawPublicKeyEntity;
 
 /// Returns settings for DNS over TLS.
 pub(crate) fn over_tcp() -> ClientConfig {
@@ -57,8 +63,15 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+        let key = public_key(certificate)?;
+        let key = RawPublicKeyEntity::try_from(&key).map_err(|_| BAD_ENCODING)?;
+        let known = self.0.signature_verification_algorithms.mapping;
+        // In TLS 1.2 an ECDSA scheme names no curve, so several algorithms may fit.
+        let algorithms = known.iter().filter(|known| known.0 == signature.scheme);
+        let valid = algorithms
+            .flat_map(|(_, algorithms)| *algorithms)
+            .any(|one| key.verify_signature(*one, message, signature.signature()).is_ok());
+        if valid { Ok(HandshakeSignatureValid::assertion()) } else { Err(BAD_SIGNATURE) }
     }
 
     fn verify_tls13_signature(
@@ -68,10 +81,37 @@ impl ServerCertVerifier for Anybody {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.0.signature_verification_algorithms;
-        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+        let key = public_key(certificate)?;
+        crypto::verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+const BAD_ENCODING: Error = Error::InvalidCertificate(CertificateError::BadEncoding);
+const BAD_SIGNATURE: Error = Error::InvalidCertificate(CertificateError::BadSignature);
+
+/// Returns the key of a certificate (`subjectPublicKeyInfo`; RFC 5280, section 4.1).
+fn public_key<'a>(
+    certificate: &'a CertificateDer<'_>,
+) -> Result<SubjectPublicKeyInfoDer<'a>, Error> {
+    let read = || -> der::Result<&'a [u8]> {
+        let mut certificate = SliceReader::new(certificate)?;
+        Header::decode(&mut certificate)?;
+        let mut signed = SliceReader::new(certificate.tlv_bytes()?)?;
+        Header::decode(&mut signed)?;
+        // The version is absent in version 1. Serial number, algorithm, issuer, validity and
+        // subject come next.
+        let version = signed.peek_byte() == Some(VERSION);
+        for _ in 0..5 + usize::from(version) {
+            signed.tlv_bytes()?;
+        }
+        signed.tlv_bytes()
+    };
+    read().map(SubjectPublicKeyInfoDer::from).map_err(|_| BAD_ENCODING)
+}
+
+/// The tag of the field `version`: context-specific, constructed, number 0.
+const VERSION: u8 = 0xa0;

@@ -9,7 +9,7 @@ use nix::sys::socket::{MsgFlags, SockType, send};
 use crate::client::{Server, unanswered};
 use crate::exchange::{Exchange, Outcome, Reply, Segments, Stage, Times};
 use crate::failed::Failed;
-use crate::query::{NoAnswer, Query};
+use crate::query::Query;
 use crate::socket::{self, Woken};
 use crate::stamps;
 
@@ -60,10 +60,7 @@ pub(crate) fn ask(server: &Server, query: &Query, id: u16) -> Exchange {
                 let left = stamps::departure(&made).or(left);
                 return answered(reply, left, arrival, clock, started, message.len());
             }
-            Err(NoAnswer::Other) => {
-                other = Some(Failed::new(Outcome::Mismatched, "a reply to another query"));
-            }
-            Err(NoAnswer::Malformed(why)) => other = Some(Failed::new(Outcome::Malformed, &why)),
+            Err(no_answer) => other = Some(no_answer.failed()),
         }
     }
 }

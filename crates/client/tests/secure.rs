@@ -9,10 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{framed, reply, tcp};
+use der::{Decode as _, Header, Reader as _, SliceReader};
 use narrows_client::{Client, Outcome, Query, Server, Stage, Transport};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig};
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 fn query() -> Query {
@@ -40,7 +43,11 @@ fn config(protocol: &[u8], versions: &[&'static rustls::SupportedProtocolVersion
 
 /// Starts a DNS server over TLS that answers every query on a connection.
 fn tls_server(versions: &[&'static rustls::SupportedProtocolVersion]) -> SocketAddr {
-    let config = Arc::new(config(b"dot", versions));
+    serve_tls(config(b"dot", versions))
+}
+
+fn serve_tls(config: ServerConfig) -> SocketAddr {
+    let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
@@ -72,6 +79,73 @@ fn tls_has_a_handshake_of_its_own() {
         assert!(parts.iter().all(|part| *part > Duration::ZERO));
         assert_eq!(exchange.segments.count, None, "records do not show writes");
         assert!(client.take_connections()[0].secure.is_some());
+    }
+}
+
+/// A certificate without its version and its extensions, as in version 1 (RFC 5280, section
+/// 4.1.2.1).
+fn version_1(certificate: &[u8]) -> der::Result<Vec<u8>> {
+    let mut outer = SliceReader::new(certificate)?;
+    Header::decode(&mut outer)?;
+    let mut signed = SliceReader::new(outer.tlv_bytes()?)?;
+    Header::decode(&mut signed)?;
+    let mut fields = Vec::new();
+    while !signed.is_finished() {
+        let field = signed.tlv_bytes()?;
+        if !matches!(field[0], 0xa0 | 0xa3) {
+            fields.extend(field);
+        }
+    }
+    let algorithm = outer.tlv_bytes()?;
+    let signature = outer.tlv_bytes()?;
+    Ok(sequence(&[&sequence(&fields)[..], algorithm, signature].concat()))
+}
+
+fn sequence(content: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(content.len()).expect("short").to_be_bytes();
+    let header = match (high, low) {
+        (0, 0..=127) => vec![0x30, low],
+        (0, _) => vec![0x30, 0x81, low],
+        _ => vec![0x30, 0x82, high, low],
+    };
+    [header, content.to_vec()].concat()
+}
+
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Always {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+/// BIND's `tls ephemeral` makes such certificates. `sign` is the key that the server signs with.
+fn version_1_server(
+    version: &'static rustls::SupportedProtocolVersion,
+    certified: &rcgen::CertifiedKey<rcgen::KeyPair>,
+    sign: &rcgen::KeyPair,
+) -> SocketAddr {
+    let certificate = version_1(certified.cert.der()).expect("DER").into();
+    let key = PrivateKeyDer::Pkcs8(sign.serialize_der().into());
+    let key = rustls::crypto::ring::sign::any_supported_type(&key).expect("a key");
+    let mut config = config(b"dot", &[version]);
+    config.cert_resolver = Arc::new(Always(Arc::new(CertifiedKey::new(vec![certificate], key))));
+    serve_tls(config)
+}
+
+#[test]
+fn a_certificate_may_have_version_1_but_must_have_the_servers_key() {
+    let made = || rcgen::generate_simple_self_signed(vec!["a".to_owned()]).expect("made");
+    let (ours, other) = (made(), made());
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let server = version_1_server(version, &ours, &ours.signing_key);
+        let exchange = client(server, Transport::Tls, false).ask(&query());
+        assert_eq!(exchange.outcome, Outcome::Answered, "{exchange:?}");
+        let server = version_1_server(version, &ours, &other.signing_key);
+        let exchange = client(server, Transport::Tls, false).ask(&query());
+        assert_eq!(exchange.outcome, Outcome::HandshakeFailed, "{exchange:?}");
+        assert!(exchange.detail.contains("badsignature"), "{exchange:?}");
     }
 }
 

@@ -125,6 +125,24 @@ fn servers_that_do_not_answer_are_told_apart() {
     });
     let exchange = client(cut).ask(&query());
     assert_eq!((exchange.outcome, exchange.stage), (Outcome::Closed, Some(Stage::Reply)));
+    assert_eq!(exchange.detail, "18 of 28 bytes of the message arrived");
+
+    let slow = tcp(|mut connection| {
+        let query = next_query(&mut connection).expect("a query");
+        write_pieces(&mut connection, &[&framed(&reply(&query, 0))[..20]], PAUSE);
+        next_query(&mut connection);
+    });
+    let exchange = client(slow).ask(&query());
+    assert_eq!((exchange.outcome, exchange.stage), (Outcome::Timeout, Some(Stage::Reply)));
+    assert_eq!(exchange.detail, "18 of 28 bytes of the message arrived");
+
+    let other = tcp(|mut connection| {
+        next_query(&mut connection);
+        write_pieces(&mut connection, &[b"HTTP/1.1 400 Bad Request\r\n\r\n"], PAUSE);
+    });
+    let exchange = client(other).ask(&query());
+    assert_eq!((exchange.outcome, exchange.stage), (Outcome::Closed, Some(Stage::Reply)));
+    assert_eq!(exchange.detail, "HTTP instead of DNS arrived");
 
     // The server closes with an unread query, so the kernel resets (RFC 1122, section 4.2.2.13).
     let resetting = tcp(|connection| std::thread::sleep(PAUSE.max(peek(&connection))));

@@ -52,6 +52,7 @@ fn datagrams_that_answer_something_else_are_passed_over() {
     });
     let exchange = client(wrong).ask(&query());
     assert_eq!((exchange.outcome, exchange.stage), (Outcome::Mismatched, Some(Stage::Query)));
+    assert_eq!(exchange.detail, "a reply with another number");
 }
 
 #[test]
