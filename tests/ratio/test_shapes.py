@@ -148,7 +148,7 @@ UDP = np.array([2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 120.0, 200.0, 300.0])
         (2.0 * UDP + 0.3, 2.0, 0.3, "two round trips: the server writes the reply at once"),
         (3.0 * UDP + 0.3, 3.0, 0.3, "three round trips: the server writes the length in a segment"),
         (2.0 * UDP + 20.0, 2.0, 20.0, "plus 20 ms that do not depend on the distance"),
-        (1.2 * UDP + 1.0, 1.2, 1.0, "fewer than a handshake needs"),
+        (1.2 * UDP + 1.0, 1.2, 1.0, "fewer round trips than a handshake needs"),
         (2.5 * UDP, 2.5, 0.0, "between the patterns"),
     ],
 )
@@ -167,3 +167,40 @@ def test_the_line_tells_round_trips_from_fixed_delays(
 
 def test_one_distance_has_no_line() -> None:
     assert line_through(np.full(10, 40.0), np.full(10, 80.0)) is None
+
+
+@pytest.mark.parametrize("count", [60, 166, 1000])
+@pytest.mark.parametrize("tail", ["exponential", "exponential behind a peak", "lognormal"])
+def test_a_long_tail_is_no_peak(tail: str, count: int) -> None:
+    """Waits for a free slot: one peak at 2 or 3, and a tail whose bumps are chance."""
+    rng = np.random.default_rng(count)
+    several = 0
+    for _ in range(40):
+        waits = 2.0 + rng.exponential(3.0, count)
+        ratios = {
+            "exponential": waits,
+            "exponential behind a peak": np.where(
+                rng.random(count) < 0.7, rng.normal(2.0, 0.05, count), waits
+            ),
+            "lognormal": 2.0 * np.exp(np.abs(rng.normal(0.0, 0.8, count))),
+        }[tail]
+        several += len(find_peaks(density(ratios), ratios)) > 1
+    assert several <= 4
+
+
+def test_a_sixth_of_servers_of_another_kind_is_a_peak() -> None:
+    rng = np.random.default_rng(1)
+    found = 0
+    for _ in range(40):
+        other = rng.random(166) < 0.15
+        ratios = np.where(other, rng.normal(3.0, 0.1, 166), rng.normal(2.0, 0.1, 166))
+        found += len(find_peaks(density(ratios), ratios)) == 2
+    assert found >= 36
+
+
+def test_full_slots_are_no_nearer_server() -> None:
+    """Waits that hide the distance: from 250 ms for near clients to 60 ms for far ones."""
+    line = line_through(UDP, 2.0 * UDP + np.linspace(250.0, 60.0, len(UDP)))
+    assert line is not None and line.slope < 1.88
+    assert "such as a free slot" in say_line(line)
+    assert "nearer" not in say_line(line)

@@ -35,6 +35,8 @@ class Line:
     slope_interval: Interval | None
     intercept_interval_ms: Interval | None
     points: int
+    ratio: float
+    """The median of `tcp_ms / udp_ms` over vantage points."""
 
 
 def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
@@ -54,7 +56,12 @@ def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
     few = [_theil_sen(x[rows], y[rows]) for rows in drawn[: 60 if len(x) > 200 else _REPLICATES]]
     slopes, intercepts = (np.array(part) for part in zip(*few, strict=True))
     return Line(
-        slope, intercept, percentile_interval(slopes), percentile_interval(intercepts), len(udp_ms)
+        slope,
+        intercept,
+        percentile_interval(slopes),
+        percentile_interval(intercepts),
+        len(udp_ms),
+        float(np.median(tcp_ms / udp_ms)),
     )
 
 
@@ -64,27 +71,38 @@ def is_pattern(line: Line) -> bool:
 
 
 def say_line(line: Line) -> str:
-    """Says in words what a line means."""
+    """Says in a sentence what a line means."""
     whole = round(line.slope)
     fixed = line.intercept_ms
-    trips = {2: "two round trips: the server writes the reply at once"}
-    trips[3] = (
-        "three round trips: the server writes the length in a segment of its own and waits for an "
-        "ACK"
-    )
+    slope = f"(slope {line.slope:.3f})"
     if not is_pattern(line):
-        if line.slope < 1.88:
+        seen = f"{line.slope:.2f} round trips and {fixed:+.1f} ms"
+        if line.ratio < _FEWER:
             return (
-                f"{line.slope:.2f} round trips and {fixed:+.1f} ms: fewer than a handshake needs; "
-                "something nearer than the server answers TCP, or UDP takes longer by itself"
+                f"At most distances, TCP takes fewer round trips than a handshake needs ({seen}): "
+                "something nearer than the server answers TCP, or UDP takes longer by itself."
+            )
+        if line.slope < _FEWER:
+            return (
+                f"TCP's time hardly grows with the distance ({seen}): TCP waits for something, "
+                "such as a free slot for a connection, longer than for round trips."
             )
         return (
-            f"{line.slope:.2f} round trips and {fixed:+.1f} ms: between the patterns; several "
-            "kinds of servers behind one address, or TCP and UDP take different ways"
+            f"At every distance, TCP takes {seen}: between the patterns; several kinds of servers "
+            f"behind one address, or TCP and UDP take different ways {slope}."
         )
+    trips = {
+        2: "two round trips: the server writes the reply at once",
+        3: "three round trips: the server writes the length in a segment of its own and waits for "
+        "an ACK",
+    }[whole]
     if fixed > 5.0:
-        return f"{trips[whole]}, plus {fixed:.0f} ms that do not depend on the distance"
-    return trips[whole]
+        trips += f", plus {fixed:.0f} ms that do not depend on the distance"
+    return f"At every distance, TCP takes {trips} {slope}."
+
+
+_FEWER = 1.88
+"""Below this, there are fewer round trips than a handshake and a query need."""
 
 
 def _theil_sen(x: Floats, y: Floats) -> tuple[float, float]:

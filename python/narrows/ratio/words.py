@@ -74,7 +74,7 @@ def say_group(group: Group) -> list[str]:
             "vantage points separately."
         )
     elif line is not None:
-        said.append(f"At every distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
+        said.append(say_line(line))
     return said
 
 
