@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from narrows.probe.verdict import VERDICTS, judge
+from narrows.atlas import read_atlas
+from narrows.probe.verdict import VERDICTS, judge, verdicts
 
 from .rows import RTT, tcp, udp, unanswered
 
+SAMPLES = Path(__file__).parents[2] / "samples" / "atlas"
 TEN_UDP = [udp() for _ in range(10)]
 
 
@@ -332,3 +336,108 @@ def test_the_ratio_holds_the_truncated_query_if_all_are_truncated() -> None:
     some = judge([*cut, udp()], [tcp()] * 10)
     assert some.sentence.startswith("2.0: one round")
     assert some.figures["ratio_after_truncated"] is None
+
+
+def whole(ms: float, connect: float | None = RTT) -> dict[str, Any]:
+    """A reply over TCP as RIPE Atlas has it: with its last byte's time, without its first byte's.
+
+    Args:
+        ms: From the query to the last byte.
+        connect: None as before 2019, when Atlas timed the connection and the query together.
+    """
+    times = {"first_byte_ms": None, "query_ms": None, "prefix": None, "connect_ms": connect}
+    known = {} if connect is None else {"query_ms": ms}
+    return tcp(total_ms=RTT + ms) | times | known
+
+
+@pytest.mark.parametrize("connect", [RTT, None])
+@pytest.mark.parametrize(
+    ("ms", "name"),
+    [(40.0, "one-write"), (43.0, "one-write"), (80.0, "two-writes"), (300.0, "fixed-delay")],
+)
+def test_without_segments_the_last_byte_tells(ms: float, name: str, connect: float | None) -> None:
+    """The findings of a trial: one write takes 2.0 round trips in all, two writes take 3.0."""
+    assert name_of([whole(ms, connect)] * 10) == name
+
+
+def test_without_segments_late_answers_do_not_hide_two_writes() -> None:
+    late = [whole(80.0 + wait) for wait in (60.0, 90.0, 250.0, 700.0)]
+    assert name_of([whole(80.0)] * 6 + late) == "slots-full"
+    assert name_of([whole(80.0)] * 9 + late[:1]) == "two-writes"
+    # The time of the connection is in it, so nothing says that it came at once.
+    untold = [whole(80.0 + wait, None) for wait in (60.0, 90.0, 250.0, 700.0)]
+    assert name_of([whole(80.0, None)] * 6 + untold) == "late"
+
+
+def test_times_that_tell_nothing_are_unknown() -> None:
+    uneven = [whole(ms) for ms in (40.0, 45.0, 52.0, 55.0, 56.0, 57.0, 57.0, 58.0, 59.0, 59.0)]
+    assert name_of(uneven) == "unknown"
+    assert name_of([whole(80.0, None)] * 10, []) == "unknown"
+    near = [tcp(connect=0.05, first=0.1, prefix=None, transport="tls", secure_ms=3.7)] * 10
+    verdict = judge([udp(0.1)] * 10, near, transport="tls")
+    assert (verdict.name, verdict.sentence) == ("unknown", "it is too near to judge by times")
+
+
+@pytest.mark.parametrize(
+    ("sample", "name"), [("nsd-3.2.13-100-slots", "two-writes"), ("nsd-3.2.14", "one-write")]
+)
+@pytest.mark.parametrize("times", [("total_ms", "query_ms", "connect_ms"), ("total_ms",)])
+def test_real_servers_measured_as_atlas_does(
+    sample: str, name: str, times: tuple[str, ...]
+) -> None:
+    """NSD 3.2.13 writes twice, and 3.2.14 once, at 14 vantage points from 2 to 300 ms away."""
+    rows = read_atlas([SAMPLES / f"{sample}.jsonl.gz"]).exchanges
+    untold = {"query_ms", "connect_ms"} - set(times)
+    rows = rows.with_columns(pl.lit(None, pl.Float64()).alias(column) for column in untold)
+    found = verdicts(rows)
+    assert [verdict.name for verdict in found] == [name] * 14
+    assert not any("does not answer" in note for verdict in found for note in verdict.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "words"),
+    [
+        (
+            unanswered("mismatched", "reply", RTT, detail="a reply with another number"),
+            "wrong-reply",
+            "3 of 3 replies are no answers: a reply with another number",
+        ),
+        (
+            unanswered("malformed", "reply", RTT, detail="it ends early"),
+            "wrong-reply",
+            "3 of 3 replies are no answers: not a DNS message (it ends early)",
+        ),
+        (
+            unanswered("timeout", "reply", RTT, detail="20 of 154 bytes of the message arrived"),
+            "unfinished",
+            "it begins 3 of 3 replies, but the rest does not come in time: "
+            "20 of 154 bytes of the message arrived",
+        ),
+        (
+            unanswered("closed", "reply", RTT, detail="20 of 54 bytes of the message arrived"),
+            "closes",
+            "it closes every one of its connections within a reply: "
+            "20 of 54 bytes of the message arrived",
+        ),
+    ],
+)
+def test_each_broken_reply_has_words_of_its_own(row: dict[str, Any], name: str, words: str) -> None:
+    verdict = judge(TEN_UDP, [row] * 3)
+    assert (verdict.name, verdict.sentence) == (name, words)
+    # One in ten is an accident.
+    assert name_of([tcp()] * 9 + [row]) == "one-write"
+
+
+def test_broken_replies_over_udp_are_no_silence() -> None:
+    row = unanswered("mismatched", "query", transport="udp", detail="a reply to another question")
+    (note,) = judge([row] * 3, [tcp()] * 3).notes
+    assert note == "3 of 3 replies over UDP are no answers: a reply to another question"
+
+
+def test_servers_without_edns_get_a_hint() -> None:
+    rows = [tcp(rcode="FORMERR")] * 3
+    (note,) = judge([udp(rcode="FORMERR")] * 3, rows, settings={"edns": 1232}).notes
+    assert note.endswith("hint: it may not know EDNS; ask without: --edns 0")
+    for settings in ({"edns": None}, None):
+        (note,) = judge([udp(rcode="FORMERR")] * 3, rows, settings=settings).notes
+        assert "hint" not in note

@@ -8,6 +8,10 @@ server does. For the median exchange over TCP:
   separately, with Nagle's algorithm on (RFC 896), the second write waits for the acknowledgement of
   the first: a round trip. If that acknowledgement is delayed, it waits 40 ms or more in addition.
 - *lag*: the time by which UDP's answer takes longer than the handshake.
+
+Some sources know less. Without the time of the first byte (RIPE Atlas), wait and gap are one time:
+the wait ends at the last byte. Without the time of the connection (Atlas before 2019, and most
+other people's tables), the round trip is that of UDP, and the connection takes one, too.
 """
 
 from __future__ import annotations
@@ -21,7 +25,18 @@ from narrows.probe.plan import ROUNDS
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = ["NEAR_WAIT_MS", "PLAIN_MS", "SOME", "Evidence", "ended", "median", "spread"]
+__all__ = [
+    "NEAR_WAIT_MS",
+    "PLAIN_MS",
+    "SOME",
+    "Evidence",
+    "about",
+    "detail",
+    "ended",
+    "median",
+    "spread",
+    "which",
+]
 
 LATE_SYN_MS = 900.0
 """A handshake that takes this many milliseconds longer than usual has lost a SYN, because the first
@@ -55,9 +70,15 @@ class Evidence:
         tcp: Sequence[Mapping[str, Any]],
         transport: str = "tcp",
     ) -> None:
-        self.udp, self.tcp, self.transport = udp, tcp, transport
-        self.answered = [row for row in tcp if row["outcome"] == "answered"]
+        self.udp = udp = [filled(row) for row in udp]
         self.udp_ms = median([row["query_ms"] for row in udp if row["outcome"] == "answered"])
+        self.tcp = tcp = [filled(row, self.udp_ms) for row in tcp]
+        self.transport = transport
+        self.answered = [row for row in tcp if row["outcome"] == "answered"]
+        self.connects_known = not any(row["assumed"] for row in tcp)
+        """Whether the source tells the time of the connection from that of the query."""
+        self.in_whole = not any(row["first_byte_ms"] is not None for row in self.answered)
+        """Whether only the time to the last byte of replies is known, and no segments."""
         connects = [row["connect_ms"] for row in tcp if row["connect_ms"] is not None]
         least = min(connects, default=None)
         on_time = [ms for ms in connects if least is not None and ms < least + LATE_SYN_MS]
@@ -67,7 +88,8 @@ class Evidence:
         self.dropped = self.late_connects + self.unconnected + self._unheard()
         self.waits = self._waits()
         self.wait = median(self.waits)
-        self.late = sum(1 for wait in self.waits if wait > self.late_ms)
+        usual = self._usual()
+        self.late = sum(1 for wait in self.waits if wait - usual > self.late_ms)
         self.gap = median(
             [
                 row["query_ms"] - row["first_byte_ms"]
@@ -87,11 +109,8 @@ class Evidence:
         """Each connected exchange's wait; infinite where no answer came."""
         if self.round_trip is None:
             return []
-        found = [
-            row["first_byte_ms"] - self.round_trip
-            for row in self.answered
-            if row["first_byte_ms"] is not None
-        ]
+        ends = "query_ms" if self.in_whole else "first_byte_ms"
+        found = [row[ends] - self.round_trip for row in self.answered if row[ends] is not None]
         lost = ended(self.tcp, "timeout", stage="query")
         return [*found, *([float("inf")] * lost)]
 
@@ -108,6 +127,11 @@ class Evidence:
     def share(self, count: int) -> float:
         """A count as a share of all exchanges over TCP."""
         return count / len(self.tcp)
+
+    def _usual(self) -> float:
+        """The wait in ms of every answer: a round trip if whole replies take two."""
+        trip, least = self.round_trip, min(self.waits, default=0.0)
+        return trip if self.in_whole and trip is not None and about(least, trip) else 0.0
 
     @property
     def late_ms(self) -> float:
@@ -203,12 +227,44 @@ class Evidence:
         """The time that the exchange's handshake took beyond a round trip, in seconds."""
         return float(row["connect_ms"] - (self.round_trip or 0.0)) / 1e3
 
-    def detail(self, outcome: str) -> str:
-        """The detail of the first exchange with this outcome."""
-        for row in self.tcp:
-            if row["outcome"] == outcome and row["detail"]:
-                return str(row["detail"])
-        return "no reason is known"
+    @property
+    def excess(self) -> float | None:
+        """By how many ms a query took longer than a round trip, from the query to the last byte."""
+        base = self.round_trip if self.round_trip is not None else self.udp_ms
+        whole = median([row["query_ms"] for row in self.answered])
+        return None if base is None or whole is None else whole - base
+
+
+def detail(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The most common detail of these exchanges."""
+    details = [str(row["detail"]) for row in rows if row["detail"]]
+    return statistics.mode(details) if details else "no reason is known"
+
+
+def about(ms: float, trip: float) -> bool:
+    """Whether a time is a round trip, give or take a quarter."""
+    return abs(ms - trip) <= 0.25 * trip
+
+
+def filled(row: Mapping[str, Any], connect_ms: float | None = None) -> dict[str, Any]:
+    """A row with the times that follow from its whole time, where the source gives no others.
+
+    Args:
+        row: A row of `exchanges`.
+        connect_ms: How long its connection took if the source does not say; `assumed` marks such
+            rows.
+    """
+    found = {**row, "assumed": False}
+    total = row.get("total_ms")
+    if total is None or row["query_ms"] is not None:
+        return found
+    if row["transport"] == "udp" or row["reused"]:
+        return {**found, "query_ms": total}
+    if row["transport"] == "tcp" and row["connect_ms"] is None and connect_ms is not None:
+        found |= {"connect_ms": min(connect_ms, total), "assumed": True}
+    if found["connect_ms"] is None or (row["transport"] == "tls" and row["secure_ms"] is None):
+        return found
+    return {**found, "query_ms": total - found["connect_ms"] - (row["secure_ms"] or 0.0)}
 
 
 def median(values: Sequence[float | None]) -> float | None:
@@ -249,6 +305,11 @@ def _chance(late: int, every: int, others_late: int, others: int) -> float:
 
 def ended(rows: Sequence[Mapping[str, Any]], outcome: str, *, stage: str | None = None) -> int:
     """How many exchanges had this outcome, at that stage or at any."""
-    return sum(
-        1 for row in rows if row["outcome"] == outcome and (stage is None or row["stage"] == stage)
-    )
+    return len(which(rows, outcome, stage=stage))
+
+
+def which(
+    rows: Sequence[Mapping[str, Any]], *outcomes: str, stage: str | None = None
+) -> list[Mapping[str, Any]]:
+    """The exchanges that had one of these outcomes, at that stage or at any."""
+    return [row for row in rows if row["outcome"] in outcomes and stage in (None, row["stage"])]

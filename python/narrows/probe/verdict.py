@@ -31,7 +31,18 @@ from typing import Any
 
 import polars as pl
 
-from narrows.probe.evidence import NEAR_WAIT_MS, PLAIN_MS, SOME, Evidence, ended, median, spread
+from narrows.probe.evidence import (
+    NEAR_WAIT_MS,
+    PLAIN_MS,
+    SOME,
+    Evidence,
+    about,
+    detail,
+    ended,
+    median,
+    spread,
+    which,
+)
 from narrows.results.exchanges import NEAR_MS
 
 __all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
@@ -45,7 +56,7 @@ VERDICTS: Mapping[str, str] = {
     "delayed-acknowledgement": "two writes, and our acknowledgement came late",
     "slots-full": "connects at once, but answers late or never, sometimes or always",
     "backlog-full": "connects late, by whole SYN timeouts",
-    "late": "over QUIC, connects or answers late or never, sometimes or always",
+    "late": "connects or answers late or never, and the source or QUIC does not tell which",
     "fixed-delay": "answers over TCP later than over UDP, always by the same amount",
     "held-back": "over TLS, answers a round trip or more later than it could",
     "slow-server": "answers later than the handshake, over UDP and over TCP",
@@ -55,6 +66,9 @@ VERDICTS: Mapping[str, str] = {
     "handshake-fails": "accepts connections, but TLS fails",
     "silent": "does not answer SYNs, or QUIC's first packets",
     "unanswered": "accepts connections, but answers nothing on them",
+    "unfinished": "begins replies, but the rest does not come in time",
+    "wrong-reply": "replies, but some or all replies answer no query or are not DNS",
+    "unknown": "answers, but its times and segments do not tell how it writes",
     "unreachable": "cannot be reached",
     "not-asked": "this machine could not ask",
     "no-tcp": "nothing was asked over TCP",
@@ -140,16 +154,14 @@ class _Reading(Evidence):
         refused = ended(self.tcp, "refused")
         if 2 * refused > every:
             return "refuses", "it refuses connections: nothing listens there, or a filter rejects"
-        failed = ended(self.tcp, "handshake-failed")
-        if 2 * failed > every:
-            words = self.detail("handshake-failed")
-            return "handshake-fails", f"its TLS handshake fails: {words}"
-        for outcome, sentence in (
-            ("unreachable", "the network reports that it cannot be reached"),
-            ("not-asked", f"this machine could not ask ({self.detail('not-asked')})"),
-        ):
-            if 2 * ended(self.tcp, outcome) > every:
-                return outcome, sentence
+        failed = which(self.tcp, "handshake-failed")
+        if 2 * len(failed) > every:
+            return "handshake-fails", f"its TLS handshake fails: {detail(failed)}"
+        if 2 * ended(self.tcp, "unreachable") > every:
+            return "unreachable", "the network reports that it cannot be reached"
+        unasked = which(self.tcp, "not-asked")
+        if 2 * len(unasked) > every:
+            return "not-asked", f"this machine could not ask ({detail(unasked)})"
         if self.unconnected == every:
             udp = "" if self.udp_ms is None else ", though it answers over UDP"
             if self.transport == "quic":
@@ -159,11 +171,24 @@ class _Reading(Evidence):
                 "silent",
                 f"it does not answer SYNs{udp}: a filter drops TCP, or no host is there",
             )
-        closed = ended(self.tcp, "closed") + ended(self.tcp, "reset")
-        if self.share(closed) >= SOME:
-            what = "every one" if closed == every else f"{closed} of {every}"
-            why = "no DNS over TCP" if closed == every else "it has a limit, and rejects the rest"
+        closed = which(self.tcp, "closed", "reset")
+        if self.share(len(closed)) >= SOME:
+            what = "every one" if len(closed) == every else f"{len(closed)} of {every}"
+            if 2 * len(cut := which(closed, "closed", "reset", stage="reply")) > len(closed):
+                return (
+                    "closes",
+                    f"it closes {what} of its connections within a reply: {detail(cut)}",
+                )
+            why = "no DNS over TCP"
+            if len(closed) < every:
+                why = "it has a limit, and rejects the rest"
             return "closes", f"it accepts connections and closes {what} without an answer: {why}"
+        if self.share(len(wrong := which(self.tcp, *_WRONG))) >= SOME:
+            return "wrong-reply", f"{len(wrong)} of {every} replies are no answers: {_wrong(wrong)}"
+        cut = which(self.tcp, "timeout", stage="reply")
+        if self.share(len(cut)) >= SOME and self.share(len(cut)) > 3.0 * self.udp_lost:
+            what = f"begins {len(cut)} of {every} replies, but the rest does not come in time"
+            return "unfinished", f"it {what}: {detail(cut)}"
         return None
 
     def _lateness(self) -> tuple[str, str] | None:
@@ -182,9 +207,17 @@ class _Reading(Evidence):
             and self.wait - min(self.waits) <= noise
         )
         if slow and steady:
-            return self._steady()
+            twice = self.in_whole and self.round_trip and about(self.wait, self.round_trip)
+            # Without segments, a second round trip means two writes, unless UDP is as slow.
+            return None if twice and not self.slow_everywhere() else self._steady()
         if self.answers_late() and self.transport == "quic":
             return self._late_over_quic() if self.answered else None
+        if self.answers_late() and not self.connects_known:
+            return (
+                "late",
+                f"{self._number()}{self.late} of {len(self.waits)} answers come late or never: its "
+                "connection slots or its backlog are full, or the path loses packets",
+            )
         if self.answers_late():
             if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
                 return self._backlog_full()
@@ -263,7 +296,11 @@ class _Reading(Evidence):
             near = "it is too near to judge by times"
             if apart:
                 return "two-writes", f"{near}, but the length comes in a segment of its own"
+            if self.prefix is None:
+                return "unknown", near
             return "one-write", f"{near}; the length comes with the message"
+        if self.in_whole:
+            return self._writing_in_whole(base)
         if gap >= 0.5 * base:
             # Without knowledge of segments (as in a scenario's run), there is no prefix.
             if (apart or self.prefix is None) and gap >= base + 0.75 * DELAYED_MS:
@@ -299,6 +336,27 @@ class _Reading(Evidence):
             f"{number}one round trip for the connection, one for the query",
         )
 
+    def _writing_in_whole(self, base: float) -> tuple[str, str]:
+        """The verdict from the times to the last bytes of replies alone."""
+        number, excess = self._number(), self.excess
+        if excess is None:
+            return "unknown", f"{number}nothing tells how long the queries took"
+        if about(excess, base):
+            return (
+                "two-writes",
+                f"{number}the reply takes a second round trip: this server writes twice, or it "
+                f"adds {excess:.0f} ms (the source has no segments that would tell)",
+            )
+        if excess > max(PLAIN_MS, 0.25 * base):
+            return (
+                "unknown",
+                f"{number}the reply takes {excess:.0f} ms more than a round trip, and the source "
+                "has no segments that would tell why",
+            )
+        if self.reused:
+            return "one-write", f"{number}one round trip for the query, on an open connection"
+        return "one-write", f"{number}one round trip for the connection, one for the query"
+
     def held(self) -> str:
         """The sentence for a reply that waits for an acknowledgement."""
         return (
@@ -325,9 +383,13 @@ class _Reading(Evidence):
             found.append(self._truncation(settings))
         if settings.get("retry") and (attempts := self._attempts()):
             found.append(attempts)
-        if self.udp and self.udp_ms is None:
+        wrong = which(self.udp, *_WRONG)
+        if wrong:
+            words = f"{len(wrong)} of {len(self.udp)} replies over UDP are no answers"
+            found.append(f"{words}: {_wrong(wrong)}")
+        elif self.udp and self.udp_ms is None:
             found.append("it does not answer over UDP, so there is no ratio")
-        elif self.udp_lost > 0.0:
+        if self.udp_ms is not None and self.udp_lost > 0.0:
             lost = ended(self.udp, "timeout")
             found.append(f"{lost} of {len(self.udp)} queries over UDP were not answered in time")
         failed = len(self.tcp) - len(self.answered)
@@ -340,6 +402,9 @@ class _Reading(Evidence):
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
             hint = "; hint: ask for a name that it serves" if "REFUSED" in bad else ""
+            # RFC 6891, section 7: FORMERR from servers without EDNS; old ones say NOTIMP.
+            if settings.get("edns") and not codes.isdisjoint({"FORMERR", "NOTIMP"}):
+                hint += "; hint: it may not know EDNS; ask without: --edns 0"
             found.append(f"answers have the code {', '.join(bad)}{hint}")
         return tuple(found)
 
@@ -409,6 +474,17 @@ PLAIN_BYTES = 512
 
 DELAYED_MS = 40.0
 """Linux's shortest delay of an acknowledgement (TCP_DELACK_MIN)."""
+
+
+_WRONG = ("mismatched", "malformed")
+"""Outcomes of exchanges whose reply is no answer."""
+
+
+def _wrong(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Says what these replies are instead of answers."""
+    words = detail(rows)
+    malformed = 2 * ended(rows, "malformed") > len(rows)
+    return f"not a DNS message ({words})" if malformed else words
 
 
 def _said(over: str, late: int, timeouts: int, every: int) -> str:
