@@ -69,6 +69,7 @@ def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
     }
     loop = Loop(0.0)
     job = {"tcp": told | changed, "addresses": ["127.0.0.1"], "namespace": "", "group": "busy"}
+    job["clients"] = None
     heard = job | {"port": ports.plain}
     service = Service(heard, loop, lambda _asked, _padding: [], lambda: 0.0, folder)
     thread = threading.Thread(target=loop.run)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 
 from narrows.cli import main
 from narrows.machines import Lab, MachineError, Part, Parts, clocks, merge
-from narrows.machines.control import Conductor, Member, listening
 from narrows.machines.record import Clock, Record
 from tests.machines.scenario import SCENARIO, lab
 
@@ -145,78 +142,6 @@ def test_an_offset_is_as_sure_as_the_shortest_way_is_short() -> None:
     assert abs(found.offset_s + 7.5) <= found.uncertainty_s
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        number: int = found.getsockname()[1]
-        return number
-
-
-def test_parts_meet_start_and_stop_together(port: int) -> None:
-    first, second = Part("serve", "server"), Part("resolve", "stubs")
-    conductor = Conductor("127.0.0.1", port, "d", [first, second])
-    members = [Member(part, ("127.0.0.1", port), "d", wait_s=30.0) for part in (first, second)]
-    assert {member.run for member in members} == {conductor.run}
-    starts: list[float] = []
-    threads = [
-        threading.Thread(target=lambda each=member: starts.append(each.start(lambda: None)))
-        for member in members
-    ]
-    threads[0].start()
-    while conductor.missing != [second]:
-        threads[0].join(0.01)
-    assert not starts, "one is missing"
-    threads[1].start()
-    for thread in threads:
-        thread.join(30.0)
-    assert starts[0] == starts[1] > clocks.now()
-    with pytest.raises(MachineError, match="the run has already begun"):
-        Member(Part("monitor", "router"), ("127.0.0.1", port), "d", wait_s=30.0)
-    # Both use one clock, so the offset is zero within its uncertainty.
-    offset = members[0].offset()
-    assert abs(offset.offset_s) <= offset.uncertainty_s
-    members[1].tell("done")
-    while (why := members[0].stopped()) is None:
-        threads[0].join(0.01)
-    assert why == "dns-done"
-    for member in members:
-        member.close()
-    conductor.close()
-
-
-def test_who_does_not_belong_is_refused(port: int) -> None:
-    part = Part("serve", "server")
-    conductor = Conductor("127.0.0.1", port, "d", [part])
-    where = ("127.0.0.1", port)
-    with pytest.raises(MachineError, match="another scenario or seed; hint: copy the same file"):
-        Member(part, where, "other", wait_s=30.0)
-    with pytest.raises(MachineError, match="this run does not need drive at client"):
-        Member(Part("drive", "client"), where, "d", wait_s=30.0)
-    there = Member(part, where, "d", wait_s=30.0)
-    with pytest.raises(MachineError, match="serve at server has already connected"):
-        Member(part, where, "d", wait_s=30.0)
-    for said in (b"\xff\n", b"[1]\n", b'{"hello": 3}\n', b"x" * 100_000):
-        with socket.create_connection(where) as found, contextlib.suppress(OSError):
-            found.sendall(said)
-            found.shutdown(socket.SHUT_WR)
-            assert not found.recv(100)
-    assert there.offset().uncertainty_s >= 0.0, "it is still there"
-    there.close()
-    conductor.close()
-
-
-def test_a_port_in_use_and_a_peer_that_is_away_are_one_line(port: int, tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match=f"nothing listens on port {port} .*; hint: start the "):
-        Member(Part("serve", "server"), ("127.0.0.1", port), "d", wait_s=0.0)
-    held = listening("127.0.0.1", port)
-    with pytest.raises(MachineError, match=f"127.0.0.1 port {port}: address already in use; hint"):
-        listening("127.0.0.1", port)
-    held.close()
-    with pytest.raises(MachineError, match=r"192.0.2.1 port 5001: .*; hint: give this machine's"):
-        listening("192.0.2.1", 5001)
-
-
 def record(part: Part, **changed: Any) -> Record:
     parts = Parts(lab())
     offset = clocks.Offset(0.25, 0.001)
@@ -292,7 +217,13 @@ def test_a_record_names_no_file_outside(tmp_path: Path) -> None:
         Record.load(tmp_path)
 
 
-def test_commands_refuse_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_refuse_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(_prompt: str) -> str:
+        raise AssertionError("bad input must be refused before a secret is asked for")
+
+    monkeypatch.setattr("getpass.getpass", nobody)
     file = tmp_path / "lab.toml"
     file.write_text(SCENARIO)
     at = [f"--at={node}={address}" for node, address in PLACES.items()]
@@ -305,12 +236,19 @@ def test_commands_refuse_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["traffic", "serve", str(file), "--node", "server", *at], "192.0.2.1 port"),
         (["monitor", "--scenario", str(file), *at], "needs --link LINK=QUEUE"),
         (["monitor", "--scenario", str(file), *at, "--link", "x"], "not LINK=QUEUE"),
-        (["monitor", "--scenario", str(file), *at, "--link", "x=y"], "no such link"),
+        (
+            ["traffic", "drive", str(file), "--node", "client", *at],
+            "--secret-file FILE or NARROWS_",
+        ),
+        (["monitor", "--scenario", str(file), *at, "--link", "x=y"], "--secret-file FILE or NARR"),
         (["monitor", "eth0", "--scenario", str(file), *at], "give --link"),
     ):
         assert main(words) == 2, words
         said = capsys.readouterr().err
         assert message in said and said.count("\n") == 1, said
+    monkeypatch.setenv("NARROWS_SECRET", "0123456789abcdef")
+    assert main(["monitor", "--scenario", str(file), *at, "--link", "x=y"]) == 2
+    assert "no such link" in capsys.readouterr().err
 
 
 def test_a_port_in_use_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

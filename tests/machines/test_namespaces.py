@@ -68,7 +68,9 @@ def test_four_machines_make_one_run(
     scenario.write_text(SCENARIO)
     lines = "\n".join(f'{node} = "{address}"' for node, address in ADDRESSES.items())
     machines.write_text(f'monitors = ["router"]\n[machines]\n{lines}\n')
-    common = ["--machines", str(machines), "--wait", "120"]
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    common = ["--machines", str(machines), "--wait", "120", "--secret-file", str(secret)]
     file, watched = str(scenario), "access.forward=client"
     commands = {
         "monitor": ("router", ["monitor", "--scenario", file, "--link", watched]),
@@ -76,6 +78,7 @@ def test_four_machines_make_one_run(
         "resolve": ("stubs", ["resolve", file, "--tcp", "set"]),
         "serve": ("server", ["traffic", "serve", file, "--tcp", "set"]),
     }
+    secret.write_text("a3f1c5d7e9b2a4c6d8e0f1a3b5c7d9e1\n")
     running = {}
     for role, (node, words) in commands.items():
         program = [sys.executable, "-m", "narrows", *words, "--node", node]

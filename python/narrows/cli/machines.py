@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from narrows.cli.folders import free_folder
 from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, lasting, settings
 
 if TYPE_CHECKING:
-    from narrows.machines import Lab, Parts
+    from narrows.machines import Lab, Part, Parts
     from narrows.machines.record import Record
 
 Node = Annotated[
@@ -57,6 +59,17 @@ Wait = Annotated[
     typer.Option(
         metavar="TIME",
         help="How long to wait if the machine that keeps the time cannot be reached.",
+    ),
+]
+
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file with the secret of the run, which only you can read. Without it, the secret "
+        "is in the environment variable NARROWS_SECRET, or the machine that keeps the time makes "
+        "one and prints it, and the others ask for it.",
+        show_default=False,
     ),
 ]
 
@@ -111,6 +124,60 @@ def lab_of(machines: Path | None, at: Sequence[str] | None, clock: str | None) -
     return Lab.read(machines, at or (), clock=clock)
 
 
+def secret_of(
+    parts: Parts, part: Part, lab: Lab, file: Path | None, scenario: Path, *, quiet: bool
+) -> tuple[str, Callable[[str], None]]:
+    """The secret of the run, and what a part is to call with what it waits for.
+
+    The secret is given, asked for, or made here. Then it is printed, even if `quiet`, as soon as
+    the others can connect: when the part waits for the first time.
+
+    Raises:
+        UserError: Nobody can be asked.
+    """
+    from narrows.machines import secret
+
+    def told(line: str) -> None:
+        while made:
+            say(made.pop(0))
+        if not quiet:
+            say(line)
+
+    made: list[str] = []
+    found = secret.given(file)
+    if found is None and parts.conducting(lab) == part:
+        found = secret.make()
+        made += [
+            f"the secret of this run: {found}",
+            "start the others with the same options; each asks for the secret:",
+            *joining(parts, part, lab, scenario),
+        ]
+    elif found is None:
+        if not sys.stdin.isatty():
+            raise UserError(
+                "the secret of the run is missing; hint: put what the command at "
+                f"{lab.clock} has printed into --secret-file FILE or {secret.VARIABLE}"
+            )
+        prompt = f"the secret that the command at {lab.clock} has printed: "
+        found = secret.checked(getpass.getpass(prompt), "the secret")
+    return found, told
+
+
+def joining(parts: Parts, own: Part, lab: Lab, scenario: Path) -> Sequence[str]:
+    """The commands of the other parts."""
+    from narrows.machines import Part
+    from narrows.machines.parts import ROLES
+
+    lines = []
+    for part in (*parts.all, *(Part("monitor", node) for node in lab.monitors)):
+        watches = part.role == "monitor"
+        words = [*ROLES[part.role].split(), *(["--scenario"] if watches else []), str(scenario)]
+        words += ["--node", part.node, *(["--link", "LINK=QUEUE"] if watches else [])]
+        if part != own:
+            lines.append(f"  {part.node}$ {shlex.join(words)} ..")
+    return lines
+
+
 def part(role: str, what: str) -> Callable[..., Exit]:
     """Makes the command for a part of a run on several machines; `what` begins its help."""
 
@@ -121,52 +188,41 @@ def part(role: str, what: str) -> Callable[..., Exit]:
         at: At = None,
         clock: Clock = None,
         wait: Wait = WAIT,
+        secret_file: SecretFile = None,
         tcp: Tcp = "check",
         set: Settings = None,
         seed: Seed = None,
         out: Out = None,
         quiet: Quiet = False,
     ) -> Exit:
+        from narrows.machines import Part, work
+        from narrows.machines.tcp import Setting
+
         seconds = waiting(wait)
         parts = parts_of(scenario, settings(set), seed)
         lab = lab_of(machines, at, clock)
-        return work(role, parts, lab, node=node, out=out, wait=seconds, tcp=tcp, quiet=quiet)
+        if tcp not in list(Setting):
+            raise UserError(f"--tcp {tcp}: not known; hint: one of {', '.join(Setting)}")
+        own = Part(role, node)
+        parts.of(own, lab)  # so that nobody types a secret for a part that does not exist
+        secret, told = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet)
+        folder = out or free_folder(Path("records"), f"{parts.scenario.name}-{role}-{node}")
+        record = work(
+            parts,
+            own,
+            lab,
+            folder,
+            secret=secret,
+            told=told,
+            wait_s=seconds,
+            setting=Setting(tcp),
+        )
+        return ended(record, folder, quiet=quiet)
 
     command.__doc__ = (
         f"{what}\n\nIt waits until the machines of all other parts are ready (docs/machines.md)."
     )
     return command
-
-
-def work(
-    role: str,
-    parts: Parts,
-    lab: Lab,
-    *,
-    node: str,
-    out: Path | None,
-    wait: float,
-    tcp: str,
-    quiet: bool,
-) -> Exit:
-    """Runs a part on this machine, and prints where its record is."""
-    from narrows.machines import Part
-    from narrows.machines import work as begin
-    from narrows.machines.tcp import Setting
-
-    if tcp not in list(Setting):
-        raise UserError(f"--tcp {tcp}: not known; hint: one of {', '.join(Setting)}")
-    folder = out or free_folder(Path("records"), f"{parts.scenario.name}-{role}-{node}")
-    record = begin(
-        parts,
-        Part(role, node),
-        lab,
-        folder,
-        told=(lambda _line: None) if quiet else say,
-        wait_s=wait,
-        setting=Setting(tcp),
-    )
-    return ended(record, folder, quiet=quiet)
 
 
 def ended(record: Record, folder: Path, *, quiet: bool) -> Exit:

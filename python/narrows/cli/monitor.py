@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from narrows.cli import machines as shared
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.machines import At, Clock, Machines, Wait
+from narrows.cli.machines import At, Clock, Machines, SecretFile, Wait
 from narrows.cli.options import (
     Figures,
     Json,
@@ -22,9 +22,6 @@ from narrows.cli.options import (
     settings,
 )
 from narrows.cli.run_output import print_run, write_run_report
-
-if TYPE_CHECKING:
-    from narrows.machines import Lab, Parts
 
 EXAMPLES = """\
 # Ten samples a second of backlog, drops and marks, until Ctrl-C.
@@ -101,6 +98,7 @@ def command(
     at: At = None,
     clock: Clock = None,
     wait: Wait = shared.WAIT,
+    secret_file: SecretFile = None,
     set: Settings = None,
     seed: Seed = None,
     quiet: Quiet = False,
@@ -110,11 +108,19 @@ def command(
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
         figure_files(figures, written=False, needs="give it to narrows merge")
+        from narrows import machines as several
+
         wait_s = shared.waiting(wait)
         parts = shared.parts_of(scenario, settings(set), seed)
         lab = shared.lab_of(machines, at, clock)
         target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
-        return _record(parts, lab, node, link, target, rate=rate, wait=wait_s, quiet=quiet)
+        links = _links(link)
+        own = several.Part("monitor", node)
+        secret, told = shared.secret_of(parts, own, lab, secret_file, scenario, quiet=quiet)
+        record = several.watch(
+            parts, node, links, lab, target, secret=secret, told=told, rate=rate, wait_s=wait_s
+        )
+        return shared.ended(record, target, quiet=quiet)
     from narrows.cli.monitor_screen import say_missed, watched
     from narrows.monitor import Watch
     from narrows.results.folder import check_target
@@ -136,20 +142,8 @@ def command(
     return Exit.INTERRUPTED if result.status == "partial" else Exit.DONE
 
 
-def _record(
-    parts: Parts,
-    lab: Lab,
-    node: str,
-    given: list[str] | None,
-    folder: Path,
-    *,
-    rate: float,
-    wait: float,
-    quiet: bool,
-) -> Exit:
-    """Watches as one of several machines."""
-    from narrows.machines import watch
-
+def _links(given: list[str] | None) -> dict[str, str]:
+    """The queue of each link that `--link` names."""
     links: dict[str, str] = {}
     for text in given or ():
         name, equals, queue = text.partition("=")
@@ -158,6 +152,4 @@ def _record(
         links[name] = queue
     if not links:
         raise UserError("--scenario needs --link LINK=QUEUE; hint: such as wan.forward=eth0")
-    told = (lambda _line: None) if quiet else say
-    record = watch(parts, node, links, lab, folder, told=told, rate=rate, wait_s=wait)
-    return shared.ended(record, folder, quiet=quiet)
+    return links

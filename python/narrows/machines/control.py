@@ -1,10 +1,12 @@
-"""The connection between machines: who takes part, what time it is, when the run starts and ends.
+"""The conductor: who takes part, what time it is, when the run starts and ends.
 
 One machine conducts. Each part of the run, including its own, keeps a TCP connection to it.
-Messages are lines of JSON:
+Messages are lines of JSON that prove that their writer knows the run's secret (`lines`):
 
     part                                      conductor
-    {"hello": {role, node, digest, ..}} ->
+    greeting                            ->
+                                           <- greeting
+    {"hello": {role, node, digest}}     ->
                                            <- {"run": "3f.."} or {"refused": "why"}
     {"time": 0}                         ->
                                            <- {"time": [came, went]}
@@ -16,27 +18,31 @@ Messages are lines of JSON:
                                            <- {"stop": "interrupted"}
     {"time": 0} ..
     {"bye": 0}                          ->
+
+Anybody may connect. Until a connection has proven that it knows the secret, it costs one of
+`MOST_STRANGERS` places for at most `PROOF_S`. When all places are taken, the address that has the
+most of them loses its oldest one. So a stranger cannot keep a part away, unless it has as many
+addresses as there are places.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
-import select
+import selectors
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from narrows.errors import argument
 from narrows.machines import clocks
 from narrows.machines.errors import MachineError
-from narrows.machines.parts import Part
+from narrows.machines.lines import CONDUCTOR, Line, LineError, Message
+from narrows.machines.parts import ROLES, Part
 
-__all__ = ["Conductor", "Member"]
+__all__ = ["Conductor", "listening"]
 
 LEAD_S = 5.0
 """Seconds between the last part's "ready" and the start; programs start in this time."""
@@ -44,60 +50,37 @@ LEAD_S = 5.0
 LINGER_S = 60.0
 """Seconds that the conductor waits for parts that still measure its clock."""
 
-_SILENCE_S = 20.0
-_LONGEST = 65_536
-_RETRY_S = 0.2
+PROOF_S = 5.0
+"""Seconds in which a connection must prove that it knows the secret."""
 
-Message = dict[str, Any]
+MOST_STRANGERS = 64
+"""Connections at once that have not proven that they know the secret."""
+
+MOST_PARTS = 256
+"""Parts of a run."""
+
+_MOST_UNSENT = 65_536
+_REST_S = 0.1
 
 
-class _Line:
-    """A connection that carries lines of JSON."""
+class _Peer:
+    """A connection to the conductor."""
 
-    def __init__(self, found: socket.socket) -> None:
+    def __init__(self, found: socket.socket, source: str, secret: str) -> None:
         self.socket = found
-        self._text = b""
-        self._writing = threading.Lock()
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Sends a message.
-
-        Raises:
-            OSError: The connection has ended.
-        """
-        with self._writing:
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
-
-    def hear(self, timeout_s: float | None) -> Message | None:
-        """The next message; None if none arrived in time.
-
-        Raises:
-            OSError: The connection has ended, or the input is not a message.
-        """
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        while b"\n" not in self._text:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            if not select.select([self.socket], [], [], left)[0]:
-                return None
-            found = self.socket.recv(4096)
-            if not found or len(self._text) > _LONGEST:
-                raise ConnectionResetError("the other end has closed the connection")
-            self._text += found
-        line, _, self._text = self._text.partition(b"\n")
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if not isinstance(message, dict):
-            raise ConnectionAbortedError("the input is not a message")
-        return message
+        self.source = source
+        self.line = Line(secret, CONDUCTOR)
+        self.expires_at = time.monotonic() + PROOF_S
+        self.unsent = bytearray()
+        self.part: Part | None = None
 
 
 class Conductor:
-    """Answers the parts of a run, in its own threads."""
+    """Answers the parts of a run, in its own thread."""
 
-    def __init__(self, address: str, port: int, digest: str, parts: Sequence[Part]) -> None:
+    def __init__(
+        self, address: str, port: int, digest: str, parts: Sequence[Part], secret: str
+    ) -> None:
         """Starts listening.
 
         Args:
@@ -105,21 +88,31 @@ class Conductor:
             port: The port at which the parts reach it.
             digest: The digest of the scenario.
             parts: The parts that must be ready before the run starts.
+            secret: What all parts of the run know, and nobody else.
 
         Raises:
             MachineError: The address is not this machine's, or the port is in use.
         """
         self.run = uuid.uuid4().hex[:12]
         self._digest = digest
+        self._secret = secret
         self._awaited = set(parts)
         self._ready: set[Part] = set()
         self._working = {part for part in parts if part.role == "resolve"}
-        self._lines: dict[Part, _Line] = {}
         self._started = False
         self._changed = threading.Condition()
+        self._joined: dict[Part, _Peer] = {}
+        # In the order in which they came.
+        self._strangers: dict[_Peer, None] = {}
         self._listening = listening(address, port)
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+        self._listening.setblocking(False)
+        self._rests_until = 0.0
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._waking = socket.socketpair()
+        self._selector.register(self._waking, selectors.EVENT_READ)
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def missing(self) -> Sequence[Part]:
@@ -130,212 +123,197 @@ class Conductor:
     def close(self, linger_s: float = LINGER_S) -> None:
         """Waits until the parts have left, for at most `linger_s`, and ends."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._lines, linger_s)
-            left = list(self._lines.values())
-        # Wake the thread that waits for the next connection.
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._accepting.join()
-        self._listening.close()
-        for line in left:
-            with contextlib.suppress(OSError):
-                line.socket.shutdown(socket.SHUT_RDWR)
+            self._changed.wait_for(lambda: not self._joined, linger_s)
+        self._wake.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                for key, events in self._selector.select(self._pause_s()):
+                    if key.fileobj is self._waking:
+                        return
+                    if key.fileobj is self._listening:
+                        self._accept()
+                    elif self._is_open(key.data):
+                        self._handle(key.data, events)
+                self._tidy()
+        finally:
+            for peer in [*self._strangers, *self._joined.values()]:
+                peer.socket.close()
+            self._selector.close()
+            self._listening.close()
+            self._waking.close()
+
+    def _pause_s(self) -> float | None:
+        """Seconds until something is due; None if nothing is."""
+        due = [peer.expires_at for peer in self._strangers]
+        due += [self._rests_until] if self._rests_until else []
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _tidy(self) -> None:
+        """Closes the connections that took too long, and accepts again after a rest."""
+        now = time.monotonic()
+        for peer in [each for each in self._strangers if each.expires_at <= now]:
+            self._drop(peer)
+        if self._rests_until and self._rests_until <= now:
+            self._rests_until = 0.0
+            self._selector.register(self._listening, selectors.EVENT_READ)
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                found, _ = self._listening.accept()
-                threading.Thread(target=self._serve, args=[_Line(found)], daemon=True).start()
+        try:
+            found, (source, _port) = self._listening.accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                self._make_room()
+            return
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._crowd_out()
+        found.setblocking(False)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNSENT)
+        peer = _Peer(found, source, self._secret)
+        self._strangers[peer] = None
+        self._selector.register(found, selectors.EVENT_READ, peer)
+        self._send(peer, peer.line.greeting)
 
-    def _serve(self, line: _Line) -> None:
-        part: Part | None = None
-        with contextlib.suppress(OSError), line.socket:
-            try:
-                hello = line.hear(_SILENCE_S)
-                part = self._greet(line, hello)
-                while part is not None:
-                    message = line.hear(None)
-                    came = clocks.now()
-                    if message is None or "bye" in message:
-                        return
-                    if "time" in message:
-                        line.tell({"time": [came, clocks.now()]})
-                    elif message.keys() & {"ready", "done", "interrupted"}:
-                        self._note(part, next(iter(message)))
-            finally:
-                with self._changed:
-                    if part is not None:
-                        self._lines.pop(part, None)
-                        if not self._started:
-                            self._ready.discard(part)
-                    self._changed.notify_all()
+    def _make_room(self) -> None:
+        """Makes descriptors free, or waits until other programs do."""
+        if self._strangers:
+            self._crowd_out()
+        else:
+            self._rests_until = time.monotonic() + _REST_S
+            self._selector.unregister(self._listening)
 
-    def _greet(self, line: _Line, hello: Message | None) -> Part | None:
-        """The part that says hello, or None after refusing it."""
-        told = None if hello is None else hello.get("hello")
-        if not isinstance(told, dict):
-            return None
-        part = Part(str(told.get("role")), str(told.get("node")))
-        with self._changed:
-            if told.get("digest") != self._digest:
-                why = "it has another scenario or seed; hint: copy the same file to each machine"
-            elif part.role != "monitor" and part not in self._awaited:
-                why = f"this run does not need {part.role} at {part.node}"
-            elif part in self._lines:
-                why = f"{part.role} at {part.node} has already connected"
-            elif self._started:
-                why = "the run has already begun"
-            else:
-                self._lines[part] = line
-                line.tell({"run": self.run})
-                return part
-        line.tell({"refused": why})
-        return None
+    def _crowd_out(self) -> None:
+        """Closes the oldest connection of the address that has the most without a proof."""
+        counts = Counter(peer.source for peer in self._strangers)
+        most = max(counts.values())
+        self._drop(next(peer for peer in self._strangers if counts[peer.source] == most))
+
+    def _is_open(self, peer: _Peer) -> bool:
+        """Whether a peer is still there: an earlier event of the same round may have closed it."""
+        return peer.socket.fileno() >= 0
+
+    def _drop(self, peer: _Peer) -> None:
+        if not self._is_open(peer):
+            return
+        self._selector.unregister(peer.socket)
+        peer.socket.close()
+        self._strangers.pop(peer, None)
+        if peer.part is not None:
+            with self._changed:
+                del self._joined[peer.part]
+                if not self._started:
+                    self._ready.discard(peer.part)
+                self._changed.notify_all()
+
+    def _handle(self, peer: _Peer, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._send(peer, b"")
+        if not events & selectors.EVENT_READ or not self._is_open(peer):
+            return
+        try:
+            found = peer.socket.recv(4096)
+            came = clocks.now()
+            peer.line.feed(found)
+            while self._is_open(peer) and (message := peer.line.next()) is not None:
+                self._answer(peer, message, came)
+        except BlockingIOError:
+            return
+        except (OSError, LineError):
+            self._drop(peer)
+            return
+        if not found:
+            self._drop(peer)
+
+    def _answer(self, peer: _Peer, message: Message, came: float) -> None:
+        """Does what a holder of the secret asks.
+
+        Raises:
+            LineError: It asks for something that does not exist.
+        """
+        ((what, told),) = message.items()
+        if peer.part is None:
+            self._greet(peer, told if what == "hello" else None)
+        elif what == "time":
+            self._tell(peer, {"time": [came, clocks.now()]})
+        elif what == "bye":
+            self._drop(peer)
+        elif what in ("ready", "done", "interrupted"):
+            self._note(peer.part, what)
+        else:
+            raise LineError(f"{what} is not a message")
+
+    def _greet(self, peer: _Peer, told: Any) -> None:
+        """Takes a part into the run, or refuses it.
+
+        Raises:
+            LineError: It does not say which part it is.
+        """
+        if not isinstance(told, dict) or not isinstance(told.get("node"), str):
+            raise LineError("hello expected")
+        if told.get("role") not in list(ROLES):
+            raise LineError("the role does not exist")
+        part = Part(told["role"], told["node"])
+        if told.get("digest") != self._digest:
+            why = "it has another scenario or seed; hint: copy the same file to each machine"
+        elif part.role != "monitor" and part not in self._awaited:
+            why = f"this run does not need {part.role} at {part.node}"
+        elif part in self._joined:
+            why = f"{part.role} at {part.node} has already connected"
+        elif self._started:
+            why = "the run has already begun"
+        elif len(self._joined) >= MOST_PARTS:
+            why = f"it has {MOST_PARTS} parts, and no room for more"
+        else:
+            del self._strangers[peer]
+            peer.part = part
+            with self._changed:
+                self._joined[part] = peer
+            self._tell(peer, {"run": self.run})
+            return
+        self._tell(peer, {"refused": why})
+        self._drop(peer)
 
     def _note(self, part: Part, what: str) -> None:
-        with self._changed:
-            if what == "ready":
+        if what == "ready":
+            with self._changed:
                 self._ready.add(part)
-                if self._started or self._awaited - self._ready:
-                    return
+            if not self._started and not self._awaited - self._ready:
                 self._started = True
                 self._tell_all({"start": clocks.now() + LEAD_S})
-            elif what == "done":
-                self._working.discard(part)
-                if not self._working:
-                    self._tell_all({"stop": "dns-done"})
-            else:
-                self._tell_all({"stop": "interrupted"})
+        elif what == "interrupted":
+            self._tell_all({"stop": "interrupted"})
+        elif part in self._working:
+            self._working.discard(part)
+            if not self._working:
+                self._tell_all({"stop": "dns-done"})
 
     def _tell_all(self, message: Message) -> None:
-        for line in self._lines.values():
-            with contextlib.suppress(OSError):
-                line.tell(message)
+        for peer in list(self._joined.values()):
+            self._tell(peer, message)
 
+    def _tell(self, peer: _Peer, message: Message) -> None:
+        self._send(peer, peer.line.seal(message))
 
-class Member:
-    """A part's end of the connection."""
-
-    def __init__(self, part: Part, where: tuple[str, int], digest: str, *, wait_s: float) -> None:
-        """Connects as soon as the conductor listens.
-
-        Args:
-            part: This part.
-            where: The conductor's address and port.
-            digest: The digest of the scenario.
-            wait_s: Seconds to wait for the conductor.
-
-        Raises:
-            MachineError: Nobody listens, or the conductor refuses this part.
-        """
-        self._where = where
-        self._kept: list[Message] = []
-        self._line = _Line(self._connect(wait_s))
+    def _send(self, peer: _Peer, more: bytes) -> None:
+        """Sends what the connection takes now, and the rest later; who never reads is dropped."""
+        if not self._is_open(peer):
+            return
+        peer.unsent += more
         try:
-            self._tell({"hello": {**part._asdict(), "digest": digest}})
-            answer = self._hear(_SILENCE_S)
-        except MachineError:
-            self._line.socket.close()
-            raise
-        if answer is None or "run" not in answer:
-            self._line.socket.close()
-            why = "there is no answer" if answer is None else str(answer.get("refused", answer))
-            raise MachineError(f"{where[0]} refused {part}: {why}")
-        self.run = str(answer["run"])
-
-    def offset(self) -> clocks.Offset:
-        """How far the conductor's clock is ahead of this machine's.
-
-        Raises:
-            MachineError: The connection is over.
-        """
-        return clocks.measure(self._ask)
-
-    def start(self, waiting: Callable[[], object]) -> float:
-        """Reports that this part is ready, and waits; returns the start, by the conductor's clock.
-
-        Args:
-            waiting: Called now and then.
-
-        Raises:
-            MachineError: The connection is over.
-        """
-        self._tell({"ready": 0})
-        while True:
-            message = self._next(_RETRY_S)
-            if message is not None and "start" in message:
-                return float(message["start"])
-            if message is not None and "stop" in message:
-                raise MachineError(f"the run was {message['stop']} before it began")
-            waiting()
-
-    def stopped(self) -> str | None:
-        """Why the run has ended for everybody; None if it has not.
-
-        Raises:
-            MachineError: The connection is over.
-        """
-        message = self._next(0.0)
-        return None if message is None else message.get("stop")
-
-    def tell(self, what: str) -> None:
-        """Sends `done`, `interrupted` or `bye`; does nothing if the connection has ended."""
-        with contextlib.suppress(MachineError):
-            self._tell({what: 0})
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self.tell("bye")
-        self._line.socket.close()
-
-    def _ask(self) -> tuple[float, float]:
-        self._tell({"time": 0})
-        while True:
-            message = self._hear(_SILENCE_S)
-            if message is None:
-                raise MachineError(f"{self._where[0]}: no answer for {_SILENCE_S:g} s")
-            if "time" in message:
-                came, went = message["time"]
-                return float(came), float(went)
-            self._kept.append(message)
-
-    def _next(self, timeout_s: float) -> Message | None:
-        return self._kept.pop(0) if self._kept else self._hear(timeout_s)
-
-    def _connect(self, wait_s: float) -> socket.socket:
-        address, port = self._where
-        until = time.monotonic() + wait_s
-        while True:
-            try:
-                return socket.create_connection(self._where, timeout=max(1.0, wait_s))
-            except OSError as error:
-                if time.monotonic() > until:
-                    why = (error.strerror or str(error)).lower()
-                    raise MachineError(
-                        f"{address}: nothing listens on port {port} ({why}); hint: start the "
-                        "command on that machine first, or wait longer with "
-                        f"{argument('wait_s')}"
-                    ) from None
-            time.sleep(_RETRY_S)
-
-    def _tell(self, message: Mapping[str, Any]) -> None:
-        try:
-            self._line.tell(message)
-        except OSError as error:
-            raise self._lost(error) from None
-
-    def _hear(self, timeout_s: float) -> Message | None:
-        try:
-            return self._line.hear(timeout_s)
-        except OSError as error:
-            raise self._lost(error) from None
-
-    def _lost(self, error: OSError) -> MachineError:
-        why = (error.strerror or str(error)).lower()
-        return MachineError(
-            f"{self._where[0]}: lost the connection to the machine that keeps the time ({why}); "
-            "hint: see the output of its command"
-        )
+            del peer.unsent[: peer.socket.send(peer.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(peer)
+            return
+        if len(peer.unsent) > _MOST_UNSENT:
+            self._drop(peer)
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.unsent else 0)
+        self._selector.modify(peer.socket, events, peer)
 
 
 def listening(address: str, port: int, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
@@ -355,6 +333,9 @@ def listening(address: str, port: int, *, kind: int = socket.SOCK_STREAM) -> soc
         found.close()
         raise MachineError(f"{address} port {port}: {_why(error)}") from None
     return found
+
+
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def _why(error: OSError) -> str:

@@ -226,6 +226,8 @@ class Parts:
         for server in told["dns_servers"]:
             places |= dict.fromkeys(server["addresses"], at(server["namespace"]))
             server["addresses"] = [at(server["namespace"])]
+            # Whoever else asks gets nothing, so that the server amplifies no stranger's packets.
+            server["clients"] = sorted(set(lab.addresses.values()))
         for group in told["dns"]:
             for transport in ("udp", "tcp"):
                 if group[transport] is not None:

@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from narrows.machines import clocks
-from narrows.machines.control import LINGER_S, Conductor, Member
+from narrows.machines.control import LINGER_S, Conductor
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
+from narrows.machines.member import Member
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Clock
 
@@ -23,13 +24,16 @@ Told = Callable[[str], object]
 class Session:
     """From the first connection to the last exchange of clocks."""
 
-    def __init__(self, parts: Parts, part: Part, lab: Lab, *, wait_s: float, told: Told) -> None:
+    def __init__(
+        self, parts: Parts, part: Part, lab: Lab, secret: str, *, wait_s: float, told: Told
+    ) -> None:
         """Finds the other machines.
 
         Args:
             parts: The parts of the scenario.
             part: This part.
             lab: The machines.
+            secret: What all parts of the run know, and nobody else.
             wait_s: Seconds to wait for the conducting machine.
             told: Called with what the part is waiting for.
 
@@ -43,11 +47,11 @@ class Session:
         where = (lab.address(lab.clock), lab.control_port)
         if parts.conducting(lab) == part:
             monitors = [Part("monitor", node) for node in lab.monitors]
-            self._conductor = Conductor(*where, parts.digest, [*parts.all, *monitors])
+            self._conductor = Conductor(*where, parts.digest, [*parts.all, *monitors], secret)
         else:
             told(f"connecting to {lab.clock} at {where[0]}, which keeps the time")
         try:
-            self._member = Member(part, where, parts.digest, wait_s=wait_s)
+            self._member = Member(part, where, parts.digest, secret, wait_s=wait_s)
             self._before = self._member.offset()
         except BaseException:
             if self._conductor is not None:

@@ -15,6 +15,7 @@ from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Record, check_target
+from narrows.machines.secret import checked
 from narrows.machines.session import Session, Told
 from narrows.machines.working import WAIT_S
 from narrows.monitor import Watch
@@ -30,6 +31,7 @@ def watch(
     lab: Lab,
     out: Path,
     *,
+    secret: str,
     told: Told,
     rate: float = 10.0,
     wait_s: float = WAIT_S,
@@ -43,6 +45,7 @@ def watch(
             direction; the value is as in `narrows monitor` (`eth0`, `eth0/10:`).
         lab: The machines.
         out: The record's folder, which must not exist yet.
+        secret: What all machines of the run know, and nobody else (`secret.make`).
         told: Called with what the part is waiting for.
         rate: Samples a second.
         wait_s: Seconds to wait for the conducting machine.
@@ -51,6 +54,7 @@ def watch(
         MachineError: There is no such link or queue, nobody listens, or the conductor refuses this
             part.
     """
+    secret = checked(secret, argument("secret"))
     known = [link["name"] for link in parts.plan["links"]]
     for link in links:
         if link not in known:
@@ -67,7 +71,7 @@ def watch(
                 f"{argument('links')} ..={queue}: no such queue; hint: one of {there}"
             )
     part = Part("monitor", node)
-    with Session(parts, part, lab, wait_s=wait_s, told=told) as session:
+    with Session(parts, part, lab, secret, wait_s=wait_s, told=told) as session:
         begins = session.start()
         started = datetime.now(UTC)
         stopped = _watch(watching, begins, float(parts.job["duration_s"]), session)

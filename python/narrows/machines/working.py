@@ -15,12 +15,14 @@ from narrows.backends.kernel.software import complete
 from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import workspace
 from narrows.backends.sim import host_facts
+from narrows.errors import argument
 from narrows.machines import tcp
 from narrows.machines.control import listening
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Record, check_target, gathered
+from narrows.machines.secret import checked
 from narrows.machines.session import Session, Told
 
 __all__ = ["WAIT_S", "work"]
@@ -37,6 +39,7 @@ def work(
     lab: Lab,
     out: Path,
     *,
+    secret: str,
     told: Told,
     wait_s: float = WAIT_S,
     setting: tcp.Setting = tcp.Setting.CHECK,
@@ -50,6 +53,7 @@ def work(
         part: This part: `serve`, `drive` or `resolve` at a node.
         lab: The machines.
         out: The record's folder, which must not exist yet.
+        secret: What all machines of the run know, and nobody else (`secret.make`).
         told: Called with what the part is waiting for.
         wait_s: Seconds to wait for the conducting machine.
         setting: What to do about TCP settings that differ from the scenario's.
@@ -57,11 +61,12 @@ def work(
     Raises:
         MachineError: A port is in use, nobody listens, or the conductor refuses this part.
     """
+    secret = checked(secret, argument("secret"))
     job = parts.of(part, lab)
     check_target(out)
     _try_ports(job)
     with (
-        Session(parts, part, lab, wait_s=wait_s, told=told) as session,
+        Session(parts, part, lab, secret, wait_s=wait_s, told=told) as session,
         tcp.held(setting, parts.settings(part), parts.metrics(part, lab)) as differs,
     ):
         begins = session.start()

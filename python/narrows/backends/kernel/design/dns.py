@@ -295,6 +295,7 @@ class DnsDesign:
             "exchanges": [],
             "zones": [],
             "udp_payload": told["udp_payload"],
+            "clients": None,
             "cookies": told["tcp"] and told["tcp"]["half_open"]["cookies"],
             "service_s": told["service"] / PS,
             "service_jitter_s": told["service_jitter_mean"] / PS,

@@ -114,7 +114,7 @@ class Bulk:
         self._use(flow, found, sends=not flow.told["download"])
 
     def _accept(self, listening: socket.socket, _events: int) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):
             while True:
                 found, peer = listening.accept()
                 found.setblocking(False)

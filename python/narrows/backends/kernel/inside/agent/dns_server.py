@@ -101,6 +101,8 @@ class Server:
         self._loop = loop
         self._random = random.Random(seed)
         self._answers = Answers(job)
+        # The addresses that it answers; None for all.
+        self._clients: list[str] | None = job["clients"]
         for address in job["addresses"]:
             with system.inside(job["namespace"]):
                 found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -123,6 +125,8 @@ class Server:
             except OSError:
                 return
             if len(asked) < 12 or asked[2] & 0x80:
+                continue
+            if self._clients is not None and peer[0] not in self._clients:
                 continue
             answer = self._answers.over_udp(asked)
             wait = self._service_s()

@@ -90,6 +90,7 @@ class Service:
             OSError: The port is taken.
         """
         self._told: Mapping[str, Any] = job["tcp"]
+        self._clients: list[str] | None = job["clients"]
         self._loop = loop
         self._answer = answer
         self._service_s = service_s
@@ -157,6 +158,9 @@ class Service:
 
     def _take(self, found: socket.socket, client: str, *, over_tls: bool) -> None:
         told = self._told
+        if self._clients is not None and client not in self._clients:
+            found.close()
+            return
         found.setblocking(False)
         most = told["connections_per_client"]
         of_client = sum(connection.client == client for connection in self._connections)
