@@ -168,3 +168,32 @@ def test_check_prints_it_and_is_content(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(PATH + BULK)
     assert main(["check", str(file), "--set", "traffic.load.tcp.ecn=true"]) == 0
     assert "warning: load: uses ECN, but no queue on its path marks" in capsys.readouterr().out
+
+
+CHANGES = """
+[[changes]]
+at = "2 s"
+link = "down.forward"
+rate = "{low}"
+
+[[changes]]
+at = "4 s"
+link = "down"
+rate = "10 Mbit/s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("low", "takes"), [("1 kbit/s", '"12 s"'), ("5.9 kbit/s", '"2.033'), ("6 kbit/s", None)]
+)
+def test_a_packet_that_outlasts_the_rate_at_which_it_is_sent_is_named(
+    low: str, takes: str | None
+) -> None:
+    """1500 bytes take 2 s at 6 kbit/s, as long as this rate lasts."""
+    lines = said(PATH + BULK + CHANGES.format(low=low))
+    if takes is None:
+        assert lines == []
+    else:
+        (line,) = lines
+        assert line.startswith(f'down.forward: at "{low}", from "2 s" to "4 s", ')
+        assert f'"1500 B" takes {takes}' in line

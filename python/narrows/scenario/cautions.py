@@ -1,4 +1,4 @@
-"""Settings of a valid scenario that have no effect: groups that begin too late, unmarked ECN.
+"""Settings of a valid scenario that mislead: late groups, unmarked ECN, rates that end too soon.
 
 Such scenarios are not refused, so that one file can be swept over durations and queues. But
 `narrows check` and `narrows run` warn of them: otherwise users might believe that they had measured
@@ -8,9 +8,11 @@ an effect that the run could not show.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario.amounts import Duration
+from narrows.scenario.amounts import SECOND, DataRate, DataSize, Duration
+from narrows.scenario.checks import WAYS, select_changes
 from narrows.scenario.passed import direction, passed
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def cautions(scenario: Tables) -> Iterator[str]:
     """A sentence for each of them, with the group's name."""
     yield from _beginnings(scenario)
     yield from _unmarked(scenario)
+    yield from _outlasting(scenario)
 
 
 def _beginnings(scenario: Tables) -> Iterator[str]:
@@ -77,3 +80,25 @@ def _marks(part: Any) -> bool:
     if part.get("ecn") or part.get("ce_threshold") is not None:
         return True
     return any(map(_marks, part.values()))
+
+
+def _outlasting(scenario: Tables) -> Iterator[str]:
+    """Rates at which a full packet takes longer than they last: it blocks the link beyond."""
+    steps: dict[int, list[tuple[int, int]]] = {}
+    for change, links in select_changes(scenario):
+        if change.rate is not None:
+            for link in links:
+                steps.setdefault(link, []).append((change.at, change.rate))
+    for link, changes in steps.items():
+        way = direction(scenario, link)
+        ordered = sorted(changes, key=lambda step: step[0])
+        for (at, rate), (until, _) in pairwise([(0, way.rate), *ordered]):
+            framed = max(way.mtu + way.framing.overhead, way.framing.min)
+            if 0 < until - at < (takes := framed * 8 * SECOND // rate):
+                name = f"{scenario.links[link // 2].name}.{WAYS[link % 2]}"
+                yield (
+                    f'{name}: at "{DataRate(rate)}", from "{Duration(at)}" to "{Duration(until)}", '
+                    f'a packet of "{DataSize(framed)}" takes "{Duration(takes)}": one that starts '
+                    "then is sent to its end at this rate and delays all others after the change; "
+                    "hint: a higher rate"
+                )
