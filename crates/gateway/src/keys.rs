@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_secret_that_others_can_read_is_refused() {
-        let path = std::env::temp_dir().join(format!("narrows-secret-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
         fs::write(&path, "000102030405060708090a0b0c0d0e0f").expect("it can be written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
         assert_eq!(Secret::read(&path), Err(SecretError::Open(path.clone())));

@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn a_message_arrives() {
-        let path = std::env::temp_dir().join(format!("narrows-notify-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).expect("a socket");
         send(path.as_os_str(), "READY=1").expect("it listens");
         let mut message = [0; 64];

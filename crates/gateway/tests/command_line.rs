@@ -66,7 +66,8 @@ fn what_the_command_line_lacks_or_has_too_much_is_named() {
 
 #[test]
 fn a_bad_file_is_named_with_its_line() {
-    let path = std::env::temp_dir().join(format!("narrows-gateway-{}.toml", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gateway.toml");
     let name = path.to_str().expect("plain").to_owned();
     for (text, words) in [
         ("port = 53\ninterfaec = \"eth0\"\n", ["toml:2", "\"interface\""]),
@@ -85,17 +86,16 @@ fn a_bad_file_is_named_with_its_line() {
 
 #[test]
 fn a_configuration_that_is_no_file_holds_nothing_up() {
-    let folder = std::env::temp_dir().join(format!("nrw-command-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
     let fifo = folder.join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
-    for path in [&fifo, &folder] {
+    for path in [&*fifo, folder] {
         let name = path.to_str().expect("plain");
         for command in ["run", "check", "detach"] {
             refused(&[command, "--config", name], &[name, "is not a regular file"]);
         }
     }
-    std::fs::remove_dir_all(&folder).expect("ours");
 }
 
 #[test]

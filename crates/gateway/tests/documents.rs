@@ -162,12 +162,10 @@ fn the_unit_is_sound() {
     let here = unit
         .replace("/usr/sbin/narrows-gateway", binary)
         .replace("Documentation=man:narrows-gateway(8)\n", "");
-    let folder = std::env::temp_dir().join(format!("narrows-unit-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let copy = folder.join("narrows-gateway.service");
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("narrows-gateway.service");
     fs::write(&copy, here).expect("it can be written");
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&copy).output();
-    let _ = fs::remove_dir_all(&folder);
     match output {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_preset_lies_below_everything_that_is_named() {
-        let path = std::env::temp_dir().join(format!("nrw-preset-{}.toml", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("preset.toml");
         std::fs::write(&path, "close = \"keep\"\npreset = \"hayes-2010\"").expect("a file");
         let flags = vec![(key("active").expect("it exists"), vec!["true".to_owned()])];
         let config = layered(Some(&path), &flags).expect("it is right");
@@ -269,7 +270,6 @@ mod tests {
         // Then a flag selects another preset.
         let flags = vec![(key("preset").expect("it exists"), vec!["narrows".to_owned()])];
         assert_eq!(layered(Some(&path), &flags), Ok(Config::default()));
-        std::fs::remove_file(&path).expect("it is there");
     }
 
     /// Section V.B of the paper, and what it says of SYNs (IV) and closing.
@@ -327,19 +327,20 @@ mod tests {
 
     #[test]
     fn what_is_no_regular_file_is_refused_at_once() {
-        let fifo = std::env::temp_dir().join(format!("nrw-config-{}.fifo", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
         for path in [&*fifo, Path::new("/"), Path::new("/dev/zero"), Path::new("/dev/null")] {
             let error = read_file(path, Config::default()).expect_err("no file").to_string();
             let words = format!("{}: is not a regular file; hint: ", path.display());
             assert!(error.starts_with(&words) && error.lines().count() == 1, "{error}");
         }
-        std::fs::remove_file(&fifo).expect("it is there");
     }
 
     #[test]
     fn a_file_that_is_too_long_or_no_text_is_refused() {
-        let path = std::env::temp_dir().join(format!("nrw-config-{}.toml", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config.toml");
         // A hole: none of its 8 GiB is on the disk, and only as much as is allowed is read.
         let long = File::create(&path).expect("a file");
         long.set_len(8 << 30).expect("a hole");
@@ -348,7 +349,6 @@ mod tests {
         std::fs::write(&path, b"interface = \"\xff\"").expect("a file");
         let error = read_file(&path, Config::default()).expect_err("no text").to_string();
         assert!(error.contains(": is not UTF-8 text; hint: "), "{error}");
-        std::fs::remove_file(&path).expect("it is there");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,8 +62,13 @@ impl Place {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("nrw-control-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir_all(folder.join("bpf")).expect("a folder");
+        let folder = tempfile::Builder::new()
+            .prefix(&name)
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a folder")
+            .keep();
+        fs::create_dir(folder.join("bpf")).expect("a folder");
         let mut place = Self { name, folder, passes: None };
         let (server, client) = (place.name.clone(), place.client_name());
         for namespace in [&server, &client] {

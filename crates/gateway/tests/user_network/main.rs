@@ -7,6 +7,7 @@ mod place;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -287,14 +288,17 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
 
     // Nobody else is answered. The binary's directory may be closed to other users, so they get a
     // copy.
-    let copy = std::env::temp_dir().join(format!("narrows-gateway-{}", std::process::id()));
+    let folder = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir()
+        .expect("a folder");
+    let copy = folder.path().join("narrows-gateway");
     fs::copy(env!("CARGO_BIN_EXE_narrows-gateway"), &copy).expect("a copy");
     let output = inside(&network.gateway, "setpriv")
         .args(["--reuid=65534", "--clear-groups"])
         .arg(&copy)
         .args(["status", "--interface", "nrwtun"])
         .output();
-    fs::remove_file(&copy).expect("it is there");
     let output = output.expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");

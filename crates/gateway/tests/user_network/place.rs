@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,8 +60,12 @@ impl Network {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nrw-user-{}-{n}", std::process::id());
         let link = format!("nu{}-{n}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = tempfile::Builder::new()
+            .prefix(&name)
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a folder")
+            .keep();
         let mut network = Self {
             client: format!("{name}-c"),
             gateway: format!("{name}-g"),
