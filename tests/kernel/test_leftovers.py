@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from narrows.backends.kernel.workspace import PREFIX, remove_leftovers, workspace
+from narrows.private import private_folder
 from tests.kernel.scenarios import DUMBBELL
 
 PHASES = ("owner", "job.json", "group", "booted", "built", "progress")
@@ -57,20 +58,35 @@ def state(base: Path) -> tuple[set[str], set[str], list[str], list[str]]:
     )
 
 
+def environment(base: Path) -> dict[str, str]:
+    """Makes a run keep its folders, and its notes about them, below a folder."""
+    return {**os.environ, "TMPDIR": str(base), "XDG_RUNTIME_DIR": str(base)}
+
+
+def only_here(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for this process."""
+    monkeypatch.setattr("tempfile.tempdir", str(base))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
+
+
+def runs(base: Path) -> set[Path]:
+    """The folders of runs."""
+    return set(base.glob("narrows-kernel-*"))
+
+
 def kill(base: Path, command: list[str], phase: str, *, with_keeper: bool) -> None:
     """Starts a run and kills it when it has come to a phase."""
-    places = base / f"narrows-kernel-{os.getuid()}"
-    before = set(places.iterdir())
+    before = runs(base)
     process = subprocess.Popen(
         command,
-        env={**os.environ, "TMPDIR": str(base)},
+        env=environment(base),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
 
         def reached() -> bool:
-            return any((each / phase).exists() for each in set(places.iterdir()) - before)
+            return any((each / phase).exists() for each in runs(base) - before)
 
         deadline = time.monotonic() + 120.0
         while not reached() and time.monotonic() < deadline:
@@ -100,8 +116,7 @@ def members(group: int) -> list[int]:
 @pytest.mark.slow
 def test_ten_killed_runs_leave_nothing(guest: str, tmp_path: Path) -> None:
     base = tmp_path / "t"
-    places = base / f"narrows-kernel-{os.getuid()}"
-    places.mkdir(parents=True, mode=0o700)
+    base.mkdir(mode=0o700)
     scenario = tmp_path / "small.toml"
     scenario.write_text(DUMBBELL.replace('end = "dns"\n', "").replace('"30 s"', '"600 s"'))
     command = [sys.executable, "-m", "narrows", "run", str(scenario), "--backend", guest]
@@ -112,8 +127,10 @@ def test_ten_killed_runs_leave_nothing(guest: str, tmp_path: Path) -> None:
     # The next start.
     short = scenario.read_text().replace('"600 s"', '"2 s"').replace('start = "4 s"', "")
     scenario.write_text(short)
-    assert subprocess.run(command, env={**os.environ, "TMPDIR": str(base)}).returncode == 0
-    shutil.rmtree(base / f"narrows-slots-{os.getuid()}")
+    assert subprocess.run(command, env=environment(base)).returncode == 0
+    notes = base / "narrows"
+    assert not list((notes / "runs").iterdir())
+    shutil.rmtree(notes)
     assert gone(lambda: state(base) != before), state(base)
 
 
@@ -129,14 +146,13 @@ def test_an_interrupt_keeps_what_there_is(guest: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "narrows", "run", str(scenario), "--backend", guest]
     process = subprocess.Popen(
         [*command, "--out", str(out), "--no-report"],
-        env={**os.environ, "TMPDIR": str(base)},
+        env=environment(base),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    places = base / f"narrows-kernel-{os.getuid()}"
     deadline = time.monotonic() + 90.0
     while time.monotonic() < deadline:
-        told = [each / "progress" for each in places.iterdir()] if places.exists() else []
+        told = [each / "progress" for each in runs(base)]
         if any(each.exists() and each.read_text() not in ("", "0", "1", "2") for each in told):
             break
         time.sleep(0.02)
@@ -145,20 +161,22 @@ def test_an_interrupt_keeps_what_there_is(guest: str, tmp_path: Path) -> None:
     result = Run.load(out)
     assert result.status == "partial" and result.stopped == "interrupted"
     assert result.flows.get_column("bytes_received").sum() > 0
-    assert not list(places.iterdir())
+    assert not runs(base)
 
 
 def test_the_next_run_removes_what_a_killed_keeper_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    only_here(tmp_path, monkeypatch)
     text = """
 import os, pathlib, psutil, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 from narrows.backends.kernel.workspace import workspace
 with workspace() as place, (place.folder / "log").open("wb") as log:
     (keeper,) = psutil.Process().children()
-    place.owns_folder(pathlib.Path(sys.argv[1]) / "also")
+    also = pathlib.Path(sys.argv[1]) / "also"
+    also.mkdir()
+    place.owns_folder(also)
     # The first of the group ends, the second stays, as a guest's helpers may.
     started = place.start(["sh", "-c", "sleep 600 &"], output=log, path=os.environ["PATH"])
     started.wait()
@@ -166,10 +184,9 @@ with workspace() as place, (place.folder / "log").open("wb") as log:
     keeper.wait()
     psutil.Process().kill()
 """
-    (tmp_path / "also").mkdir()
     done = subprocess.run([sys.executable, "-c", text, str(tmp_path)])
     assert done.returncode == -signal.SIGKILL
-    (folder,) = (tmp_path / f"narrows-kernel-{os.getuid()}").iterdir()
+    (folder,) = runs(tmp_path)
     group = int((folder / "group").read_text())
     assert members(group)
     remove_leftovers()
@@ -180,9 +197,8 @@ with workspace() as place, (place.folder / "log").open("wb") as log:
 def test_a_group_of_the_same_number_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    left = tmp_path / f"narrows-kernel-{os.getuid()}" / "left"
-    left.mkdir(parents=True)
+    only_here(tmp_path, monkeypatch)
+    left = left_run(tmp_path)
     (left / "owner").write_text("1 0")
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
         (left / "group").write_text(str(other.pid))
@@ -192,11 +208,62 @@ def test_a_group_of_the_same_number_is_left_alone(
         other.kill()
 
 
+def left_run(base: Path) -> Path:
+    """A folder whose run is gone, and its note."""
+    left = base / "narrows-kernel-left"
+    left.mkdir()
+    found = left.stat()
+    note = private_folder("runs") / "left"
+    note.write_text(f"{found.st_dev} {found.st_ino}\n{left}")
+    return left
+
+
+def precious(base: Path) -> Path:
+    """A folder that narrows did not make."""
+    folder = base / "precious"
+    folder.mkdir()
+    (folder / "owner").write_text("1 0")
+    (folder / "also").write_text("0 0\n/nowhere")
+    return folder
+
+
+def test_what_has_come_in_the_place_of_a_runs_folder_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_here(tmp_path, monkeypatch)
+    left, kept = left_run(tmp_path), precious(tmp_path)
+    left.rename(tmp_path / "elsewhere")
+    left.symlink_to(kept)
+    remove_leftovers()
+    assert kept.exists() and not list(private_folder("runs").iterdir())
+    left.unlink()
+    left = left_run(tmp_path)
+    (left / "owner").write_text("1 0")
+    (left / "also").write_text(f"1 1\n{kept}")
+    remove_leftovers()
+    assert kept.exists() and not left.exists()
+
+
+def test_a_run_killed_before_its_folder_was_noted_leaves_an_empty_folder_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_here(tmp_path, monkeypatch)
+    note = private_folder("runs") / "early"
+    folder = tmp_path / "narrows-kernel-early"
+    folder.mkdir()
+    note.write_text(f"\n{folder}")
+    remove_leftovers()
+    assert folder.exists() and note.exists(), "it may still be being made"
+    os.utime(note, (0.0, 0.0))
+    remove_leftovers()
+    assert not folder.exists() and not note.exists()
+
+
 def test_the_keeper_ends_what_notices_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guest may see its folder vanish and end by itself; a process that is stopped does not."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    only_here(tmp_path, monkeypatch)
     with workspace() as place, (tmp_path / "log").open("wb") as log:
         sleeper = place.start(["sleep", "600"], output=log, path=os.environ["PATH"])
         assert gone(lambda: not (place.folder / "group").exists())
@@ -223,7 +290,7 @@ def test_what_is_started_while_all_is_removed_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file `owner` is removed first."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    only_here(tmp_path, monkeypatch)
     begun = tmp_path / "begun"
     with workspace() as place, (tmp_path / "log").open("wb") as log:
         (place.folder / "owner").unlink()
@@ -233,7 +300,7 @@ def test_what_is_started_while_all_is_removed_does_not_begin(
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    only_here(tmp_path, monkeypatch)
     with workspace() as place:
         remove_leftovers()
         assert place.folder.exists()

@@ -29,6 +29,12 @@ Progress = Callable[[float], object]
 class BackendError(HintedError):
     """A run that a backend cannot do; its text is one line."""
 
+    @classmethod
+    def of_private(cls, error: OSError) -> BackendError:
+        """Makes the error for a private folder that cannot be made or used."""
+        what = (error.strerror or str(error)).lower()
+        return cls(error.filename or "", what, "set XDG_RUNTIME_DIR to a folder of yours alone")
+
 
 class Refusal(NamedTuple):
     """A key of a scenario that a backend cannot honour."""

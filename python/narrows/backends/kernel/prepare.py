@@ -25,6 +25,7 @@ from narrows.backends.kernel.kernels import Kernel, apply, meter
 from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.errors import argument
+from narrows.private import open_lock
 
 __all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
 
@@ -245,15 +246,18 @@ def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
     """A folder beside the cache, removed at the end; also removes folders of earlier builds."""
     for left in folder.parent.glob(f"{folder.name}.building*"):
         shutil.rmtree(left, ignore_errors=True)
-    work = folder.with_name(f"{folder.name}.building-{place.folder.name}")
-    place.owns_folder(work)
+    work = folder.with_name(f"{folder.name}.building-{place.name}")
     work.mkdir()
+    place.owns_folder(work)
     yield work
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Lets only one build run at a time; others wait for it."""
-    with path.open("w") as file:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+    file = open_lock(path)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(file)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import IO
+
+from narrows.backends.backend import BackendError
+from narrows.private import open_lock, private_folder
 
 __all__ = ["slot"]
 
@@ -25,20 +25,28 @@ def slot(count: int, waiting: Callable[[], object]) -> Iterator[int]:
     Args:
         count: How many slots there are.
         waiting: Called while no slot is free; its exceptions propagate.
+
+    Raises:
+        BackendError: The files of the slots cannot be made.
     """
-    folder = Path(tempfile.gettempdir()) / f"narrows-slots-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context((folder / f"{number}").open("w")) for number in range(count)]
+        files = []
+        try:
+            folder = private_folder("slots")
+            for number in range(count):
+                files.append(open_lock(folder / f"{number}"))
+                stack.callback(os.close, files[-1])
+        except OSError as error:
+            raise BackendError.of_private(error) from None
         while (found := _first(files)) is None:
             waiting()
             time.sleep(_LOOK_S)
         yield found
 
 
-def _first(files: Sequence[IO[str]]) -> int | None:
+def _first(files: Sequence[int]) -> int | None:
     """Takes the first free slot, and returns its number; None if none is free."""
-    return next((number for number, file in enumerate(files) if _take(file.fileno())), None)
+    return next((number for number, file in enumerate(files) if _take(file)), None)
 
 
 def _take(number: int) -> bool:

@@ -21,6 +21,7 @@ from narrows.backends.backend import BackendError
 from narrows.backends.kernel import kernels, trial
 from narrows.backends.kernel.kernels import Kernel
 from narrows.backends.kernel.workspace import PREFIX
+from narrows.private import cache_folder
 
 __all__ = [
     "NEEDED",
@@ -141,13 +142,13 @@ def guest_folder(kernel: Kernel | None = None) -> Path:
     Args:
         kernel: A period kernel; None for the unchanged source.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     made_of = CONFIG.read_bytes() + kernels.METER.read_bytes()
     name = f"guest-{platform.machine()}"
     if kernel is not None:
         made_of += kernel.file.read_bytes()
         name = f"{name}-{kernel.name}"
-    return cache / "narrows" / "kernel" / f"{name}-{hashlib.sha256(made_of).hexdigest()[:12]}"
+    digest = hashlib.sha256(made_of).hexdigest()[:12]
+    return cache_folder() / "narrows" / "kernel" / f"{name}-{digest}"
 
 
 def guest_version(kernel: Kernel | None = None) -> str | None:

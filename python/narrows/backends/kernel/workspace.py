@@ -3,7 +3,9 @@
 Everything that a run makes carries its name: the folder, the guest's process group, the namespaces.
 A keeper, which is a small shell process, ends and removes all of it as soon as this process has
 ended, however that happens: the keeper reads from a pipe that nobody writes to. If the keeper is
-killed too, the next run finds folders without an owner, and does the same.
+killed too, the next run finds folders without an owner, and does the same. It finds them by notes
+in a private folder. A note says which folder it is about (device and inode), so nothing is removed
+that has come in a folder's place.
 
 There is no race. A new command first notes its process group and then looks for the file `owner`.
 The cleaner first removes `owner` and then looks for the group. So the cleaner either ends the
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -24,6 +27,8 @@ from pathlib import Path
 from typing import IO
 
 from narrows.backends.backend import BackendError
+from narrows.private import private_folder
+from narrows.unfinished import write_whole
 
 __all__ = ["PREFIX", "Workspace", "remove_leftovers", "workspace"]
 
@@ -53,14 +58,18 @@ fi
 for name in /run/netns/"$2"*; do
     [ ! -e "$name" ] || { umount -l "$name"; rm -f "$name"; } 2>/dev/null
 done
-also=$(cat "$1/also" 2>/dev/null)
+also=$(tail -n +2 "$1/also" 2>/dev/null)
 turn=0
 until rm -rf "$1" ${also:+"$also"} 2>/dev/null || [ $turn -ge 100 ]; do
     turn=$((turn + 1))
     sleep 0.05
 done
+rm -f "$3"
 """
 
+_FOLDER = "narrows-kernel-"
+_RUNS = "runs"
+_NEW_S = 60.0
 _PATIENCE_S = 5.0
 _LOOK_S = 0.02
 
@@ -73,12 +82,14 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.prefix = f"{PREFIX}{folder.name}-"
+        self.name = folder.name.removeprefix(_FOLDER)
+        """A random word, which all that the run makes has in its name."""
+        self.prefix = f"{PREFIX}{self.name}-"
         """The prefix of the names of the run's namespaces."""
 
     def owns_folder(self, other: Path) -> None:
-        """Notes another folder to remove together with this one."""
-        (self.folder / "also").write_text(str(other))
+        """Notes another folder, which exists and is the run's, to remove together with this one."""
+        (self.folder / "also").write_text(_note(other))
 
     def start(self, command: Sequence[str], *, output: IO[bytes], path: str) -> Popen:
         """Starts a command in its own process group, which ends with the run.
@@ -112,15 +123,23 @@ def workspace() -> Iterator[Workspace]:
     """
     remove_leftovers()
     try:
-        base = _base()
-        folder = Path(tempfile.mkdtemp(dir=base, prefix=""))
+        notes = private_folder(_RUNS)
+    except OSError as error:
+        raise BackendError.of_private(error) from None
+    made = Workspace(Path(tempfile.gettempdir()) / f"{_FOLDER}{secrets.token_hex(4)}")
+    folder, note = made.folder, notes / made.name
+    try:
+        # A kill between these two lines leaves a note about an empty folder at most.
+        write_whole(note, f"\n{folder}".encode())
+        folder.mkdir(mode=0o700)
+        write_whole(note, _note(folder).encode())
         (folder / "owner").write_text(f"{os.getpid()} {_started(os.getpid())}")
     except OSError as error:
+        note.unlink(missing_ok=True)
         what = (error.strerror or str(error)).lower()
         raise BackendError(error.filename, what, "set TMPDIR to a place with more room") from None
-    made = Workspace(folder)
     keeper = subprocess.Popen(
-        ["/bin/sh", "-c", _KEEPER, "narrows-keeper", str(folder), made.prefix],
+        ["/bin/sh", "-c", _KEEPER, "narrows-keeper", str(folder), made.prefix, str(note)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -141,26 +160,54 @@ def workspace() -> Iterator[Workspace]:
 def remove_leftovers() -> None:
     """Cleans up after runs whose process and keeper are both gone."""
     with contextlib.suppress(OSError):
-        for folder in _base().iterdir():
-            if _is_left(folder):
+        for note in private_folder(_RUNS).iterdir():
+            folder = _noted(note)
+            if folder is not None and _is_left(folder):
                 _remove(Workspace(folder))
+            if not (folder.exists() if folder is not None else _is_being_made(note)):
+                note.unlink(missing_ok=True)
 
 
-def _base() -> Path:
-    base = Path(tempfile.gettempdir()) / f"narrows-kernel-{os.getuid()}"
-    base.mkdir(mode=0o700, exist_ok=True)
-    if base.stat().st_uid != os.getuid():
-        raise PermissionError(13, "belongs to somebody else", str(base))
-    return base
+def _is_being_made(note: Path) -> bool:
+    """Whether a note is so new that its folder may still be made.
+
+    Otherwise, its run was killed early, and the folder, which is empty, is removed.
+    """
+    same, _, path = note.read_text().partition("\n")
+    if same:
+        return False
+    if _is_new(note):
+        return True
+    with contextlib.suppress(OSError):
+        Path(path).rmdir()
+    return False
+
+
+def _is_new(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime <= _NEW_S
+
+
+def _note(folder: Path) -> str:
+    found = folder.lstat()
+    return f"{found.st_dev} {found.st_ino}\n{folder}"
+
+
+def _noted(note: Path) -> Path | None:
+    """The folder that a note is about, if it is still there and the same."""
+    try:
+        same, _, path = note.read_text().partition("\n")
+        return Path(path) if _note(Path(path)).startswith(f"{same}\n") else None
+    except OSError:
+        return None
 
 
 def _is_left(folder: Path) -> bool:
     try:
         number, started = (folder / "owner").read_text().split()
     except (OSError, ValueError):
-        # Another run may be making a folder that has no owner yet, but not an old one.
+        # A keeper may have removed the owner, and be at work.
         with contextlib.suppress(OSError):
-            return time.time() - folder.stat().st_mtime > 60.0
+            return not _is_new(folder)
         return False
     return _started(int(number)) != started
 
@@ -174,8 +221,9 @@ def _remove(left: Workspace) -> None:
             subprocess.run(["umount", "-l", str(place)], capture_output=True)
             with contextlib.suppress(OSError):
                 place.unlink()
-    with contextlib.suppress(OSError):
-        shutil.rmtree((left.folder / "also").read_text(), ignore_errors=True)
+    also = _noted(left.folder / "also")
+    if also is not None:
+        shutil.rmtree(also, ignore_errors=True)
     shutil.rmtree(left.folder, ignore_errors=True)
 
 
