@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
+from narrows.foreign_text import printable
+
 __all__ = [
     "MOST_TOGETHER",
     "HintedError",
@@ -112,6 +114,4 @@ def one_line(text: str) -> str:
     """
     if len(text) > _LONGEST_PART:
         text = text[: _LONGEST_PART - 3] + "..."
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return printable(text)

@@ -16,13 +16,15 @@ from synthetic_run import DNS_START_S, LINK, synthetic_run
 from narrows import Scenario, run
 from narrows.report import figures, style, write_comparison, write_run_report
 from narrows.report.live import curves, script, style_sheet
+from narrows.report.page import policy
 from narrows.results import Run, compare
 
 
 def alone(figure: Figure) -> str:
     """A page with nothing but a figure."""
     return (
-        f"<!doctype html><html><head><style>{style_sheet()}</style></head><body>"
+        f'<!doctype html><html><head><meta http-equiv="Content-Security-Policy" '
+        f'content="{policy()}"><style>{style_sheet()}</style></head><body>'
         f"<figure>{style.svg_inline(style.svg(figure), 'one', 'one')}"
         f'<script type="application/json" class="curves">{curves(figure)}</script></figure>'
         f"<script>{script()}</script></body></html>"

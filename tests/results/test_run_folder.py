@@ -10,6 +10,7 @@ from synthetic_run import synthetic_run
 
 from narrows.errors import NarrowsError
 from narrows.results import RUN_FILE, TABLES, Run, RunFolderError, folder
+from narrows.unfinished import write_new
 
 
 @pytest.fixture
@@ -121,13 +122,13 @@ def test_a_place_that_cannot_be_made_is_one_line(run: Run) -> None:
 def test_a_full_disk_leaves_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
-        if path.name == file:
-            path.write_bytes(data[: len(data) // 2])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        path.write_bytes(data)
+    def full(name: str, data: bytes, inside: int) -> None:
+        if name == file:
+            write_new(name, data[: len(data) // 2], inside)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        write_new(name, data, inside)
 
-    monkeypatch.setattr(folder, "_write_file", full)
+    monkeypatch.setattr(folder, "write_new", full)
     with pytest.raises(RunFolderError, match="no space left on device; hint: free") as caught:
         run.save(tmp_path / "a")
     assert_one_line(caught.value)
@@ -149,10 +150,10 @@ def test_a_limit_of_the_system_leaves_nothing(run: Run, tmp_path: Path) -> None:
 def test_an_interrupt_while_saving_leaves_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(path: Path, data: bytes) -> None:
+    def interrupted(name: str, data: bytes, inside: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(folder, "_write_file", interrupted)
+    monkeypatch.setattr(folder, "write_new", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.save(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
@@ -164,7 +165,7 @@ def test_an_interrupt_while_saving_leaves_nothing(
         (b"", "not JSON"),
         (b"{", "not JSON at line 1"),
         (b"\xff\xfe", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
         (b"[]", "has no format"),
         (b"{}", "has no format"),
         (b'{"format": 2}', "has format 2, but this narrows reads 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from narrows.agreement.compare import METRICS
 from narrows.agreement.conduct import Agreement
 from narrows.report import style
+from narrows.unfinished import write_whole
 
 __all__ = ["scatter", "write_scatter"]
 
@@ -53,4 +55,6 @@ def scatter(result: Agreement) -> Figure:
 
 def write_scatter(result: Agreement, path: Path) -> None:
     """Writes the plots as SVG."""
-    scatter(result).savefig(path, format="svg", metadata={"Date": None})
+    data = io.BytesIO()
+    scatter(result).savefig(data, format="svg", metadata={"Date": None})
+    write_whole(path, data.getvalue())

@@ -10,6 +10,7 @@ from narrows.agreement.conduct import Agreement
 from narrows.agreement.draws import set_of
 from narrows.agreement.figures import write_scatter
 from narrows.results import TextTable
+from narrows.unfinished import write_whole
 
 __all__ = ["agreement_table", "write"]
 
@@ -24,7 +25,9 @@ def write(result: Agreement, folder: Path) -> None:
         OSError: They cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "agreement.json").write_text(json.dumps(result.document(), indent=2) + "\n")
+    write_whole(
+        folder / "agreement.json", (json.dumps(result.document(), indent=2) + "\n").encode()
+    )
     write_scatter(result, folder / "scatter.svg")
 
 

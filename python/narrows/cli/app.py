@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if os.environ.get("NARROWS_TRACEBACK"):
             raise
-        return report(error)
+        return report(error, sys.argv[1:] if arguments is None else arguments)
     return int(code) if isinstance(code, int) else Exit.DONE
 
 

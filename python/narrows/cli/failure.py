@@ -18,11 +18,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from pathlib import Path
 
 from narrows.cli.arguments import with_options
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, one_line
+from narrows.foreign_text import printable
 
 
 class Exit(IntEnum):
@@ -38,8 +40,12 @@ class UserError(NarrowsError):
     """Bad input that the command line itself finds; the message is one line."""
 
 
-def report(error: BaseException) -> Exit:
-    """Prints a line on stderr for `error` and each of `error.others`; returns the exit code."""
+def report(error: BaseException, arguments: Sequence[str] = ()) -> Exit:
+    """Prints a line on stderr for `error` and each of `error.others`; returns the exit code.
+
+    An unexpected error is a bug, unless the command reads a folder that is not as narrows wrote it:
+    what is read is checked, but whoever edits a folder can make its parts contradict each other.
+    """
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone (`narrows ... | head`). The rest of the buffer goes to
         # /dev/null.
@@ -54,12 +60,17 @@ def report(error: BaseException) -> Exit:
         return Exit.BAD_INPUT
     if isinstance(error, NarrowsError):
         for each in (error, *error.others):
-            say(f"error: {_one_line(str(each))}")
+            say(f"error: {' '.join(str(each).split())}")
         return Exit.BAD_INPUT
     if isinstance(error, MemoryError):
         say("error: out of memory; hint: make the run shorter or use fewer monitors")
         return Exit.FAILED
-    what = _one_line(f"{type(error).__name__}: {error}")
+    what = one_line(f"{type(error).__name__}: {error}")
+    changed = _changed_folder(arguments)
+    if changed:
+        why = f"its parts do not fit together ({what}), and narrows did not write it so"
+        say(f"error: {one_line(changed)}: {why}; hint: run again, or use the narrows that wrote it")
+        return Exit.BAD_INPUT
     hint = "please report it with the traceback that NARROWS_TRACEBACK=1 shows"
     say(f"error: a bug in narrows: {what}; hint: {hint}")
     return Exit.FAILED
@@ -75,7 +86,7 @@ def say(text: str) -> None:
     If stderr cannot be written, the exit code must be enough.
     """
     with contextlib.suppress(OSError):
-        print(with_options(text), file=sys.stderr)
+        print(printable(with_options(text), kept="\n"), file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -129,8 +140,19 @@ def _system(error: OSError) -> str:
         errno.EISDIR: "name a file",
     }
     hint = hints.get(error.errno or 0)
-    return _one_line(f"{where}{what}" + (f"; hint: {hint}" if hint else ""))
+    return printable(f"{where}{what}" + (f"; hint: {hint}" if hint else ""))
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _changed_folder(arguments: Sequence[str]) -> str:
+    """The first argument that is a folder of results and not as narrows wrote it; empty if none."""
+    from narrows.results.folder import is_as_written
+
+    for word in arguments:
+        path = Path(word.rpartition("=")[2])
+        with contextlib.suppress(OSError, ValueError):
+            if any((path / name).is_file() for name in _RESULTS) and not is_as_written(path):
+                return str(path)
+    return ""
+
+
+_RESULTS = ("run.json", "sweep.json", "ratio.json", "record.json", "study.json")

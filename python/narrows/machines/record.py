@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narrows.errors import argument
+from narrows.foreign_text import parsed
 from narrows.machines.clocks import Offset
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import ROLES, Part
 from narrows.results.folder import refuse_others
+from narrows.unfinished import write_whole
 
 __all__ = ["Clock", "Record", "check_target"]
 
@@ -82,7 +84,7 @@ class Record:
         """Writes the record, with `record.json` last."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
-            (folder / name).write_text(json.dumps(content))
+            write_whole(folder / name, json.dumps(content).encode())
         document = {
             "format": FORMAT,
             "run": self.run,
@@ -102,7 +104,7 @@ class Record:
             "host": self.host,
             "files": dict.fromkeys(self.files),
         }
-        (folder / FILE).write_text(json.dumps(document, indent=2))
+        write_whole(folder / FILE, json.dumps(document, indent=2).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Record:
@@ -168,7 +170,7 @@ def _offset(found: Mapping[str, Any]) -> Offset:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return parsed(path.read_bytes())
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise MachineError(

@@ -14,10 +14,12 @@ from typing import Any
 
 import polars as pl
 
+from narrows.foreign_text import parsed
 from narrows.ratio.analysis import Group, RatioAnalysis, Variant
 from narrows.ratio.failures import Failures
 from narrows.ratio.pairs import Dropped, Rules
 from narrows.report.page import write_bytes, write_page
+from narrows.results.checked import clean
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import parquet
 
@@ -78,7 +80,7 @@ def load(folder: Path) -> RatioAnalysis:
     try:
         if path.stat().st_size > _LARGEST:
             raise RunFolderError(path, "is larger than any analysis", _AGAIN)
-        found = json.loads(path.read_bytes())
+        found = parsed(path.read_bytes())
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise RunFolderError(path, "has another format", _AGAIN)
         return RatioAnalysis(
@@ -96,7 +98,7 @@ def load(folder: Path) -> RatioAnalysis:
         )
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise RunFolderError(path, "is damaged", _AGAIN) from None
 
 
@@ -115,7 +117,7 @@ def _table(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise RunFolderError(path, f"has no column {missing[0]}", _AGAIN)
-    return table
+    return clean(table)
 
 
 def _group(group: Group) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report.page import (
     Shown,
+    file_name,
     render,
     shown_on_page,
     write_figures,
@@ -230,6 +230,6 @@ _CELL_S = 1800.0
 
 def _page_name(server: str, taken: Collection[str]) -> str:
     """The name of a server's page, without suffix; it avoids `taken`, which are whole names."""
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server).strip("-.") or "server"
+    plain = file_name(server).strip("-.") or "server"
     tries = (f"server-{plain}{f'-{number}' if number else ''}" for number in itertools.count())
     return next(name for name in tries if f"{name}.html" not in taken)

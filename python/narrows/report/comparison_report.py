@@ -11,9 +11,17 @@ from typing import Any, TypeVar
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import figures
-from narrows.report.extras import extra_figures, file_name
+from narrows.report.extras import extra_figures
 from narrows.report.figures import Bar, Change
-from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
+from narrows.report.page import (
+    Shown,
+    file_name,
+    live,
+    render,
+    shown_on_page,
+    write_figures,
+    write_page,
+)
 from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import MOST_GROUPS, monitored_links, monitored_queues
 from narrows.results import Run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -10,14 +9,14 @@ from matplotlib.figure import Figure
 
 from narrows.records import Picture, Record
 from narrows.report import style
-from narrows.report.page import Shown
+from narrows.report.page import Shown, file_name
 from narrows.report.pen import FigurePen, SeedsPen
 from narrows.report.source import MOST_GROUPS, NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
 
-__all__ = ["extra_figures", "file_name", "headlines", "picture"]
+__all__ = ["extra_figures", "headlines", "picture"]
 
 
 def extra_figures(
@@ -73,11 +72,6 @@ def _compared(
             name = f"{drawn.name}-{file_name(group)}"
             shown.append(Shown(name, figure, f"Curves, in each case: {title}.", drawn.caption))
     return shown
-
-
-def file_name(group: str) -> str:
-    """The form of a group's name within a figure's name."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", group)
 
 
 @style.styled

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import style
 from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
+from narrows.unfinished import write_whole
 
 __all__ = [
     "Shown",
+    "file_name",
     "html_of",
     "live",
     "render",
@@ -35,12 +39,15 @@ class Shown:
     """A figure with its texts on a page."""
 
     name: str
-    """The name of its files and of its identifiers on the page: letters, digits, `-` and `.`."""
+    """The name of its files and of its identifiers on the page, made safe by `file_name`."""
     figure: Figure
     alt: str
     """What it shows, in one sentence with its main numbers, for readers who cannot see it."""
     caption: str
     """What readers should look for."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", file_name(self.name))
 
     @cached_property
     def svg(self) -> str:
@@ -48,16 +55,51 @@ class Shown:
         return style.svg(self.figure)
 
 
-def render(template: str, **values: object) -> str:
-    """Renders a page from a template of this package."""
+def file_name(text: str) -> str:
+    """Any text as a name of files and of elements on a page: letters, digits, `-`, `_` and `.`.
+
+    Nothing else makes names of files from names of links, groups and servers.
+
+    Examples:
+        >>> file_name("throughput-a/../b.forward"), file_name("..")
+        ('throughput-a-..-b.forward', '-')
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+    if len(name) > _LONGEST_NAME:
+        digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+        name = f"{name[:_LONGEST_NAME]}-{digest}"
+    return name.lstrip(".") or "-"
+
+
+_LONGEST_NAME = 100
+
+
+def render(template: str, *, package: str = "narrows.report", **values: object) -> str:
+    """Renders a page from a template of a package, or of this one.
+
+    Its policy lets the page's own script run, and nothing else: no other script, no address.
+    """
     environment = Environment(
-        loader=PackageLoader("narrows.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("narrows.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(policy=policy(), **values)
+
+
+@cache
+def policy() -> str:
+    """The Content-Security-Policy of every page (W3C CSP 3).
+
+    Matplotlib's and uPlot's pictures have styles in attributes.
+    """
+    digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def shown_on_page(figures: Sequence[Shown]) -> list[dict[str, Any]]:
@@ -132,15 +174,8 @@ def write_bytes(path: Path, data: bytes) -> Path:
     Raises:
         RunFolderError: It cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.unfinished")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            # A full disk must not leave half a page where a page is expected.
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, data)
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
     return path

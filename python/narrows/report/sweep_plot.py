@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -185,7 +184,7 @@ def plot_sweep(
         f"{figure.name} against {axis.key}: from {value_text(first.mean)} to "
         f"{value_text(last.mean)} {figure.unit}".rstrip()
     )
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
+    name = f"{figure.key}-against-{axis.key}"
     shown = Shown(name, drawn, alt, "")
     notes = few_seeds(point.runs for point in chosen if point.low is not None)
     notes += [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -16,6 +16,7 @@ from rich.text import Text
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
+    render,
     shown_on_page,
     write_figures,
     write_page,
@@ -47,9 +48,8 @@ def claim_folder(folder: Path) -> Path:
     """
     refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink()
+    with tempfile.TemporaryFile(dir=folder):
+        pass
     return folder
 
 
@@ -124,14 +124,7 @@ def write(
                 "figures": shown_on_page(figures),
             }
         )
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("narrows.reproduce"), PackageLoader("narrows.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    html = environment.get_template("reproduction.html").render(papers=papers)
+    html = render("reproduction.html", package="narrows.reproduce", papers=papers)
     write_page(folder / REPORT_FILE, html)
 
 

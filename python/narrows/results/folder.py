@@ -8,20 +8,24 @@ compression, row groups and the order of keys are fixed, and only `wall` has tim
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from narrows.foreign_text import parsed
+from narrows.results.checked import clean, fault_of_document, fault_of_table
 from narrows.results.errors import RunFolderError
 from narrows.results.foreign import PROGRAM
 from narrows.results.schema import FORMAT, TABLES, Table, mismatch
+from narrows.unfinished import is_unfinished, make_unfinished, write_new
 
 __all__ = [
     "BENCH",
@@ -29,6 +33,7 @@ __all__ = [
     "RUN_FILE",
     "SWEEP_FILE",
     "check_target",
+    "is_as_written",
     "parquet",
     "read",
     "read_captures",
@@ -48,6 +53,9 @@ BENCH = "gateway-bench"
 MEASUREMENTS = ("probe", "atlas", "capture", "run")
 """The `backend` in the run.json of a measurement of servers; `run`: of a scenario's servers."""
 
+OTHERS = (BENCH, *MEASUREMENTS)
+"""Folders of no scenario: their names are those of servers and files."""
+
 LARGEST_JSON = 64 * 2**20
 """The largest run.json or sweep.json that is read, in bytes."""
 
@@ -66,8 +74,7 @@ def check_target(folder: Path) -> None:
         if folder.is_symlink():
             raise RunFolderError(folder, "is a symbolic link", "choose another name")
         refuse_others(folder)
-        temporary = _temporary(folder)
-        temporary.rmdir()
+        make_unfinished(folder).rmdir()
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
 
@@ -89,6 +96,7 @@ def refuse_others(
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(folder, "is not a folder", "choose another name")
     inside = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    inside = {name for name in inside if not is_unfinished(name)}
     if inside.isdisjoint(marks) and not inside.issubset(allowed):
         if RUN_FILE in inside:
             raise RunFolderError(folder, "already holds a run", "choose another folder")
@@ -117,12 +125,13 @@ def write(
     check_target(folder)
     temporary = None
     try:
-        temporary = _temporary(folder)
+        temporary = make_unfinished(folder)
         _write_files(temporary, document, tables, schema)
         if captures:
             (temporary / _CAPTURES).mkdir()
-        for link, data in sorted(captures.items()):
-            _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
+            with _open(temporary / _CAPTURES) as inside:
+                for link, data in sorted(captures.items()):
+                    write_new(f"{link}.pcapng", data, inside)
         # A rename replaces only an empty folder, never one that has been filled in the meantime.
         temporary.rename(folder)
     except OSError as error:
@@ -154,7 +163,7 @@ def renew(
     """
     temporary = None
     try:
-        temporary = _temporary(folder)
+        temporary = make_unfinished(folder)
         _write_files(temporary, document, tables, schema)
         (folder / RUN_FILE).unlink(missing_ok=True)
         for table in schema.values():
@@ -201,10 +210,34 @@ def read(
             raise RunFolderError(folder, what, "use the narrows that wrote it")
         wanted[name] = found
     tables = {
-        name: _read_table(folder / f"{name}.parquet", table, files.get(f"{name}.parquet"))
+        name: _read_table(
+            folder / f"{name}.parquet",
+            table,
+            files.get(f"{name}.parquet"),
+            is_checked=document["backend"] not in OTHERS,
+        )
         for name, table in wanted.items()
     }
     return document, tables
+
+
+def is_as_written(folder: Path) -> bool:
+    """Whether a folder holds a run whose run.json is as narrows wrote it.
+
+    Files of earlier versions and of other folders do not say so themselves.
+    """
+    try:
+        document = json.loads((folder / RUN_FILE).read_bytes())
+        return bool(document.pop("digest") == _digest(document))
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """The digest of run.json without `wall`, which differs from run to run."""
+    parts = {key: value for key, value in document.items() if key != "wall"}
+    text = json.dumps(json.loads(json.dumps(parts)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_captures(folder: Path) -> dict[str, Path]:
@@ -250,10 +283,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise RunFolderError(path, f"is damaged (not JSON{where})", _RERUN) from None
+        document = parsed(text)
+    except ValueError as error:
+        raise RunFolderError(path, f"is damaged ({error})", _RERUN) from None
     if not isinstance(document, dict) or "format" not in document:
         raise RunFolderError(path, "is not that of a run (it has no format)", "name a run folder")
     if document["format"] != FORMAT or isinstance(document["format"], bool):
@@ -270,6 +302,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
         raise RunFolderError(path, "is damaged (set is of a wrong type)", _RERUN)
     if document["status"] not in ("complete", "partial"):
         raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)
+    fault = "" if document["backend"] in OTHERS else fault_of_document(document)
+    if fault:
+        raise RunFolderError(path, f"is damaged ({fault})", _RERUN)
     return document
 
 
@@ -302,7 +337,9 @@ _KEYS: dict[str, tuple[type, ...]] = {
 _RERUN = "run the scenario again"
 
 
-def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
+def _read_table(
+    path: Path, table: Table | None, facts: object, *, is_checked: bool
+) -> pl.DataFrame:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -327,11 +364,15 @@ def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
         # A panic in the reader is not an Exception.
         raise RunFolderError(path, "is not a readable Parquet file", _RERUN) from None
     if table is None:
-        return found
+        return clean(found)
     why = mismatch(table, found)
     if why is not None:
         raise RunFolderError(path, why, "use the narrows that wrote it, or run the scenario again")
-    return found.select(table.schema.names())
+    found = clean(found.select(table.schema.names()))
+    fault = fault_of_table(found) if is_checked else ""
+    if fault:
+        raise RunFolderError(path, f"is damaged ({fault})", _RERUN)
+    return found
 
 
 def _write_files(
@@ -342,31 +383,23 @@ def _write_files(
 ) -> None:
     """Writes the tables, and run.json with their sizes and checksums."""
     files = {}
-    for table in schema.values():
-        data = parquet(tables[table.name])
-        _write_file(folder / table.file_name, data)
-        files[table.file_name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    text = json.dumps({**document, "files": files}, indent=2, allow_nan=False)
-    _write_file(folder / RUN_FILE, (text + "\n").encode())
+    with _open(folder) as inside:
+        for table in schema.values():
+            data = parquet(tables[table.name])
+            write_new(table.file_name, data, inside)
+            digest = hashlib.sha256(data).hexdigest()
+            files[table.file_name] = {"bytes": len(data), "sha256": digest}
+        whole = {**document, "files": files}
+        whole["digest"] = _digest(whole)
+        text = json.dumps(whole, indent=2, allow_nan=False)
+        write_new(RUN_FILE, (text + "\n").encode(), inside)
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        # A file system with delayed allocation reports a full disk only now.
-        os.fsync(file.fileno())
-
-
-def _temporary(folder: Path) -> Path:
-    parent = folder.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    number = 0
-    while True:
-        path = parent / f".{folder.name}.{os.getpid()}-{number}.unfinished"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return path
+@contextlib.contextmanager
+def _open(folder: Path) -> Iterator[int]:
+    """Opens a folder, which somebody may replace by a link while files are written into it."""
+    found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield found
+    finally:
+        os.close(found)

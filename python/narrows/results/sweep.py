@@ -21,6 +21,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from narrows.foreign_text import parsed
+from narrows.results.checked import is_summary
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import LARGEST_JSON, SWEEP_FILE
@@ -269,11 +271,11 @@ def read_document(folder: Path) -> dict[str, Any]:
             raise RunFolderError(
                 path, f"is larger than {LARGEST_JSON} bytes, too large for a {SWEEP_FILE}"
             )
-        document = json.loads(path.read_bytes())
+        document = parsed(path.read_bytes())
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
-    except (ValueError, RecursionError):
-        raise RunFolderError(path, "is damaged (not JSON)", _AGAIN) from None
+    except ValueError as error:
+        raise RunFolderError(path, f"is damaged ({error})", _AGAIN) from None
     if not isinstance(document, dict) or "format" not in document:
         raise RunFolderError(
             path, "is not that of a sweep (it has no format)", "name a sweep folder"
@@ -323,8 +325,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(text.split(b"\n")[:-1], 1):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parsed(line)
+        except ValueError:
             row = None
         if not isinstance(row, dict) or not _is_row(row):
             raise RunFolderError(path, f"is damaged (line {number})", _AGAIN)
@@ -349,23 +351,7 @@ def _is_row(row: Mapping[str, Any]) -> bool:
         and not isinstance(row["seed"], bool)
         and row["status"] in ("complete", "partial", "failed")
         and (number is None or (type(number) is int and number >= 0))
-        and (summary is None or _is_summary(summary))
-    )
-
-
-def _is_summary(summary: object) -> bool:
-    """Whether it has the form of a summary: parts by name, and sentences as flags."""
-    if not isinstance(summary, dict):
-        return False
-    flags = summary.get("flags", [])
-    return (
-        isinstance(flags, list)
-        and all(isinstance(flag, str) for flag in flags)
-        and all(
-            part is None or isinstance(part, dict)
-            for key, part in summary.items()
-            if key != "flags"
-        )
+        and (summary is None or is_summary(summary))
     )
 
 

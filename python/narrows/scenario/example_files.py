@@ -7,6 +7,7 @@ and a wheel holds the files themselves. The first paragraph of a scenario's comm
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def copy_example(name: str, into: str | Path = ".") -> list[Path]:
     files = example(name).files()
     folder = Path(into)
     for file in files:
-        if (folder / file.name).exists():
+        if os.path.lexists(folder / file.name):
             there = folder / file.name
             raise NarrowsError(f"{there}: already exists; hint: move it, or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -32,11 +32,13 @@ from narrows.results.sweep import (
 )
 from narrows.results.sweep_run import canonical
 from narrows.sweeps.plan import Plan, identity
+from narrows.unfinished import write_whole
 
 __all__ = ["TABLE_FILE", "Store"]
 
 TABLE_FILE = "sweep.parquet"
 CSV_FILE = "sweep.csv"
+_ADD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 class Store:
@@ -138,9 +140,9 @@ class Store:
         return sweep
 
     def _open(self, folder: Path) -> None:
-        refuse_others(folder, marks=[SWEEP_FILE], allowed=[ROWS_FILE, f".{SWEEP_FILE}.unfinished"])
+        refuse_others(folder, marks=[SWEEP_FILE], allowed=[ROWS_FILE])
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(folder / ROWS_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._file = os.open(folder / ROWS_FILE, _ADD, 0o666)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -241,12 +243,4 @@ class Store:
 
     def _replace(self, name: str, data: bytes) -> None:
         assert self._folder is not None, "there is a folder"
-        temporary = self._folder / f".{name}.unfinished"
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._folder / name)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(self._folder / name, data, sync=True)

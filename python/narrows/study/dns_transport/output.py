@@ -9,12 +9,11 @@ from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any, TextIO
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
 from narrows import _core
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
+    render,
     shown_on_page,
     write_bytes,
     write_figures,
@@ -113,16 +112,9 @@ def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE
         write_bytes(folder / name, data.getvalue())
     drawn = figures(study.runs) if study.runs.height else []
     write_figures(drawn, folder / "figures", kinds)
-    environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("narrows.study.dns_transport"), PackageLoader("narrows.report")]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    html = environment.get_template("study.html").render(
+    html = render(
+        "study.html",
+        package="narrows.study.dns_transport",
         version=_core.version,
         status=study.status,
         failures=study.failures,
