@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,6 +22,9 @@ from narrows.cli.options import (
     settings,
 )
 from narrows.cli.run_output import print_run, write_run_report
+
+if TYPE_CHECKING:
+    from narrows.machines import Lab, Parts
 
 EXAMPLES = """\
 # Ten samples a second of backlog, drops and marks, until Ctrl-C.
@@ -108,19 +111,11 @@ def command(
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
         figure_files(figures, written=False, needs="give it to narrows merge")
-        from narrows import machines as several
-
         wait_s = shared.waiting(wait)
         parts = shared.parts_of(scenario, settings(set), seed)
         lab = shared.lab_of(machines, at, clock)
-        target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
-        links = _links(link)
-        own = several.Part("monitor", node)
-        secret, told = shared.secret_of(parts, own, lab, secret_file, scenario, quiet=quiet)
-        record = several.watch(
-            parts, node, links, lab, target, secret=secret, told=told, rate=rate, wait_s=wait_s
-        )
-        return shared.ended(record, target, quiet=quiet)
+        asked = _Asked(node, _links(link), secret_file, scenario, out)
+        return _record(parts, lab, asked, rate=rate, wait_s=wait_s, quiet=quiet)
     from narrows.cli.monitor_screen import say_missed, watched
     from narrows.monitor import Watch
     from narrows.results.folder import check_target
@@ -140,6 +135,41 @@ def command(
         say_missed(watch)
         say(f"wrote {folder}")
     return Exit.INTERRUPTED if result.status == "partial" else Exit.DONE
+
+
+class _Asked(NamedTuple):
+    """What the command line says about a part of a run."""
+
+    node: str
+    links: dict[str, str]
+    secret_file: Path | None
+    scenario: Path
+    out: Path | None
+
+
+def _record(
+    parts: Parts, lab: Lab, asked: _Asked, *, rate: float, wait_s: float, quiet: bool
+) -> Exit:
+    """Watches as one of several machines."""
+    from narrows.machines import Part, watch
+
+    own = Part("monitor", asked.node)
+    secret, told = shared.secret_of(parts, own, lab, asked.secret_file, asked.scenario, quiet=quiet)
+    folder = asked.out or free_folder(
+        Path("records"), f"{parts.scenario.name}-monitor-{asked.node}"
+    )
+    record = watch(
+        parts,
+        asked.node,
+        asked.links,
+        lab,
+        folder,
+        secret=secret,
+        told=told,
+        rate=rate,
+        wait_s=wait_s,
+    )
+    return shared.ended(record, folder, quiet=quiet)
 
 
 def _links(given: list[str] | None) -> dict[str, str]:
