@@ -9,7 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from narrows.results.intervals import Apart, bounded, paired, prediction, welch, within
+from narrows.results.intervals import Apart, paired, prediction, welch, within
 from narrows.results.student import t_half_width
 
 
@@ -98,15 +98,28 @@ def test_far_from_the_bounds_a_difference_has_students_interval() -> None:
             assert interval(first, second, 0.0, high)[:2] == pytest.approx(plain[:2], abs=2e-3)
 
 
-def test_squares_of_the_distances_are_added() -> None:
-    """Newcombe's rule for the means of independent samples; Zou and Donner 2008, equation 1."""
-    first, second = [96.0, 97.0, 98.0], [97.5, 98.5, 99.5]
-    # Student's t with 4 degrees of freedom, from a printed table; both variances are 1.
-    half = 2.776 / math.sqrt(3.0)
-    (low_1, high_1), (low_2, high_2) = (bounded(mean, half, 0.0, 100.0) for mean in (97.0, 98.5))
-    found = welch(first, second, 0.0, 100.0)
-    assert found.low == pytest.approx(1.5 - math.hypot(98.5 - low_2, high_1 - 97.0), abs=1e-3)
-    assert found.high == pytest.approx(1.5 + math.hypot(97.0 - low_1, high_2 - 98.5), abs=1e-3)
+@pytest.mark.parametrize("interval", [paired, welch])
+def test_a_bound_does_not_make_chance_certain(interval: Callable[..., Apart]) -> None:
+    """Two seeds of five with one timeout, against none."""
+    first, second = [0.0] * 5, [0.0, 0.0, 1.0, 0.0, 1.0]
+    # Student's t with 4 degrees of freedom, from a printed table.
+    half = 2.776 * math.sqrt(0.3 / 5.0)
+    for bounds in ((-math.inf, math.inf), (0.0, math.inf), (0.0, 100.0)):
+        found = interval(first, second, *bounds)
+        assert found[:2] == pytest.approx((0.4 - half, 0.4 + half), abs=1e-3)
+        assert found.low < 0.0 < found.high
+
+
+def test_three_runs_without_a_rare_event_do_not_exclude_it() -> None:
+    """Samples of different sizes: Student's t with a pooled variance is wider than Welch's here."""
+    rare = [0.0] * 14 + [1.0] * 6
+    found = welch([0.0] * 3, rare)
+    # 14 * 0.3**2 + 6 * 0.7**2 is 4.2; 2.080 is Student's factor for 21 degrees, from a table.
+    half = 2.080 * math.sqrt(4.2 / 21.0 * (1.0 / 3.0 + 1.0 / 20.0))
+    assert found[:2] == pytest.approx((0.3 - half, 0.3 + half), abs=1e-3)
+    # Where the small sample varies more, Welch's is wider: 2.069 * 0.5 would be Student's.
+    many = [0.0, 0.02] * 10
+    assert welch([-1.0, 1.0], many).high > 1.0
 
 
 def test_pairs_that_differ_by_the_same_have_no_width_near_a_bound() -> None:
@@ -119,9 +132,7 @@ def test_pairs_that_differ_by_the_same_have_no_width_near_a_bound() -> None:
 def test_a_single_value_is_set_against_one_more_of_the_others() -> None:
     several = [97.0, 99.0, 99.5]
     half = 4.303 * math.sqrt((1.5**2 + 0.5**2 + 1.0**2) / 2.0) * math.sqrt(4.0 / 3.0)
-    least, most = bounded(98.5, half, 0.0, 100.0)
-    assert most < 100.0
     found = prediction(several, [100.0], 0.0, 100.0)
-    assert found[:2] == pytest.approx((100.0 - most, 100.0 - least), abs=0.01)
+    assert found[:2] == pytest.approx((1.5 - half, 1.5 + half), abs=0.01)
     back = prediction([100.0], several, 0.0, 100.0)
     assert back[:2] == pytest.approx((-found.high, -found.low))

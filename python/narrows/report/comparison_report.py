@@ -28,7 +28,7 @@ from narrows.results import Run
 from narrows.results.compare import Comparison, Group, Sample
 from narrows.results.compare_text import FIRST, arranged, chosen
 from narrows.results.extras import records
-from narrows.results.intervals import wilson, within
+from narrows.results.intervals import of_seeds, wilson
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
 __all__ = ["comparison_figures", "write_comparison"]
@@ -158,7 +158,7 @@ def _dns_figures(
                 bars, "share, with 95 % interval", f"DNS queries answered {words}"
             ),
             f"Bars: queries answered {words}: {values}.",
-            "Intervals: Student's t over the seeds where there are two or more, else Wilson's "
+            "Intervals: Student's t over the seeds where they show a spread, else Wilson's "
             "over the queries.",
         )
     ]
@@ -320,8 +320,8 @@ def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
     if not known or len(known) < len(shares):
         return None
     mean = sum(known) / len(known)
-    if len(known) > 1:
-        return Bar(label, mean, *within(known, 0.0, 100.0))
+    if over_seeds := of_seeds(known, 0.0, 100.0):
+        return Bar(label, mean, *over_seeds)
     of_queries = counted(summaries, share)
     low, high = wilson(*of_queries) if of_queries else (mean / 100.0, mean / 100.0)
     return Bar(label, mean, 100.0 * low, 100.0 * high)

@@ -22,6 +22,9 @@ from narrows.reproduce.statistics import (
 MOST_SEEDS = 10_000
 """The most seeds that are suggested to decide a claim."""
 
+FEWEST = 3
+"""The least number of runs that decides the sign of a difference."""
+
 SHARE = (0.0, 100.0)
 """Bounds of a share in percent."""
 NOT_NEGATIVE = (0.0, math.inf)
@@ -41,7 +44,7 @@ class Verdict(StrEnum):
     FAILS = "fails"
     """A number: our interval lies wholly outside the tolerance. In words: contradicted at 95 %."""
     UNDECIDED = "undecided"
-    """The interval overlaps both sides: more seeds are needed."""
+    """The interval overlaps both sides, or two runs are too few: more seeds are needed."""
     FITTED = "fitted"
     """The published value was used to choose a setting, so it proves nothing."""
     NOT_TESTED = "not tested"
@@ -128,9 +131,15 @@ class Claim:
         return bounded_interval(values, *self.bounds)
 
     def test(self, interval: Interval | None) -> Verdict:
-        """The verdict without sensitivity rows: holds, fails, undecided or not tested."""
+        """The verdict without sensitivity rows: holds, fails, undecided or not tested.
+
+        Two runs do not decide the sign of a difference, as in `narrows compare`: two differences
+        that agree by chance are not rare, and then look certain.
+        """
         if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
             return Verdict.NOT_TESTED
+        if interval.count < FEWEST and math.isinf(self.bounds[0]):
+            return Verdict.UNDECIDED
         low, high = self.accepted
         if interval.inside(low, high):
             return Verdict.HOLDS

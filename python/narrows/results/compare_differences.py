@@ -5,7 +5,8 @@ The interval of a difference (95 %) depends on the groups:
 - both groups have the same seeds, two or more: Student's t interval of the mean of the differences
   seed by seed. A seed draws the same start times and think times in both scenarios, and effects
   that both have in common cancel;
-- otherwise, if both have two runs or more: Welch's t interval of the difference of means;
+- otherwise, if both have two runs or more: Welch's t interval of the difference of means; if their
+  numbers differ, Student's t interval with a pooled variance where that is wider (`welch`);
 - otherwise, if one group has a single run and the other three or more: Student's t interval for one
   more run of the larger group, compared with the single run;
 - otherwise, for the shares of queries that were answered at the first attempt or within a second:
@@ -23,7 +24,11 @@ With two runs of a group, an interval has one degree of freedom or little more. 
 numbers and on the assumption that they are normal, so it makes no difference significant.
 
 There is no interval either if all runs differ by the same amount (a count that is 1 in each run,
-and was 0): an interval without width would claim a certainty that they do not give.
+and was 0): an interval without width would claim a certainty that they do not give. One of the two
+shares that is the same in all runs of each group, as 0 % and 100 % are, has Newcombe's interval. It
+makes a difference significant from five runs of each on: if each run could have been in either
+group, they would divide like this in one case of 126, or in one of 16 if they are paired and the
+two runs of a pair never agree.
 
 Intervals stay within what is possible, as those of sweeps do: shares differ by 100 points at most,
 and what is never negative falls by 100 % at most.
@@ -37,6 +42,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from narrows.results.compare_rows import Difference, Group
+from narrows.results.few_seeds import ENOUGH
 from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.success import counted
 
@@ -44,6 +50,13 @@ __all__ = ["Side", "difference"]
 
 _FEWEST_TO_PREDICT = 3
 """The least number of runs whose spread shows what one more run may give."""
+
+_UNEQUAL = (
+    "Welch's t over the seeds, or Student's with a pooled variance where that is wider, because "
+    "the groups differ in size"
+)
+_QUERIES = "Newcombe over the queries, taken as independent; more seeds give better ones"
+_CONSTANT = "Newcombe over the queries, because all runs of a group give the same"
 
 _PREDICTED = "Student's t for one more run of the group that has several"
 """How such an interval is computed."""
@@ -100,6 +113,9 @@ def difference(
     if first.group.is_seedless or other.group.is_seedless:
         return plain
     fewest, most = sorted((len(before), len(after)))
+    if fewest >= ENOUGH and value and len(set(before)) == 1 == len(set(after)):
+        ends = _over_queries(key, first, other)
+        return spanned(ends, _CONSTANT) if ends else plain
     if fewest >= 2 and sorted(first.group.seeds) == sorted(other.group.seeds):
         of_seed = dict(zip(other.group.seeds, after, strict=True))
         partners = [of_seed[seed] for seed in first.group.seeds]
@@ -114,18 +130,22 @@ def difference(
             of_two=fewest == 2,
         )
     if fewest >= 2:
-        ends = welch(before, after, *bounds)
-        return spanned(ends, "Welch's t over the seeds", of_two=fewest == 2)
+        method = "Welch's t over the seeds" if fewest == most else _UNEQUAL
+        return spanned(welch(before, after, *bounds), method, of_two=fewest == 2)
     if fewest == 1 and most >= _FEWEST_TO_PREDICT:
         return spanned(prediction(before, after, *bounds), _PREDICTED, of_one=True)
-    of_queries = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
-    if of_queries[0] and of_queries[1]:
-        counts, totals = zip(*of_queries, strict=True)
-        low, high, firsts = newcombe(counts, totals)
-        ends = Apart(100.0 * low, 100.0 * high, (100.0 * firsts[0], 100.0 * firsts[1]))
-        method = "Newcombe over the queries, taken as independent; more seeds give better ones"
-        return spanned(ends, method, of_queries=True)
-    return plain
+    ends = _over_queries(key, first, other)
+    return spanned(ends, _QUERIES, of_queries=True) if ends else plain
+
+
+def _over_queries(key: str, first: Side, other: Side) -> Apart | None:
+    """Newcombe's interval in percent; None if the figure is no share of all queries."""
+    known = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
+    if not known[0] or not known[1]:
+        return None
+    counts, totals = zip(known[0], known[1], strict=True)
+    low, high, firsts = newcombe(counts, totals)
+    return Apart(100.0 * low, 100.0 * high, (100.0 * firsts[0], 100.0 * firsts[1]))
 
 
 def _correlation(before: Sequence[float], after: Sequence[float]) -> float | None:

@@ -2,12 +2,10 @@
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
 R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
-method 10, and its rule for other parameters: G. Y. Zou, A. Donner, "Construction of confidence
-limits about effect measures: a general approach", 2008 (square-and-add, for means that are
-independent or not); B. L. Welch, "The generalization of Student's problem", 1947; the
-transformations of
+method 10; B. L. Welch, "The generalization of Student's problem", 1947; the transformations of
 `within`: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3 (the delta method);
 `prediction`: G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, chapter 4.
+tests/results/test_coverage.py measures how often chance looks like a difference.
 
 statsmodels has some of them and depends on SciPy; `student.py` says why narrows does not.
 """
@@ -16,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
@@ -26,7 +23,9 @@ __all__ = [
     "Apart",
     "bounded",
     "half_of",
+    "is_short_of_seeds",
     "newcombe",
+    "of_seeds",
     "paired",
     "prediction",
     "welch",
@@ -41,8 +40,8 @@ class Apart(NamedTuple):
     low: float
     high: float
     firsts: tuple[float, float]
-    """The first mean at either end. A figure that is never negative cannot fall by more than that,
-    though perhaps by more than the observed first mean."""
+    """At either end: the first mean, or the nearest to it from which the figure can differ by so
+    much. It may fall by more than the observed mean, which the true one may exceed."""
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -78,11 +77,15 @@ def newcombe(
     Raises:
         ValueError: A total is not above zero or its successes are not within it.
     """
-    first, second = (
-        _Mean(count / total, *wilson(count, total, confidence))
-        for count, total in zip(successes, totals, strict=True)
+    shares = [count / total for count, total in zip(successes, totals, strict=True)]
+    ends = [wilson(*of, confidence) for of in zip(successes, totals, strict=True)]
+    below, above = (
+        [abs(share - end[n]) for share, end in zip(shares, ends, strict=True)] for n in (0, 1)
     )
-    return _apart(first, second)
+    difference = shares[1] - shares[0]
+    low = difference - math.hypot(above[0], below[1])
+    high = difference + math.hypot(below[0], above[1])
+    return _possible(low, high, shares[0], 0.0, 1.0)
 
 
 def within(
@@ -118,6 +121,35 @@ def within(
     if not all(low <= value <= high for value in values):
         raise ValueError(f"a value is not within {low} and {high}")
     return bounded(fmean(values), t_half_width(values, confidence), low, high)
+
+
+def of_seeds(
+    values: Sequence[float], low: float = 0.0, high: float = math.inf
+) -> tuple[float, float] | None:
+    """The interval of a mean over seeds; None if they do not show how much another would differ.
+
+    They do not if there is one or all give the same, nor if `is_short_of_seeds`. Between two
+    bounds, the interval is that of `within`. Above one bound, it is Student's, cut off at the
+    bound: on the root's scale, the interval of seeds with a rare, long time often lies wholly above
+    that of seeds that happen to lack it.
+    """
+    if len(set(values)) < 2 or is_short_of_seeds(values, low, high):
+        return None
+    if not math.isinf(high):
+        return within(values, low, high)
+    mean, half = fmean(values), t_half_width(values)
+    return max(low, mean - half), mean + half
+
+
+def is_short_of_seeds(values: Sequence[float], low: float, high: float) -> bool:
+    """Whether a figure between two bounds has fewer than three values, or most are at one bound.
+
+    Only one or two values would then show the spread: Student's factor is 12.7 with two seeds, and
+    a seed at a bound only says that something is rarer than one in so many.
+    """
+    if math.isinf(low) or math.isinf(high):
+        return False
+    return len(values) < 3 or 2 * max(values.count(low), values.count(high)) > len(values)
 
 
 def bounded(mean: float, half: float, low: float, high: float) -> tuple[float, float]:
@@ -172,12 +204,12 @@ def paired(
     high: float = math.inf,
     confidence: float = 0.95,
 ) -> Apart:
-    """Interval of the mean difference of each second value from its first.
+    """Student's t interval of the mean difference of each second value from its first.
 
-    Without bounds, it is Student's t interval of the differences. What both values owe to a common
-    seed cancels. The interval is then narrower than `welch`'s; if they owe nothing to it, the
-    interval is a little wider. Between bounds, the square-and-add rule combines the two means' own
-    intervals, and pairing narrows the result as much as it narrows Student's interval.
+    What both values owe to a common seed cancels. The interval is then narrower than `welch`'s; if
+    they owe nothing to it, the interval is a little wider. The bounds only cut off what no two
+    means can differ by. A scale that knows the bounds, as in `within`, is no help here: a sample
+    that lies wholly at a bound has no width on it, so chance would look certain.
 
     Args:
         first: Two or more.
@@ -193,16 +225,57 @@ def paired(
         >>> low, high, _ = paired([1.0, 2.0, 3.0], [2.0, 3.1, 3.9])
         >>> round(low, 2), round(high, 2)
         (0.75, 1.25)
-        >>> low, high, _ = paired([99.0, 98.0, 97.0], [1.0, 3.0, 0.0], 0.0, 100.0)
-        >>> round(low, 1), round(high, 1)
-        (-98.3, -81.0)
     """
     differences = [after - before for before, after in zip(first, second, strict=True)]
-    means = [
-        _Mean.between(fmean(sample), t_half_width(sample, confidence), low, high)
-        for sample in (first, second)
-    ]
-    return _apart(means[0], means[1], t_half_width(differences, confidence))
+    mean, half = fmean(differences), t_half_width(differences, confidence)
+    return _possible(mean - half, mean + half, fmean(first), low, high)
+
+
+def welch(
+    first: Sequence[float],
+    second: Sequence[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    confidence: float = 0.95,
+) -> Apart:
+    """Welch's interval of the second mean minus the first; if sizes differ, it may be Student's.
+
+    Welch's variances may differ. His degrees of freedom, rounded down here, err towards a wider
+    interval. But if the samples differ in size and the smaller one happens to have no spread, as
+    three runs without the rare slow query that some of twenty have, his interval takes the small
+    sample's mean for certain: up to a third of equal pairs then look different. So with different
+    sizes, the interval is that of Student's t with a pooled variance if that is wider. With equal
+    sizes, it never is. The bounds are those of `paired`.
+
+    Args:
+        first: Two or more.
+        second: Two or more.
+        low: The least possible value of both, or minus infinity.
+        high: The largest possible value of both, or infinity.
+        confidence: Between 0 and 1.
+
+    Raises:
+        ValueError: A sample has fewer than two values.
+    """
+    if min(len(first), len(second)) < 2:
+        raise ValueError("an interval of a mean needs two values or more")
+    freedoms = [len(sample) - 1 for sample in (first, second)]
+    variances = [variance(sample) for sample in (first, second)]
+    parts = [var / len(sample) for var, sample in zip(variances, (first, second), strict=True)]
+    total = math.fsum(parts)
+    tail = 0.5 + confidence / 2.0
+    half = 0.0
+    if total > 0.0:
+        spread = math.fsum(part * part / n for part, n in zip(parts, freedoms, strict=True))
+        freedom = max(1, math.floor(total * total / spread * (1.0 + 1e-12)))
+        half = t_quantile(tail, freedom) * math.sqrt(total)
+    if len(first) != len(second):
+        pooled = math.fsum(var * n for var, n in zip(variances, freedoms, strict=True))
+        error = math.sqrt(pooled / sum(freedoms) * (1.0 / len(first) + 1.0 / len(second)))
+        half = max(half, t_quantile(tail, sum(freedoms)) * error)
+    mean = fmean(first)
+    difference = fmean(second) - mean
+    return _possible(difference - half, difference + half, mean, low, high)
 
 
 def prediction(
@@ -215,8 +288,8 @@ def prediction(
     """Interval of the second mean minus the first, where one of them is a single value.
 
     This assumes that the single value varies as much as the others do. It compares the single value
-    with Student's interval (between bounds, that of `within`) for one more of the others. The
-    result excludes zero if one more of the others would hardly have the single value.
+    with Student's interval for one more of the others. The result excludes zero if one more of the
+    others would hardly have the single value. The bounds are those of `paired`.
 
     Args:
         first: One value, or two or more.
@@ -238,93 +311,17 @@ def prediction(
         raise ValueError("a prediction is of a single value")
     # The half width of a mean has a variance of 1/n, and this one has 1 + 1/n.
     half = t_half_width(several, confidence) * math.sqrt(len(several) + 1.0)
-    least, most = bounded(fmean(several), half, low, high)
-    if several is second:
-        return Apart(least - one[0], most - one[0], (one[0], one[0]))
-    return Apart(one[0] - most, one[0] - least, (most, least))
+    mean = fmean(first)
+    difference = fmean(second) - mean
+    return _possible(difference - half, difference + half, mean, low, high)
 
 
-def welch(
-    first: Sequence[float],
-    second: Sequence[float],
-    low: float = -math.inf,
-    high: float = math.inf,
-    confidence: float = 0.95,
-) -> Apart:
-    """Welch's interval of the second mean minus the first; variances may differ.
+def _possible(low: float, high: float, mean: float, least: float, most: float) -> Apart:
+    """An interval of differences, without what no two means between `least` and `most` differ by.
 
-    Welch and Satterthwaite's degrees of freedom are rounded down, which errs towards a wider
-    interval. Between bounds, each mean has its own interval with these degrees of freedom, as in
-    `within`, and the square-and-add rule combines the two.
-
-    Args:
-        first: Two or more.
-        second: Two or more.
-        low: The least possible value of both, or minus infinity.
-        high: The largest possible value of both, or infinity.
-        confidence: Between 0 and 1.
-
-    Raises:
-        ValueError: A sample has fewer than two values.
+    `mean` is that of the first sample.
     """
-    if min(len(first), len(second)) < 2:
-        raise ValueError("an interval of a mean needs two values or more")
-    parts = [variance(sample) / len(sample) for sample in (first, second)]
-    total = math.fsum(parts)
-    freedom = 1
-    if total > 0.0:
-        spread = math.fsum(
-            part * part / (len(sample) - 1)
-            for part, sample in zip(parts, (first, second), strict=True)
-        )
-        freedom = max(1, math.floor(total * total / spread * (1.0 + 1e-12)))
-    quantile = t_quantile(0.5 + confidence / 2.0, freedom)
-    means = [
-        _Mean.between(fmean(sample), quantile * math.sqrt(part), low, high)
-        for sample, part in zip((first, second), parts, strict=True)
-    ]
-    return _apart(means[0], means[1])
-
-
-@dataclass(frozen=True)
-class _Mean:
-    """A mean or a proportion with its own interval."""
-
-    value: float
-    low: float
-    high: float
-    half: float = 0.0
-    """Half the width of Student's interval."""
-
-    @classmethod
-    def between(cls, value: float, half: float, low: float, high: float) -> _Mean:
-        """Makes a mean with the interval of `bounded`."""
-        return cls(value, *bounded(value, half, low, high), half)
-
-
-def _apart(first: _Mean, second: _Mean, half: float | None = None) -> Apart:
-    """The square-and-add rule: the difference of two means from their own intervals.
-
-    `half` is half the width of Student's interval of paired differences; None if nothing is paired.
-    """
-    narrowing, against = 1.0, 0.0
-    if half is not None and first.half + second.half > 0.0:
-        plain = math.hypot(first.half, second.half)
-        narrowing = min(1.0, half / plain)
-        if half > plain and first.half * second.half > 0.0:
-            # This is minus the correlation of the pairs.
-            against = (half * half - plain * plain) / (2.0 * first.half * second.half)
-
-    def moved(one: float, other: float) -> tuple[float, float]:
-        """How far the means move together, from how far each moves alone."""
-        cross = against * one * other
-        reach = math.sqrt(one * one + other * other + 2.0 * cross)
-        if reach == 0.0:
-            return 0.0, 0.0
-        return narrowing * (one * one + cross) / reach, narrowing * (other * other + cross) / reach
-
-    difference = second.value - first.value
-    rise, fall = moved(first.high - first.value, second.value - second.low)
-    low, at_low = difference - rise - fall, first.value + rise
-    fall, rise = moved(first.value - first.low, second.high - second.value)
-    return Apart(low, difference + fall + rise, (at_low, first.value - fall))
+    span = most - least
+    ends = max(-span, low), min(span, high)
+    firsts = [min(max(mean, least - min(0.0, end)), most - max(0.0, end)) for end in ends]
+    return Apart(*ends, (firsts[0], firsts[1]))

@@ -1,24 +1,22 @@
 """Figures of a sweep over its seeds: their names, and means with intervals.
 
-A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it between
-0 and 100 for percentages and above 0 for figures that are never negative. There is no interval with
-one seed, nor if all seeds give the same value, because they do not show how much another seed would
-differ. Percentages have no interval with two seeds either, nor if more than half of the seeds give
-0 % or 100 %. Only one or two values would then show the spread: Student's factor is 12.7 with two
-seeds, and a seed at an end only says that something is rarer than one in so many. Close to an end,
-the interval would reach from nearly 0 to 100 %. Runs that failed or ended early do not count.
+A combination's mean has a 95 % interval over its seeds: Student's, for percentages on a scale that
+keeps it between 0 and 100, and cut off at 0 for other figures that are never negative. There is no
+interval with one seed, nor if all seeds give the same value, because they do not show how much
+another seed would differ. Percentages have no interval with two seeds either, nor if more than half
+of the seeds give 0 % or 100 % (`intervals.is_short_of_seeds`). Close to an end, the interval would
+reach from nearly 0 to 100 %. Runs that failed or ended early do not count.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.results.intervals import within
+from narrows.results.intervals import is_short_of_seeds, of_seeds
 from narrows.results.metric_names import PARTS, NoSuchMetric, metrics_table
 from narrows.results.metrics import metrics, possible
 from narrows.results.sweep import Sweep
@@ -168,12 +166,9 @@ def _point(
     bounds: tuple[float, float],
 ) -> Point:
     mean, each = statistics.fmean(values), tuple(values)
-    at_an_end = max(values.count(end) for end in bounds) if math.isfinite(bounds[1]) else 0
-    is_short = math.isfinite(bounds[1]) and (len(values) < 3 or 2 * at_an_end > len(values))
-    if len(set(values)) < 2 or seedless or is_short:
-        is_short = is_short and len(values) > 1 and not seedless
-        return Point(settings, len(values), mean, None, None, each, is_short)
-    return Point(settings, len(values), mean, *within(values, *bounds), each)
+    low, high = (None if seedless else of_seeds(values, *bounds)) or (None, None)
+    is_short = len(values) > 1 and not seedless and is_short_of_seeds(values, *bounds)
+    return Point(settings, len(values), mean, low, high, each, is_short)
 
 
 def _value(run: SweepRun, figure: Figure) -> float | None:
