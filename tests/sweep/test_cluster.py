@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import pytest
 
@@ -31,10 +33,11 @@ VARY: dict[str, Any] = {"links.bottleneck.rate": ["1 Mbit/s", "2 Mbit/s"]}
 class Cluster:
     """A scheduler and its workers, each a process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
         self._folder = folder
         self._file = folder / "scheduler.json"
-        self.scheduler = self._start("dask_scheduler", "--port", "0", "--no-dashboard")
+        words = ("--port", "0", "--no-dashboard", *options)
+        self.scheduler = self._start("dask_scheduler", *words, **environment)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.address = self._published_address()
 
@@ -76,12 +79,18 @@ class Cluster:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
-    cluster = Cluster(folder)
+def running(folder: Path, *options: str, **environment: str) -> Iterator[Cluster]:
+    cluster = Cluster(folder, *options, **environment)
     try:
         yield cluster
     finally:
         cluster.end()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes long to start a worker."""
+    monkeypatch.setattr("narrows.sweeps.cluster.CONNECT_S", 60.0)
 
 
 @pytest.fixture
@@ -175,6 +184,54 @@ def test_no_scheduler_and_no_worker_are_one_line(
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1, done.stderr
         assert "no scheduler answers there" in done.stderr
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Runs the commands of docs/trust.md; returns the environment that they make."""
+    text = (Path(__file__).parents[2] / "docs/trust.md").read_text(encoding="utf-8")
+    shown = [line[6:] for line in text.splitlines() if line.startswith("    $ ")]
+    wanted = [
+        line for line in shown if line.startswith(("openssl req", "(umask 077; cat", "export"))
+    ]
+    script = "\n".join([*wanted, "env"])
+    done = subprocess.run(["sh", "-ec", script], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition("=") for line in done.stdout.splitlines()]
+    found = {name: value for name, _, value in lines if name.startswith("DASK_")}
+    assert len(found) == 5
+    return found
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl: apt install openssl")
+def test_a_cluster_with_tls_serves_only_who_has_a_certificate(
+    small_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = certificates(tmp_path)
+    with running(tmp_path, "--protocol", "tls", **environment) as cluster:
+        assert cluster.address.startswith("tls://")
+        cluster.add_worker(**environment)
+        with dask.config.set(_settings(environment)):
+            assert sweep(small_file, seeds=4, dask=cluster.address).status == "complete"
+        # The address alone, a certificate of another authority, and no TLS are not enough.
+        monkeypatch.setattr("narrows.sweeps.cluster.CONNECT_S", 2.0)
+        with pytest.raises(SweepError, match=r"needs a certificate; hint: docs/trust\.md"):
+            sweep(small_file, dask=cluster.address)
+        (tmp_path / "other").mkdir()
+        with (
+            dask.config.set(_settings(certificates(tmp_path / "other"))),
+            pytest.raises(SweepError, match=r"no scheduler answers there; hint: docs/trust\.md"),
+        ):
+            sweep(small_file, dask=cluster.address)
+        with pytest.raises(SweepError, match="no scheduler answers there"):
+            sweep(small_file, dask=cluster.address.replace("tls://", "tcp://"))
+
+
+def _settings(environment: dict[str, str]) -> dict[str, str]:
+    """Dask's settings in an environment; the sweep's own process reads it only at its start."""
+    return {
+        name.removeprefix("DASK_").lower().replace("__", "."): value
+        for name, value in environment.items()
+    }
 
 
 def test_a_run_that_kills_its_workers_fails_alone(small: dict[str, Any]) -> None:

@@ -10,12 +10,14 @@ batch, because workers may join later.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import queue
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,21 @@ _LOOK_S = 1.0
 """Seconds between two checks of the number of workers."""
 
 _START_ONE = "start one: dask scheduler, and dask worker ADDRESS for each machine"
+
+_CERTIFICATES = "docs/trust.md says how to make and name certificates"
+
+
+async def _greet(address: str, settings: Mapping[str, Any]) -> None:
+    """Connects to a scheduler once.
+
+    Raises:
+        Exception: The address is impossible, nobody answers, or one end lacks a certificate.
+    """
+    from distributed import comm as dask_comm
+
+    untyped: Any = dask_comm
+    comm = await untyped.connect(address, timeout=CONNECT_S, **settings)
+    await comm.close()
 
 
 class DaskCluster:
@@ -66,7 +83,6 @@ class DaskCluster:
         """
         try:
             import distributed
-            from distributed.comm import addressing
         except ImportError:
             raise SweepError(
                 self._name, "needs Dask, which is not installed", "pip install 'narrows[dask]'"
@@ -76,13 +92,23 @@ class DaskCluster:
         self._level = logger.level
         logger.setLevel(logging.CRITICAL)
         try:
+            # Dask has few types.
+            dask: Any = distributed
+            security = dask.Security()
+            if self._address.startswith("tls:") and not security.tls_client_cert:
+                raise SweepError(self._name, "needs a certificate", _CERTIFICATES)
             try:
-                connect: Any = distributed.Client
-                # Dask never closes a client with an impossible address, and complains at the end.
-                addressing.resolve_address(self._address)
-                self._client = connect(self._address, timeout=CONNECT_S, set_as_default=False)
+                # Dask never closes a client that cannot connect, and complains at the end.
+                # In a thread, because a notebook has an event loop in this one.
+                greeting = _greet(self._address, security.get_connection_args("client"))
+                with ThreadPoolExecutor(1) as thread:
+                    thread.submit(asyncio.run, greeting).result()
+                self._client = dask.Client(
+                    self._address, timeout=CONNECT_S, set_as_default=False, security=security
+                )
             except Exception:
-                raise SweepError(self._name, "no scheduler answers there", _START_ONE) from None
+                hint = _CERTIFICATES if self._address.startswith("tls:") else _START_ONE
+                raise SweepError(self._name, "no scheduler answers there", hint) from None
             try:
                 self._client.wait_for_workers(1, timeout=CONNECT_S)
             except TimeoutError:
