@@ -13,10 +13,14 @@ use der::{Decode as _, Header, Reader as _, SliceReader};
 use narrows_client::{Client, Outcome, Query, Server, Stage, Transport};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// common/certificate.txt says where they are from.
+const CERTIFICATE: &[u8] = include_bytes!("common/certificate.der");
+const KEY: &[u8] = include_bytes!("common/key.der");
 
 fn query() -> Query {
     Query::new(".", "SOA").expect("a query")
@@ -28,14 +32,14 @@ fn client(address: SocketAddr, transport: Transport, reuse: bool) -> Client {
 }
 
 fn config(protocol: &[u8], versions: &[&'static rustls::SupportedProtocolVersion]) -> ServerConfig {
-    let made = rcgen::generate_simple_self_signed(vec!["dns.example".to_owned()]).expect("made");
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let certificate = CertificateDer::from_slice(CERTIFICATE);
+    let key = PrivateKeyDer::Pkcs8(KEY.into());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .expect("known versions")
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![certificate], key)
         .expect("a certificate with its key");
     config.alpn_protocols = vec![protocol.to_vec()];
     config
@@ -123,11 +127,10 @@ impl ResolvesServerCert for Always {
 /// BIND's `tls ephemeral` makes such certificates. `sign` is the key that the server signs with.
 fn version_1_server(
     version: &'static rustls::SupportedProtocolVersion,
-    certified: &rcgen::CertifiedKey<rcgen::KeyPair>,
-    sign: &rcgen::KeyPair,
+    sign: &'static [u8],
 ) -> SocketAddr {
-    let certificate = version_1(certified.cert.der()).expect("DER").into();
-    let key = PrivateKeyDer::Pkcs8(sign.serialize_der().into());
+    let certificate = version_1(CERTIFICATE).expect("DER").into();
+    let key = PrivateKeyDer::Pkcs8(sign.into());
     let key = rustls::crypto::ring::sign::any_supported_type(&key).expect("a key");
     let mut config = config(b"dot", &[version]);
     config.cert_resolver = Arc::new(Always(Arc::new(CertifiedKey::new(vec![certificate], key))));
@@ -136,13 +139,11 @@ fn version_1_server(
 
 #[test]
 fn a_certificate_may_have_version_1_but_must_have_the_servers_key() {
-    let made = || rcgen::generate_simple_self_signed(vec!["a".to_owned()]).expect("made");
-    let (ours, other) = (made(), made());
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
-        let server = version_1_server(version, &ours, &ours.signing_key);
+        let server = version_1_server(version, KEY);
         let exchange = client(server, Transport::Tls, false).ask(&query());
         assert_eq!(exchange.outcome, Outcome::Answered, "{exchange:?}");
-        let server = version_1_server(version, &ours, &other.signing_key);
+        let server = version_1_server(version, include_bytes!("common/other_key.der"));
         let exchange = client(server, Transport::Tls, false).ask(&query());
         assert_eq!(exchange.outcome, Outcome::HandshakeFailed, "{exchange:?}");
         assert!(exchange.detail.contains("badsignature"), "{exchange:?}");

@@ -16,7 +16,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, ServerConfig, StreamId, TransportConfig,
 };
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use super::config::Config;
 use super::tests::{DELAY, Line, SERVER};
@@ -52,9 +52,11 @@ fn transport() -> Arc<TransportConfig> {
 impl Quinn {
     fn new(query: usize, reply: usize) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let made = rcgen::generate_simple_self_signed(vec!["server.test".into()]).expect("made");
-        let certificate = made.cert.der().clone();
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let certificate = CertificateDer::from_slice(include_bytes!(
+            "../../../client/tests/common/certificate.der"
+        ));
+        let key =
+            PrivatePkcs8KeyDer::from(&include_bytes!("../../../client/tests/common/key.der")[..]);
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate.clone()).expect("it is a certificate");
         let mut client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
