@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup run check test lint gateway deb gateway-kernels wheel wheels package results study docs guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
+.PHONY: help setup run check test lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,7 @@ lint: setup
 	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
 	cargo check --locked -q --manifest-path benchmarks/memory/Cargo.toml --target-dir target
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
+	@! command -v cargo-deny >/dev/null || cargo deny --locked check bans licenses sources
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
@@ -74,6 +75,15 @@ docs: setup ## Generates the scenario reference, the JSON schema, and the tables
 	$(BIN)/python tools/scenario_reference.py
 	$(BIN)/python tools/table_reference.py
 	$(BIN)/python tools/dns_profile_tables.py
+
+lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newest allowed versions
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
+	printf '# Written by `make lock`: the versions of pyproject.toml and its extra dev.\n' >requirements-dev.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --quiet >>requirements-dev.txt
+	cargo update --quiet
+	cargo update --quiet --manifest-path fuzz/Cargo.toml
+	cargo update --quiet --manifest-path benchmarks/memory/Cargo.toml
 
 guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes on one core)
 	$(BIN)/narrows kernel prepare --kernel 2010
@@ -119,17 +129,16 @@ clean: ## Removes what was built, but keeps runs/
 	rm -f python/narrows/_core*.so
 	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment is made again when tools/check_toolchain.sh changes.
-$(VENV)/.environment: tools/check_toolchain.sh
+# The packages are installed again when requirements-dev.txt or tools/check_toolchain.sh changes.
+$(VENV)/.environment: tools/check_toolchain.sh requirements-dev.txt
 	@PYTHON="$(PYTHON)" sh $<
 	test -x $(BIN)/python || "$$(PYTHON='$(PYTHON)' sh $< --python)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 
-# The extension is built, and the packages are installed, again when pyproject.toml or the Rust
-# sources change.
+# The extension is built again when pyproject.toml or the Rust sources change.
 $(VENV)/.extension: $(VENV)/.environment pyproject.toml $(RUST_SOURCES)
 	@mkdir -p $(VENV)/tmp
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		$(BIN)/maturin develop --release --locked --extras dev
+		$(BIN)/maturin develop --release --locked
 	@touch $@

@@ -1,0 +1,203 @@
+"""The locked packages: known vulnerabilities, licences, duplicate versions, and their source.
+
+deny.toml and advisories.toml say what is allowed. `make lint` asks cargo-deny the same if it is
+installed; compiling it takes minutes, so CI does without.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from tools.update_advisories import LOCKS, advisories, locked, written
+
+CHECKOUT = Path(__file__).parents[2]
+POLICY = tomllib.loads((CHECKOUT / "deny.toml").read_text(encoding="utf-8"))
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
+
+
+def is_in(version: str, ranges: Sequence[str]) -> bool:
+    """Whether a version is in one of the ranges, as RustSec writes them (semver's `^` included)."""
+    return any(Version(version) in SpecifierSet(_plain(each), prereleases=True) for each in ranges)
+
+
+def _plain(text: str) -> str:
+    def bounds(found: re.Match[str]) -> str:
+        low = Version(found[1])
+        parts = [low.major, low.minor, low.micro]
+        first = next((place for place, part in enumerate(parts) if part), 2)
+        high = [*parts[:first], parts[first] + 1]
+        return f">={found[1]},<{'.'.join(map(str, high))}"
+
+    return re.sub(r"(?<![<>])=\s*(?=\d)", "==", re.sub(r"\^\s*([\w.+-]+)", bounds, text))
+
+
+@pytest.mark.parametrize(
+    ("version", "ranges", "expected"),
+    [
+        ("0.16.4", [">= 0.18.2"], False),
+        ("0.18.2", [">= 0.18.2"], True),
+        ("0.3.5", [">= 0.3.47", "< 0.3.6"], True),
+        ("0.103.16", [">= 0.103.13, < 0.104.0-alpha.1", ">= 0.104.0-alpha.7"], True),
+        ("0.104.0-alpha.2", [">= 0.103.13, < 0.104.0-alpha.1", ">= 0.104.0-alpha.7"], False),
+        ("0.4.9", ["^0.4.8"], True),
+        ("0.5.0", ["^0.4.8"], False),
+        ("1.9.0", ["^1.2"], True),
+        ("2.0.0", ["^1.2", "= 2.0.0"], True),
+        ("1.0.0", [], False),
+    ],
+)
+def test_ranges_are_semver_s(version: str, ranges: list[str], expected: bool) -> None:
+    assert is_in(version, ranges) is expected
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_no_locked_version_has_a_known_vulnerability(lock: str) -> None:
+    known = tomllib.loads(Path(__file__).with_name("advisories.toml").read_text(encoding="utf-8"))
+    ignored = POLICY["advisories"]["ignore"]
+    bad = [
+        f"{name} {version}: {advisory}; hint: cargo update -p {name}, or a reason in deny.toml"
+        for name, version in locked(lock)
+        for advisory, good in known.get(name, {}).items()
+        if advisory not in ignored and not is_in(version, good)
+    ]
+    assert bad == []
+
+
+def test_advisories_are_read_as_the_database_writes_them(tmp_path: Path) -> None:
+    folder = tmp_path / "crates/lru"
+    folder.mkdir(parents=True)
+    text = '```toml\n[advisory]\nid = "{id}"\n{more}\n[versions]\npatched = [">= 2"]\n{good}\n'
+    text += "```\n# T\n"
+    for name, more, good in (
+        ("RUSTSEC-2026-0001", "", 'unaffected = ["< 1"]'),
+        ("RUSTSEC-2026-0002", 'withdrawn = "2026-01-01"', ""),
+    ):
+        (folder / f"{name}.md").write_text(text.format(id=name, more=more, good=good))
+    found = advisories(tmp_path, ["lru", "serde"])
+    assert found == {"lru": {"RUSTSEC-2026-0001": [">= 2", "< 1"]}}
+    assert tomllib.loads(written(found)) == found
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_package_has_one_version(lock: str) -> None:
+    """Each further version in a lock file has a reason in deny.toml."""
+    packages = locked(lock)
+    several = {name for name, count in Counter(name for name, _ in packages).items() if count > 1}
+    skipped = {entry["crate"]: entry["reason"] for entry in POLICY["bans"]["skip"]}
+    assert all(skipped.values())
+    rest = Counter(name for name, version in packages if f"{name}@{version}" not in skipped)
+    assert [name for name in several if rest[name] > 1] == [], "give a reason in deny.toml"
+
+
+def test_no_reason_is_left_over() -> None:
+    there = {f"{name}@{version}" for lock in LOCKS for name, version in locked(lock)}
+    assert {entry["crate"] for entry in POLICY["bans"]["skip"]} <= there
+
+
+def is_allowed(expression: str, allowed: Sequence[str]) -> bool:
+    """Whether a choice of an SPDX expression's licences is allowed; `/` is an old `OR`."""
+    words = re.findall(r"[()]|[\w.+-]+", expression.replace("/", " OR "))
+
+    def either() -> bool:
+        found = both()
+        while words and words[0] == "OR":
+            words.pop(0)
+            found = both() or found
+        return found
+
+    def both() -> bool:
+        found = one()
+        while words and words[0] == "AND":
+            words.pop(0)
+            found = one() and found
+        return found
+
+    def one() -> bool:
+        word = words.pop(0)
+        if word == "(":
+            found = either()
+            assert words.pop(0) == ")", expression
+            return found
+        if words and words[0] == "WITH":
+            word = " ".join([word, words.pop(0), words.pop(0)])
+        return word in allowed
+
+    found = either()
+    assert not words, expression
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("MIT", True),
+        ("GPL-3.0-only", False),
+        ("GPL-3.0-only OR MIT", True),
+        ("MIT/GPL-3.0-only", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("(MIT OR GPL-3.0-only) AND ISC", True),
+        ("MIT OR GPL-3.0-only AND ISC", True),
+        ("(MIT OR ISC) AND GPL-3.0-only", False),
+        ("Apache-2.0 WITH LLVM-exception", False),
+    ],
+)
+def test_licences_are_read_as_spdx_means_them(expression: str, expected: bool) -> None:
+    assert is_allowed(expression, ["MIT", "ISC", "Apache-2.0"]) is expected
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_has_an_allowed_licence_and_source(lock: str) -> None:
+    manifest = CHECKOUT / lock.replace(".lock", ".toml")
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--all-features"]
+    command += ["--manifest-path"]
+    told = subprocess.run([*command, str(manifest)], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    packages: list[dict[str, Any]] = json.loads(told.stdout)["packages"]
+    assert len(packages) == len(locked(lock))
+    allowed = POLICY["licenses"]["allow"]
+    exceptions: dict[str, list[str]] = defaultdict(list)
+    for each in POLICY["licenses"]["exceptions"]:
+        exceptions[each["crate"]] += each["allow"]
+    bad = [
+        f"{package['name']}: {package['license']}"
+        for package in packages
+        if package["source"] is not None
+        and not is_allowed(package["license"] or "none", [*allowed, *exceptions[package["name"]]])
+    ]
+    assert bad == []
+    assert {package["source"] for package in packages} <= {None, REGISTRY}
+
+
+def pins() -> dict[str, list[str]]:
+    """The versions of each package in requirements-dev.txt; Python versions may have their own."""
+    found: dict[str, list[str]] = {}
+    text = (CHECKOUT / "requirements-dev.txt").read_text(encoding="utf-8")
+    for entry in text.replace("\\\n", " ").splitlines():
+        if entry and not entry.startswith("#"):
+            assert "--hash=sha256:" in entry, entry
+            name, _, version = entry.split()[0].partition("==")
+            found.setdefault(canonicalize_name(name), []).append(version)
+    return found
+
+
+def test_the_lock_file_has_what_pyproject_asks_for() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pinned = pins()
+    for text in (*project["dependencies"], *project["optional-dependencies"]["dev"]):
+        asked = Requirement(text)
+        versions = pinned.get(canonicalize_name(asked.name), [])
+        assert versions and all(version in asked.specifier for version in versions), (
+            f"{text}: requirements-dev.txt has {versions}; hint: make lock"
+        )
