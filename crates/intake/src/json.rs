@@ -3,7 +3,8 @@
 //! RIPE Atlas gives results as one array, as one object a line, or as lines `RESULT { ... }`;
 //! people print them over many lines and cut files in the middle. So this reader looks for objects
 //! at the outermost level and leaves what is in them to a JSON parser. Arrays and commas around
-//! them do not matter to it.
+//! them do not matter to it. Neither does an object whose list `results` holds them, as in a page of
+//! the API.
 //!
 //! An object ends where its bracket closes. It is broken where a string runs over the end of a line
 //! (JSON forbids that), where an object begins at the start of a line although no value is expected
@@ -67,58 +68,68 @@ impl<R: Read> Objects<R> {
     ///
     /// An error of the file is returned once; afterwards the file counts as ended.
     pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
-        loop {
-            let found = memchr::memchr(b'{', &self.buffer[self.from..self.to]);
-            let passed = found.unwrap_or(self.to - self.from);
-            self.from += passed;
-            self.gap += passed as u64;
-            if found.is_some() {
-                break;
-            }
-            if self.gap > MAX_GAP {
-                return Ok(Some(self.give_up()));
-            }
-            if !self.refill()? {
-                return Ok(None);
-            }
-        }
-        let mut scan = Scan::default();
-        // How much of the object has been looked at, from `from`.
-        let mut seen = 0;
-        let fault = loop {
-            let (end, count) = scan.advance(&self.buffer[self.from + seen..self.to]);
-            seen += count;
-            scan.too_long |= seen > MAX_OBJECT;
-            match end {
-                End::Closed => break scan.too_deep.then_some(Fault::TooDeep),
-                End::Cut => break Some(Fault::Cut),
-                End::More => {}
-            }
-            if scan.too_long {
-                self.from += seen;
-                self.gap += seen as u64;
-                seen = 0;
+        'outermost: loop {
+            loop {
+                let found = memchr::memchr(b'{', &self.buffer[self.from..self.to]);
+                self.pass(found.unwrap_or(self.to - self.from));
+                if found.is_some() {
+                    break;
+                }
                 if self.gap > MAX_GAP {
                     return Ok(Some(self.give_up()));
                 }
+                if !self.refill()? {
+                    return Ok(None);
+                }
             }
-            if !self.refill()? {
-                break Some(Fault::Cut);
-            }
-        };
-        let object = self.from..self.from + seen;
-        self.from = object.end;
-        let fault = if scan.too_long { Some(Fault::TooLong) } else { fault };
-        Ok(Some(match fault {
-            Some(fault) => {
-                self.gap += object.len() as u64;
-                Item::Broken(fault)
-            }
-            None => {
-                self.gap = 0;
-                Item::Object(&self.buffer[object])
-            }
-        }))
+            let mut scan = Scan::default();
+            // How much of the object has been looked at, from `from`.
+            let mut seen = 0;
+            let fault = loop {
+                let (end, count) = scan.advance(&self.buffer[self.from + seen..self.to]);
+                seen += count;
+                scan.too_long |= seen > MAX_OBJECT;
+                match end {
+                    End::Closed => break scan.too_deep.then_some(Fault::TooDeep),
+                    End::Cut => break Some(Fault::Cut),
+                    End::List if is_results(&self.buffer[self.from..self.from + seen]) => {
+                        self.pass(seen);
+                        continue 'outermost;
+                    }
+                    End::List => continue,
+                    End::More => {}
+                }
+                if scan.too_long {
+                    self.pass(seen);
+                    seen = 0;
+                    if self.gap > MAX_GAP {
+                        return Ok(Some(self.give_up()));
+                    }
+                }
+                if !self.refill()? {
+                    break Some(Fault::Cut);
+                }
+            };
+            let object = self.from..self.from + seen;
+            self.from = object.end;
+            let fault = if scan.too_long { Some(Fault::TooLong) } else { fault };
+            return Ok(Some(match fault {
+                Some(fault) => {
+                    self.gap += object.len() as u64;
+                    Item::Broken(fault)
+                }
+                None => {
+                    self.gap = 0;
+                    Item::Object(&self.buffer[object])
+                }
+            }));
+        }
+    }
+
+    /// Leaves bytes behind that are no object.
+    fn pass(&mut self, count: usize) {
+        self.from += count;
+        self.gap += count as u64;
     }
 
     fn give_up(&mut self) -> Item<'static> {
@@ -183,8 +194,16 @@ enum End {
     Closed,
     /// The object is broken here. The next begins after the bytes that were looked at.
     Cut,
+    /// A list of the outermost object begins.
+    List,
     /// The bytes ended.
     More,
+}
+
+/// Returns whether the list that begins at the end of these bytes is the value of `results`.
+fn is_results(bytes: &[u8]) -> bool {
+    let key = bytes.strip_suffix(b"[").unwrap_or(bytes).trim_ascii_end();
+    key.strip_suffix(b":").is_some_and(|key| key.trim_ascii_end().ends_with(b"\"results\""))
 }
 
 impl Scan {
@@ -216,6 +235,11 @@ impl Scan {
                 b'{' | b'[' => {
                     self.depth += 1;
                     self.too_deep |= self.depth > MAX_DEPTH;
+                    if byte == b'[' && self.depth == 2 {
+                        self.after_line = false;
+                        self.last = byte;
+                        return (End::List, at + 1);
+                    }
                 }
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
@@ -294,6 +318,23 @@ mod tests {
         check("# probe 7\nRESULT {\"a\":1}\r\nRESULT {\"b\":[{\"c\":2}]}", &two);
         check("", &[]);
         check("[]", &[]);
+    }
+
+    #[test]
+    fn a_page_of_results_holds_the_same_objects() {
+        let two = [Ok(r#"{"a":1}"#), Ok(r#"{"b":[{"c":2}]}"#)];
+        check(r#"{"results":[{"a":1},{"b":[{"c":2}]}]}"#, &two);
+        check("{\n \"count\": 2, \"results\" : [\n{\"a\":1},\n{\"b\":[{\"c\":2}]}]\n}\n", &two);
+        check(
+            "[{\"next\":null,\"results\":[{\"a\":1}]},{\"results\":[{\"b\":[{\"c\":2}]}]}]",
+            &two,
+        );
+        check(r#"{"results":[]}"#, &[]);
+        // These are results themselves, or have a text that looks like the key.
+        let object = r#"{"resultset":[{"results":[1]}]}"#;
+        check(object, &[Ok(object)]);
+        let object = r#"{"a":"results","b":[{"c":2}]}"#;
+        check(object, &[Ok(object)]);
     }
 
     #[test]
