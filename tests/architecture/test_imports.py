@@ -37,6 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Read what others measured, into the same run folders.
     "atlas": {"_core", "errors", "results"},
     "captures": {"_core", "errors", "results"},
+    # Likewise; the language finds the names that wrong ones are near.
+    "delimited": {"_core", "errors", "results", "scenario"},
     # Judges measurements from any source.
     "ratio": {"errors", "records", "results", "report"},
     # A kernel's DNS servers are those of the laboratory.
@@ -99,6 +101,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sweeps",
         "atlas",
         "captures",
+        "delimited",
         "ratio",
         "sizing",
         "progress",

@@ -19,7 +19,7 @@ from narrows.atlas.errors import AtlasError
 from narrows.atlas.probes import read_probes
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
-from narrows.results.intake import Chunks, covered, to_frame
+from narrows.results.intake import Chunks, covered, is_utf16, to_frame
 
 __all__ = ["read_atlas"]
 
@@ -102,11 +102,15 @@ class _Reading:
     def file(self, path: Path, size: int) -> None:
         """Reads a file to its end."""
         try:
-            if _is_capture(path):
+            if _starts(path, lambda start: start in _CAPTURES):
                 raise AtlasError(
                     path,
                     "is a capture, not results of RIPE Atlas",
                     "narrows import capture reads it",
+                )
+            if _starts(path, is_utf16):
+                raise AtlasError(
+                    path, "is UTF-16 text, and not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8"
                 )
             reader = _core.AtlasReader(path)
         except OSError as error:
@@ -162,12 +166,12 @@ class _Reading:
         return f"{said} ({count}: {reason}{place}; {first})"
 
 
-def _is_capture(path: Path) -> bool:
-    """Whether a file begins as a capture; a pipe keeps its bytes for the reader."""
+def _starts(path: Path, meets: Callable[[bytes], bool]) -> bool:
+    """Whether the first four bytes of a file meet a condition; a pipe keeps its bytes."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(4) in _CAPTURES
+        return meets(file.read(4))
 
 
 # How a pcap (microseconds or nanoseconds, both byte orders) and a pcapng begin.

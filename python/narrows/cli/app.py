@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": "compare",
     "import atlas": "import_atlas",
     "import capture": "import_capture",
+    "import csv": "import_csv",
     "ratio": "ratio",
     "reproduce": "reproduce",
     "study": "study",

@@ -50,7 +50,7 @@ RUN_FILE = "run.json"
 BENCH = "gateway-bench"
 """The `backend` in the run.json of a folder that `make bench-gateway` wrote."""
 
-MEASUREMENTS = ("probe", "atlas", "capture", "run")
+MEASUREMENTS = ("probe", "atlas", "capture", "csv", "run")
 """The `backend` in the run.json of a measurement of servers; `run`: of a scenario's servers."""
 
 OTHERS = (BENCH, *MEASUREMENTS)

@@ -13,7 +13,7 @@ import polars as pl
 
 from narrows.results.schema import Table
 
-__all__ = ["Chunks", "covered", "to_frame"]
+__all__ = ["Chunks", "covered", "is_utf16", "to_frame"]
 
 
 def to_frame(
@@ -117,3 +117,15 @@ def covered(exchanges: pl.DataFrame) -> tuple[float, float]:
     ended = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3
     first, last = exchanges.select(first=pl.col("started_s").min(), last=ended.max()).row(0)
     return (0.0, 0.0) if first is None else (float(first), float(last))
+
+
+def is_utf16(start: bytes) -> bool:
+    """Whether a text file begins as UTF-16, with or without a byte order mark.
+
+    Examples:
+        >>> is_utf16("[{".encode("utf-16")), is_utf16("[{".encode("utf-16-le")), is_utf16(b"[{")
+        (True, True, False)
+    """
+    marked = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+    # Every second byte of ASCII text is zero.
+    return marked or (len(start) >= 2 and (start[0] == 0) != (start[1] == 0))

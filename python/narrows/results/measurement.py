@@ -39,7 +39,7 @@ class Measurement:
         0
 
     Attributes:
-        source: What measured: `probe`, `atlas`, `capture`, or the `run` of a scenario.
+        source: What measured: `probe`, `atlas`, `capture`, `csv`, or the `run` of a scenario.
         settings: The settings of the measurement, or the files that were read.
         status: `partial` if it ended before all of this was done.
         stopped: Why it ended: `end` or `interrupted`.
