@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
+from narrows.report import figures
+from narrows.results import summary_table
 from narrows.results.goodput import GOODPUT, goodput_of, goodput_series
 
 TWO_GROUPS = """
@@ -127,3 +129,38 @@ def test_a_group_without_samples_has_no_intervals(downloads: Run) -> None:
 def test_a_saved_run_has_it(downloads: Run, tmp_path: Path) -> None:
     downloads.save(tmp_path / "run")
     assert Run.load(tmp_path / "run").goodput.equals(downloads.goodput)
+
+
+def test_a_groups_goodput_is_a_mean_until_its_last_connection_ended(downloads: Run) -> None:
+    flows = downloads.summary["flows"]
+    for name, start_s in (("first", 0.0), ("second", 14.0)):
+        of_group = flows["groups"][name]
+        (row,) = downloads.flows.filter(pl.col("group") == name).to_dicts()
+        end_s = row["end_s"] or downloads.end_s
+        assert of_group["window"] == pytest.approx(
+            {"start_s": start_s, "end_s": end_s, "length_s": end_s - start_s}
+        )
+        assert of_group["goodput_mbit_per_s"] == pytest.approx(
+            8e-6 * row["bytes_received"] / (end_s - start_s)
+        )
+        # Slow start costs the second some of its six seconds, and the first some of its ten.
+        assert 0.93 * FULL_MBIT_PER_S < of_group["goodput_mbit_per_s"] < FULL_MBIT_PER_S
+        assert of_group["jain_fairness"] == pytest.approx(1.0)
+    received = downloads.flows["bytes_received"].sum()
+    assert flows["goodput_mbit_per_s"] == pytest.approx(8e-6 * received / 20.0)
+    assert flows["jain_fairness"] is None
+    lines = [line.split() for line in str(summary_table(downloads)).splitlines()]
+    spans = [line[-5:] for line in lines if line[:1] == ["goodput"]]
+    assert spans[0] == ["(from", "0", "to", "20", "s)"]
+    assert spans[2] == ["(from", "14", "to", "20", "s)"]
+
+
+def test_drawn_goodput_is_a_mean_over_round_trips() -> None:
+    """One lost segment of a full buffer holds back seconds of data, which then come at once."""
+    deep = TWO_GROUPS.partition("[[traffic]]")[0].replace("10000", "1000")
+    traffic = '[[traffic]]\nkind = "bulk"\nname = "one"\nsender = "server"\nreceiver = "home"\n'
+    made = run(Scenario.parse(deep + traffic))
+    _, rates = goodput_of(made.goodput, "one")
+    assert rates.max() > 3.0 * FULL_MBIT_PER_S
+    axes = figures.goodput(made).axes[0]
+    assert max(axes.lines[0].get_ydata()) < 1.25 * FULL_MBIT_PER_S

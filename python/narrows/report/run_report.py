@@ -245,9 +245,9 @@ def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
         "goodput",
         figures.goodput(run),
         f"Lines over time: {name} carried{most} {mean} Mbit/s on average over the run.",
-        "Payload that reached the receiving applications in order, averaged between samples. After "
-        "a loss, what came meanwhile waits for the missing segment and then arrives at once, so "
-        "short peaks may be above what the link carries.",
+        "Payload that reached the receiving applications in order, averaged over at least four "
+        "round trips. After a loss, what came meanwhile waits for the missing segment and then "
+        "arrives at once, so a short peak may be a little above what the link carries.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from narrows.records import Column, Table
@@ -63,7 +64,12 @@ def delivered(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def goodput_of(
-    rows: pl.DataFrame, group: str, direction: str = "forward", *, most: int | None = None
+    rows: pl.DataFrame,
+    group: str,
+    direction: str = "forward",
+    *,
+    most: int | None = None,
+    least_s: float = 0.0,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The goodput of a group over time.
 
@@ -72,6 +78,9 @@ def goodput_of(
         group: The group.
         direction: `forward` or `backward`.
         most: The most intervals; if there are more, groups of equal size are joined.
+        least_s: The least length of an interval, in seconds, joined likewise. Below a round trip,
+            goodput may exceed the link's rate: TCP delivers in order, so data that waited for a
+            lost segment come all at once.
 
     Returns:
         The start of the first interval between samples (zero) and the end of each, in seconds; and
@@ -84,6 +93,8 @@ def goodput_of(
     times, received = (of_group.get_column(name).to_numpy() for name in ("t_s", "bytes_received"))
     count = len(times)
     together = 1 if most is None else max(1, -(-count // most))
+    if count and 0.0 < least_s < times[-1]:
+        together = max(together, math.ceil(least_s / float(times[0])))
     kept = np.arange(together - 1, count, together)
     if count and (not len(kept) or kept[-1] < count - 1):
         kept = np.append(kept, count - 1)

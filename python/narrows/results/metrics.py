@@ -99,15 +99,27 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -
             prefix, section = f"links.{name}.{phase}", f"link {name}, {words}"
             yield from _section(phases.get(phase), prefix, section, link)
     flows = summary.get("flows")
-    yield from _section(flows, "flows", "TCP (bulk, once, on-off and ftp)", tcp)
+    yield from _flows(flows, "flows", "TCP (bulk, once, on-off and ftp)", tcp)
     groups = (flows or {}).get("groups") or {}
     if len(groups) >= fewest_groups:
         for group, figures in groups.items():
-            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", tcp)
+            yield from _flows(figures, f"flows.groups.{group}", f"TCP group {group}", tcp)
     # The registry of kinds is needed only if the summary has figures of theirs.
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
             yield from _extra(summary.get(name), record, details=details)
+
+
+def _flows(
+    figures: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Figure]
+) -> Iterator[Metric]:
+    """The figures of TCP connections, and the time over which goodput is a mean."""
+    for metric in _section(figures, prefix, section, known):
+        window = (figures or {}).get("window")
+        if window and metric.key == f"{prefix}.goodput_mbit_per_s":
+            span = f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
+            metric = replace(metric, of=span)
+        yield metric
 
 
 def _dns(
@@ -317,5 +329,8 @@ _LINK_DETAILS = (*_SPAN_DETAILS, Figure("packets_per_s", "packets", "1/s"))
 _FLOWS_DETAILS = (
     Figure("segments_sent", "segments sent"),
     Figure("ecn_reductions", "reductions of the window by ECN"),
+    Figure("window.start_s", "start of the first connection", "s"),
+    Figure("window.end_s", "end of the last connection", "s"),
+    Figure("window.length_s", "time over which goodput is a mean", "s"),
 )
 _OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

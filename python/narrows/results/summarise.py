@@ -336,6 +336,9 @@ def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
     figures["groups"] = {
         group: _flow_group(flows.filter(pl.col("group") == group), end_s) for group in groups
     }
+    if len(groups) > 1:
+        # Groups are not meant to get the same: they start, stop, pause and limit rates as told.
+        figures["jain_fairness"] = None
     return figures
 
 
@@ -343,6 +346,7 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     starts = flows.get_column("start_s").fill_null(end_s).to_numpy()
     ends = np.minimum(flows.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
     received = floats(flows.get_column("bytes_received"))
+    window = float(starts.min()), float(ends.max())
     lifetimes = ends - starts
     alive = lifetimes > 0
     rates = received[alive] * 8e-6 / lifetimes[alive]
@@ -352,7 +356,8 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
         "flows": flows.height,
         "both_ways": _both_ways(flows),
         "ecn_flows": int(flows.get_column("ecn").sum()),
-        "goodput_mbit_per_s": ratio(math.fsum(received) * 8e-6, end_s - float(starts.min())),
+        "goodput_mbit_per_s": ratio(math.fsum(received) * 8e-6, window[1] - window[0]),
+        "window": _span(window),
         "jain_fairness": jain(rates),
         "segments_sent": sent,
         "retransmitted_percent": percent(retransmitted, sent),

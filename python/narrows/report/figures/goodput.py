@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import polars as pl
 from matplotlib.figure import Figure
 
+from narrows.records.numbers import Floats
 from narrows.report import seeds, style
 from narrows.report.figures.over_time import as_steps, averages, over_time
 from narrows.report.source import NONE
@@ -18,6 +20,9 @@ __all__ = ["goodput", "goodput_groups", "goodputs", "series_name"]
 _MOST = 200
 """The most intervals of a curve; with more, the segments of slow connections look like noise."""
 
+_ROUND_TRIPS = 4
+"""Repairing a loss takes a round trip or two; what was held back meanwhile is delivered at once."""
+
 _LABEL = "goodput (Mbit/s)"
 
 
@@ -28,7 +33,7 @@ def goodput(run: Run) -> Figure:
     shown = goodput_groups(run)
     top = 0.0
     for color, series in zip(CYCLE, shown, strict=False):
-        curve = goodput_of(run.goodput, *series, most=_MOST)
+        curve = _curve(run, series)
         name = series_name(series, shown)
         top = max(top, averages(axes, *curve, color=color, label=name, linewidth=1.1))
     over_time(axes, [run], top, "Goodput of TCP, by group", _LABEL)
@@ -64,7 +69,14 @@ def goodputs(
 
 def _steps(run: Run, series: tuple[str, str]) -> seeds.Curve:
     """The ends of the intervals from zero on, and the goodput in the interval before each."""
-    return as_steps(*goodput_of(run.goodput, *series, most=_MOST))
+    return as_steps(*_curve(run, series))
+
+
+def _curve(run: Run, series: tuple[str, str]) -> tuple[Floats, Floats]:
+    """The goodput in intervals that last `_ROUND_TRIPS` of the slowest connection or more."""
+    trips = run.flows.filter(pl.col("group") == series[0]).get_column("srtt_ms").drop_nulls()
+    slowest_s = 1e-3 * max(trips.to_list(), default=0.0)
+    return goodput_of(run.goodput, *series, most=_MOST, least_s=_ROUND_TRIPS * slowest_s)
 
 
 def goodput_groups(run: Run) -> list[tuple[str, str]]:
