@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from narrows.cli import main
+from narrows.cli.machines import secret_of
 from narrows.machines import Lab, MachineError, Part, Parts, clocks, merge
 from narrows.machines.record import Clock, Record
+from narrows.machines.secret import given
 from tests.machines.scenario import SCENARIO, lab
 
 PLACES = {"server": "192.0.2.1", "client": "192.0.2.2", "stubs": "192.0.2.3"}
@@ -262,3 +264,49 @@ def test_a_port_in_use_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFi
     assert f"127.0.0.7 port {LAB.control_port}: address already in use; hint: " in said
     assert said.count("\n") == 1
     assert not (tmp_path / "record").exists()
+
+
+def test_the_secret_comes_with_the_commands_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NARROWS_SECRET", raising=False)
+    parts, machines = Parts(lab()), Lab(PLACES, "server", monitors=["router"])
+    common = ["--machines", "my lab.toml", "--seed", "3"]
+    file, serve = Path("lab.toml"), Part("serve", "server")
+    secret, told = secret_of(parts, serve, machines, None, file, quiet=True, common=common)
+    assert len(secret) == 32 and capsys.readouterr().err == "", "nobody can connect yet"
+    told("waiting")
+    told("waiting")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].endswith(secret) and sum(secret in line for line in said) == 1
+    end = "--machines 'my lab.toml' --seed 3"
+    assert said[2:] == [
+        f"  client$ narrows traffic drive lab.toml --node client {end}",
+        f"  stubs$ narrows resolve lab.toml --node stubs {end}",
+        f"  router$ narrows monitor --scenario lab.toml --node router --link LINK=QUEUE {end}",
+    ]
+    other, _ = secret_of(parts, serve, machines, None, file, quiet=True)
+    assert other != secret
+
+
+def test_a_secret_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("0123456789abcdef\n")
+    file.chmod(0o600)
+    assert given(file) == "0123456789abcdef"
+    file.chmod(0o640)
+    with pytest.raises(MachineError, match="other users may read or change it; hint: chmod 600"):
+        given(file)
+    file.chmod(0o600)
+    for text in (
+        "short",
+        "0123456789abcde\N{DEGREE SIGN}f",
+        "x" * 5000,
+        "",
+        "0123456789\x00abcdef",
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(MachineError, match="not a secret of 16 to 1024 printable ASCII"):
+            given(file)
+    with pytest.raises(MachineError, match="no such file"):
+        given(tmp_path / "none")

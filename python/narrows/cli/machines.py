@@ -125,12 +125,20 @@ def lab_of(machines: Path | None, at: Sequence[str] | None, clock: str | None) -
 
 
 def secret_of(
-    parts: Parts, part: Part, lab: Lab, file: Path | None, scenario: Path, *, quiet: bool
+    parts: Parts,
+    part: Part,
+    lab: Lab,
+    file: Path | None,
+    scenario: Path,
+    *,
+    quiet: bool,
+    common: Sequence[str] = (),
 ) -> tuple[str, Callable[[str], None]]:
     """The secret of the run, and what a part is to call with what it waits for.
 
     The secret is given, asked for, or made here. Then it is printed, even if `quiet`, as soon as
-    the others can connect: when the part waits for the first time.
+    the others can connect: when the part waits for the first time. `common` are the options that
+    all parts must have alike.
 
     Raises:
         UserError: Nobody can be asked.
@@ -149,8 +157,8 @@ def secret_of(
         found = secret.make()
         made += [
             f"the secret of this run: {found}",
-            "start the others with the same options; each asks for the secret:",
-            *joining(parts, part, lab, scenario),
+            "start the others; each asks for the secret:",
+            *joining(parts, part, lab, scenario, common),
         ]
     elif found is None:
         if not sys.stdin.isatty():
@@ -163,7 +171,9 @@ def secret_of(
     return found, told
 
 
-def joining(parts: Parts, own: Part, lab: Lab, scenario: Path) -> Sequence[str]:
+def joining(
+    parts: Parts, own: Part, lab: Lab, scenario: Path, common: Sequence[str]
+) -> Sequence[str]:
     """The commands of the other parts."""
     from narrows.machines import Part
     from narrows.machines.parts import ROLES
@@ -174,7 +184,7 @@ def joining(parts: Parts, own: Part, lab: Lab, scenario: Path) -> Sequence[str]:
         words = [*ROLES[part.role].split(), *(["--scenario"] if watches else []), str(scenario)]
         words += ["--node", part.node, *(["--link", "LINK=QUEUE"] if watches else [])]
         if part != own:
-            lines.append(f"  {part.node}$ {shlex.join(words)} ..")
+            lines.append(f"  {part.node}$ {shlex.join([*words, *common])}")
     return lines
 
 
@@ -205,7 +215,12 @@ def part(role: str, what: str) -> Callable[..., Exit]:
             raise UserError(f"--tcp {tcp}: not known; hint: one of {', '.join(Setting)}")
         own = Part(role, node)
         parts.of(own, lab)  # so that nobody types a secret for a part that does not exist
-        secret, told = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet)
+        common = ["--machines", str(machines)] if machines else []
+        for option, values in (("--at", at), ("--set", set)):
+            common += [word for value in values or () for word in (option, value)]
+        common += ["--clock", clock] if clock else []
+        common += [] if seed is None else ["--seed", str(seed)]
+        secret, told = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet, common=common)
         folder = out or free_folder(Path("records"), f"{parts.scenario.name}-{role}-{node}")
         record = work(
             parts,
