@@ -186,7 +186,12 @@ _TABLES: Sequence[Table] = (
             Column("receiver", _TEXT, "", "The node that receives data."),
             Column("ecn", _BOOL, "", "Whether the two ends negotiated ECN."),
             _null("start_s", "s", "When it was opened."),
-            _null("established_s", "s", "When the handshake was complete; null: never."),
+            _null(
+                "established_s",
+                "s",
+                "When the sender of data had completed the handshake (on a kernel, the end that "
+                "opened it); null: never.",
+            ),
             _null("end_s", "s", "When it was closed; null: never."),
             Column("bytes_acked", _U64, "bytes", "Data that the receiver has acknowledged."),
             Column(

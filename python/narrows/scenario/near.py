@@ -15,6 +15,12 @@ _CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
 """Operators' names of DNS transports, and narrows' own."""
 
 
+_ABSENT = frozenset(
+    ("bbr", "bbr2", "bbr3", "cake", "dctcp", "dualpi2", "fq-pie", "fq_pie", "ledbat", "prague")
+)
+"""Well-known queues and congestion controls that narrows lacks; docs/limits.md has the reasons."""
+
+
 def near(word: str, known: Sequence[str]) -> list[str]:
     """The known words that are nearest to a wrong one, if any are near, the nearest first.
 
@@ -70,7 +76,13 @@ def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
         'one of limit, min'
         >>> nearest("x", ["limit"])
         'it can only be "limit"'
+        >>> nearest("bbr", ["cubic", "reno"])
+        'narrows has no bbr, and docs/limits.md says what to use instead; one of cubic, reno'
     """
+    if word.lower() in _ABSENT and word not in known:
+        names = ", ".join(list(known)[:many])
+        instead = f"narrows has no {word}, and docs/limits.md says what to use instead"
+        return f"{instead}; one of {names}"
     close = near(word, known)
     if close:
         words = " or ".join(f'"{each}"' for each in close[:many])
