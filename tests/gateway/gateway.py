@@ -114,7 +114,7 @@ def start(space: Namespace, words: Sequence[str], folder: Path) -> subprocess.Po
     with path.open("ab") as log:
         begin = log.tell()
         process = space.start(words, log, stdin=subprocess.DEVNULL)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while b'"ready"' not in path.read_bytes()[begin:]:
         if process.poll() is not None or time.monotonic() > until:
             process.kill()
@@ -135,9 +135,6 @@ def running(
     words = [str(program()), "run", "--interface", link, *options]
     if "--mode" not in options:
         words += ["--mode", "native"]
-    if "--limits-adoptions" not in options:
-        # In most tests, all connections come from one client address.
-        words += ["--limits-adoptions", "0"]
     if "--check-every" not in options:
         words += ["--check-every", "0 s"]
     for address in addresses:

@@ -12,6 +12,7 @@
 
 #include "acknowledge.h"
 #include "resend.h"
+#include "share.h"
 #include "split.h"
 #include "track.h"
 #include "adopt_read.h"
@@ -32,8 +33,12 @@ struct bpf_tcp_req_attrs {
 	__u8 reserved[3];
 };
 
-/* A kernel type. libbpf matches it by name, but only if it is defined and not just declared. */
-struct sock {};
+/* A kernel type, with the fields of a listener that say how many connections its server has not
+ * accepted yet, and how many may wait (the backlog of listen(2)). */
+struct sock {
+	__u32 sk_ack_backlog;
+	__u32 sk_max_ack_backlog;
+} __attribute__((preserve_access_index));
 
 extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener, struct bpf_tcp_req_attrs *attributes,
 				   int attributes__sz) __ksym __weak;
@@ -119,29 +124,13 @@ static __always_inline bool adopt_assign(struct __sk_buff *ctx, struct sock *lis
 	return !bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes));
 }
 
-/* Whether the kernel may have one more connection from this source. */
-static __always_inline bool adopter_allows(const struct settings *s, const struct source_key *key)
+/* Whether the segment has to wait until the server accepts connections: the kernel would drop it
+ * (sk_acceptq_is_full). A source with many connections leaves half of that queue to others. */
+static __always_inline bool adopt_waits(struct __sk_buff *ctx, const struct sock *listener, const struct flow_key *key)
 {
-	struct adopter *adopter;
+	__u32 queued = listener->sk_ack_backlog, room = listener->sk_max_ack_backlog;
 
-	if (!s->adoptions)
-		return true;
-	adopter = bpf_map_lookup_elem(&adopters, key);
-	return !adopter || adopter->held + adopter->fresh < s->adoptions;
-}
-
-/* Counts one more connection that the kernel has from this source. */
-static __always_inline void adopter_note(const struct settings *s, const struct source_key *key)
-{
-	struct adopter first = { .fresh = 1 }, *adopter;
-
-	if (!s->adoptions)
-		return;
-	adopter = bpf_map_lookup_elem(&adopters, key);
-	if (adopter)
-		__sync_fetch_and_add(&adopter->fresh, 1);
-	else
-		bpf_map_update_elem(&adopters, key, &first, BPF_NOEXIST);
+	return queued > room || (queued > room / 2 && share_kernel_full(ctx, key));
 }
 
 /* Room for reading the segment, because the stack is too small. */
@@ -168,7 +157,6 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct incoming *in = adopting_own();
 	struct offer agreed = {};
 	struct flow_key key = {};
-	struct source_key source;
 	struct bpf_sock *found;
 	struct sock *listener;
 	struct settings *s = settings_now();
@@ -264,11 +252,11 @@ int gateway_adopt(struct __sk_buff *ctx)
 		verdict = TC_ACT_SHOT;
 		goto release;
 	}
-	/* Each adopted connection takes a place in the server's TCP, which has few. */
-	source = source_of(in->who.client);
-	if (!adopter_allows(s, &source)) {
+	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;
+	if (listener && adopt_waits(ctx, listener, &key)) {
 		count(COUNT_ADOPT_LIMITED);
-		goto release; /* the kernel answers with RST */
+		verdict = TC_ACT_SHOT; /* the client sends it again */
+		goto release;
 	}
 	if (found && s->track && !shown) {
 		__u32 first = in->seq;
@@ -331,10 +319,9 @@ int gateway_adopt(struct __sk_buff *ctx)
 		attributes.snd_wscale = agreed.wscale;
 		attributes.rcv_wscale = WSCALE_OURS;
 	}
-	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;
 	if (listener && adopt_assign(ctx, listener, &attributes)) {
 		count(COUNT_ADOPTED);
-		adopter_note(s, &source);
+		share_kernel_note(ctx, &key, (const struct server_key *)in->who.server);
 	} else {
 		count(COUNT_ADOPT_FAILED); /* the kernel answers with RST */
 	}

@@ -80,6 +80,7 @@ __noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
 	struct ring_head *head;
 	struct flow *flow;
 	__u32 position, length;
+	enum telling tells;
 	enum summing sum;
 	__u8 *ring;
 
@@ -102,9 +103,12 @@ __noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
 	}
 
 	length = d->length - UDP_HEADER;
-	if (refused(d) || d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length, flow->flags & FLOW_EDNS_ADDED)) {
+	tells = reply_tells(s, d, length, flow->flags & FLOW_EDNS_ADDED);
+	if (tells != TELLS_ANSWER || too_large(s, flow, d->v6, length, flow->flags & FLOW_EDNS_ADDED) ||
+	    (length + DNS_PREFIX > segment_limit(s, flow, d->v6) + (flow->flags & FLOW_EDNS_ADDED ? DNS_OPT : 0) &&
+	     !source_may_fill(s, (const __be32 *)d->gather.client, bpf_ktime_get_boot_ns(), length + DNS_PREFIX))) {
 		gather_drop(d);
-		return to_kernel(ctx, s, d, flow, refused(d));
+		return to_kernel(ctx, s, d, flow, tells);
 	}
 	head = ring_top();
 	ring = ring_bytes();

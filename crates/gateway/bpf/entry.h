@@ -139,9 +139,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 
 	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
 	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
-	    v->w->query.id == flow->dns_id) {
-		if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
-			return drop(COUNT_QUERY_LIMITED);
+	    v->w->query.id == flow->dns_id && source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY)) {
 		flow_note(v, flow);
 		flow_missed(v, flow, v->w->in.ack);
 		flow_set(flow, FLOW_AGAIN);

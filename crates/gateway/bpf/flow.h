@@ -191,7 +191,25 @@ static __always_inline struct source_key source_of(const __be32 client[4])
 	return key;
 }
 
-enum rate { RATE_SYN, RATE_QUERY, RATE_LATER };
+enum rate { RATE_SYN, RATE_QUERY, RATE_LATER, RATE_RING };
+
+/* Whether one more of a source conforms to that rate. A separate function, because the stack of its
+ * callers is full. */
+__noinline int source_conforms(__u64 prefix, __u64 now, __u32 rate, __u64 interval, __u64 burst)
+{
+	struct source_key key = { .prefix = prefix };
+	struct source *source = bpf_map_lookup_elem(&sources, &key), fresh = {};
+
+	if (!source) {
+		bpf_map_update_elem(&sources, &key, &fresh, BPF_NOEXIST);
+		source = bpf_map_lookup_elem(&sources, &key);
+		if (!source)
+			return 1;
+	}
+	return rate_allows(rate == RATE_SYN  ? &source->syn_at :
+			   rate == RATE_RING ? &source->ring_at :
+					       &source->query_at, now, interval, burst);
+}
 
 /* Whether a client may send one more SYN or query. Later queries of a connection leave half of
  * the burst to new connections. */
@@ -199,15 +217,16 @@ static __always_inline int source_allows(const struct settings *s, const __be32 
 {
 	__u64 interval = rate == RATE_SYN ? s->syn_interval_ns : s->query_interval_ns;
 	__u64 burst = rate == RATE_SYN ? s->syn_burst_ns : rate == RATE_LATER ? s->query_burst_ns / 2 : s->query_burst_ns;
-	struct source_key key = source_of(client);
-	struct source *source, fresh = {};
 
-	if (!interval)
-		return 1;
-	source = bpf_map_lookup_elem(&sources, &key);
-	if (source)
-		return rate_allows(rate == RATE_SYN ? &source->syn_at : &source->query_at, now, interval, burst);
-	rate_allows(rate == RATE_SYN ? &fresh.syn_at : &fresh.query_at, now, interval, burst);
-	bpf_map_update_elem(&sources, &key, &fresh, BPF_ANY);
-	return 1;
+	return !interval || source_conforms(source_of(client).prefix, now, rate, interval, burst);
+}
+
+/* Whether a long reply of `bytes` bytes may take room in the ring. Those of one source fill at most
+ * an eighth of it a second, and as much at once, so that those of others stay there. */
+static __always_inline int source_may_fill(const struct settings *s, const __be32 client[4], __u64 now, __u32 bytes)
+{
+	__u64 second = 1000000000;
+
+	return !s->query_interval_ns ||
+	       source_conforms(source_of(client).prefix, now, RATE_RING, bytes * 8 * second / RING_SIZE, second);
 }

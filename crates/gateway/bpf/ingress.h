@@ -210,9 +210,9 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	/* The kernel has the connection, and a late copy of the first query made the entry. */
 	if (later && server != BESIDE_SERVER)
 		return pass(COUNT_TO_KERNEL_SECOND);
-	/* The kernel's TCP serves what a busy connection asks beyond its rate, as far as it can. */
+	/* The kernel's TCP serves what a source asks beyond its rate, as it does without us. */
 	if (!source_allows(v->s, v->w->in.who.client, v->now, later ? RATE_LATER : RATE_QUERY))
-		return later ? pass(COUNT_TO_KERNEL_SECOND) : drop(COUNT_QUERY_LIMITED);
+		return pass(later ? COUNT_TO_KERNEL_SECOND : COUNT_QUERY_LIMITED);
 
 	if (v->w->in.flags & FLAG_FIN)
 		flow_note_fin(&fresh);

@@ -37,7 +37,7 @@ struct {
 /* Connections with several open queries. When the map is full, the kernel gets further ones. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, OPENS);
 	__type(key, struct flow_key);
 	__type(value, struct opens);
 } opens SEC(".maps");
@@ -67,14 +67,6 @@ struct {
 	__type(key, struct source_key);
 	__type(value, struct source);
 } sources SEC(".maps");
-
-/* Sources whose connections the kernel has. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct source_key);
-	__type(value, struct adopter);
-} adopters SEC(".maps");
 
 /* Clients (IPv4 as ::ffff:a.b.c.d) whose path carries less than the interface. */
 struct path_key {

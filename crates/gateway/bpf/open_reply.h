@@ -35,13 +35,6 @@ static __always_inline int open_inject(struct __sk_buff *ctx, const struct setti
 	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 }
 
-/* What a reply tells the gateway about its question. */
-enum telling {
-	TELLS_ANSWER,
-	TELLS_LARGE,   /* the answer, which is too large to be sent here */
-	TELLS_NOTHING, /* the server does not answer over UDP */
-};
-
 /* Sends the reply to one of several open queries. A separate function, so that the verifier
  * checks it once. */
 __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
@@ -103,12 +96,9 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 	}
 
 	length = d->length - UDP_HEADER;
-	if (refused(d))
-		tells = TELLS_NOTHING;
-	else if (d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length, added))
-		tells = TELLS_LARGE;
+	tells = reply_tells(s, d, length, added);
 	sum = summing(ctx, d->l4);
-	if (tells != TELLS_ANSWER || d->more || sum == SUM_ODD ||
+	if (tells != TELLS_ANSWER || d->more || sum == SUM_ODD || too_large(s, flow, d->v6, length, added) ||
 	    length + DNS_PREFIX > segment_limit(s, flow, d->v6) + (added ? DNS_OPT : 0) || !WITHIN(length, DNS_HEADER, SUM_MAX))
 		goto refuse;
 	position = ring_take(head, DNS_PREFIX + length);
@@ -184,8 +174,6 @@ refuse:
 	}
 	bpf_spin_unlock(&o->lock);
 	count(tells == TELLS_NOTHING ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
-	/* A rate limit or a missing cookie says nothing about the name. A reply of several
-	 * segments only says that other queries are open. */
 	if (tells == TELLS_LARGE && WITHIN(query_length, 1, QUERY_MAX) && WITHIN(query_offset, 0, QUERY_MAX) &&
 	    ring_holds(head, query_stored))
 		large_name_add(s, ring + ring_offset(query_stored) + query_offset, query_length, bpf_ktime_get_boot_ns());

@@ -9,11 +9,35 @@
 #include "dns.h"
 #include "segment.h"
 #include "datagram.h"
+#include "question.h"
+
+/* What a reply tells the gateway about its question. */
+enum telling {
+	TELLS_ANSWER,
+	TELLS_LARGE,   /* the answer, which is too large to be sent here to anybody */
+	TELLS_NOTHING, /* the server does not answer over UDP */
+};
+
+/* A rate limit or a missing cookie says nothing about the question, and neither do a client's
+ * window, MSS and path. */
+static __always_inline enum telling reply_tells(const struct settings *s, const struct datagram *d, __u32 length, bool added)
+{
+	__u32 size = d->v6 ? s->mss6 : s->mss4;
+
+	if (refused(d))
+		return TELLS_NOTHING;
+	if (added)
+		length -= DNS_OPT;
+	if (size > SUM_MAX)
+		size = SUM_MAX;
+	return d->dns_flags & bpf_htons(DNS_TC) || length > 65533 || length + 2 > size * s->max_segments ? TELLS_LARGE :
+													   TELLS_ANSWER;
+}
 
 /* We cannot send the whole reply, so the kernel's TCP has to answer the query. It gets the query
  * from the ring, in the packet that held the reply, as the client's segment on its way in. */
 static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
-				     struct flow *flow, bool refused)
+				     struct flow *flow, enum telling tells)
 {
 	struct sending o = {};
 	struct ring_head *head = ring_top();
@@ -26,11 +50,10 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}
-	count(refused ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
+	count(tells == TELLS_NOTHING ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
 	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, QUERY_MAX))
 		return swallow(); /* the client sends it again */
-	/* A rate limit or a missing cookie says nothing about the name. */
-	if (!refused)
+	if (tells == TELLS_LARGE)
 		large_name_add(s, ring + ring_offset(position), length, bpf_ktime_get_boot_ns());
 
 	segment_addresses(&o, d->v6, (const __be32 *)d->gather.client, (const __be32 *)d->from.address);
@@ -214,7 +237,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 		return swallow();
 	length = message_end(ring, offset, length, flow->flags & FLOW_EDNS_ADDED);
 	if (!length)
-		return to_kernel(ctx, s, d, flow, false);
+		return to_kernel(ctx, s, d, flow, TELLS_ANSWER);
 	one = length <= mss;
 
 	if (!flow_leave_query(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "beside.h"
+#include "share.h"
 #include "verdict.h"
 
 /* A map value without its lock can only be copied; this has the size of the whole value. */
@@ -20,6 +21,7 @@ struct opens_image {
 struct several_room {
 	struct opens_image image;
 	struct query_room room;
+	struct place place;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -91,7 +93,8 @@ __noinline int several_begin(__u64 now, int answered)
 	}
 	/* Removes the queries of an entry that the full map has forgotten. */
 	bpf_map_delete_elem(&opens, &w->key);
-	if (bpf_map_update_elem(&opens, &w->key, &own->image, BPF_NOEXIST))
+	own->place.key = w->key;
+	if (!share_open_take(&own->place, now) || bpf_map_update_elem(&opens, &w->key, &own->image, BPF_NOEXIST))
 		return 0;
 	/* Atomically, because egress may send the reply at the same moment. */
 	word = (__u32 *)&flow->state;

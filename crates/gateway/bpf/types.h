@@ -35,7 +35,8 @@ struct settings {
 	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
 	__u32 syncache_limit;		/* the most entries SYN at once */
 	__u32 syncache_bucket_limit;	/* the most of them in one bucket */
-	__u32 adoptions;		/* the most connections of a source that the kernel has at once; 0: no limit */
+	__u32 adoptions;		/* a source's connections in the kernel's TCP above which it waits; 0: no limit */
+	__u32 idle_ms;			/* how long a connection may be silent */
 	__u8 active;			/* 0: everything passes */
 	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
 	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
@@ -46,7 +47,7 @@ struct settings {
 	__u8 at_once;			/* 1: queries are acknowledged before their replies, as in the paper */
 	__u8 later_queries;		/* 1: later queries of a connection are served too */
 	__u8 several_queries;		/* 1: also those that come before the previous reply */
-	__u8 zero[6];
+	__u8 zero[2];
 };
 
 /* A connection: the client and one of the server addresses. IPv4 as ::ffff:a.b.c.d. */
@@ -108,6 +109,8 @@ struct flow {
 #define FLOW_RECOVERING 252 /* once, or a segment before it was */
 #define FLOW_BLACK_HOLE 255 /* the segment at `acked` was sent again four times or more */
 
+/* The most connections with several open queries. */
+#define OPENS 4096
 /* The most queries of one connection that are open at once; a power of two. */
 #define OPEN_MAX 32
 /* The most bytes of queries without a reply, and of what is kept behind them. The kernel's TCP
@@ -173,12 +176,7 @@ struct path {
 struct source {
 	__u64 syn_at;
 	__u64 query_at;
-};
-
-/* The connections of one source that the kernel has. */
-struct adopter {
-	__u32 held;  /* when the user side counted them last */
-	__u32 fresh; /* taken over since that count */
+	__u64 ring_at;
 };
 
 /* How long the server took: buckets of a quarter octave of microseconds, followed by the sum. */
@@ -205,7 +203,7 @@ struct adopter {
 	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
 	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped, or acknowledged again")               \
 	X(QUERY_EARLIER, "queries that came again after a later one of their connection; acknowledged")      \
-	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
+	X(QUERY_LIMITED, "queries above the rate of their source; left to the kernel")                       \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
 	X(CLOSED, "connections closed in order")                                                             \
@@ -226,7 +224,7 @@ struct adopter {
 	X(TO_KERNEL_SILENT, "queries left to the kernel because the server did not answer in time over UDP") \
 	X(ADOPTED, "connections that the kernel took over")                                                  \
 	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")               \
-	X(ADOPT_LIMITED, "connections that the kernel was not given, as it has as many of their source as it may; reset") \
+	X(ADOPT_LIMITED, "segments that wait because the server takes no more connections; dropped, and come again") \
 	X(REPLY, "replies sent in one segment")                                                              \
 	X(REPLY_SEGMENTED, "replies sent in several segments")                                               \
 	X(REPLY_SEGMENTS, "segments of them")                                                                \

@@ -33,20 +33,8 @@ pub(crate) struct Netlink {
 impl Netlink {
     /// Opens one.
     pub(crate) fn open() -> io::Result<Self> {
-        Self::of(SockProtocol::NetlinkRoute)
-    }
-
-    /// Opens one to the kernel's socket diagnosis (sock_diag(7)).
-    #[cfg_attr(
-        not(any(feature = "ebpf", test)),
-        expect(dead_code, reason = "for the in-kernel path")
-    )]
-    pub(crate) fn open_sockets() -> io::Result<Self> {
-        Self::of(SockProtocol::NetlinkSockDiag)
-    }
-
-    fn of(protocol: SockProtocol) -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
+        let protocol = SockProtocol::NetlinkRoute;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
         connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?; // 0: the kernel
         Ok(Self { socket, sequence: 0 })
@@ -153,55 +141,6 @@ impl Netlink {
         self.ask(RTM_NEWROUTE, flags, &request).map(drop)
     }
 
-    /// The peers of TCP connections at this port that a program of this machine has, or has yet to
-    /// accept.
-    #[cfg_attr(
-        not(any(feature = "ebpf", test)),
-        expect(dead_code, reason = "for the in-kernel path")
-    )]
-    pub(crate) fn peers(&mut self, port: u16, mut on: impl FnMut(IpAddr)) -> io::Result<()> {
-        for family in [AF_INET, AF_INET6] {
-            let mut request = vec![0; INET_DIAG_REQ];
-            request[0] = family;
-            request[1] = IPPROTO_TCP;
-            request[4..8].copy_from_slice(&CONNECTED.to_ne_bytes());
-            request[8..10].copy_from_slice(&port.to_be_bytes());
-            self.dump(SOCK_DIAG_BY_FAMILY, &request, |body| {
-                // struct inet_diag_msg: the family, and the peer's address.
-                let Some((family, peer)) = body.first().zip(body.get(24..40)) else { return };
-                if let (&AF_INET, [a, b, c, d, ..]) = (family, peer) {
-                    on(Ipv4Addr::new(*a, *b, *c, *d).into());
-                } else if let Ok(octets) = <[u8; 16]>::try_from(peer) {
-                    on(Ipv6Addr::from(octets).to_canonical());
-                }
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Requests a list, and returns the body of each part of the answer.
-    fn dump(&mut self, kind: u16, body: &[u8], mut on: impl FnMut(&[u8])) -> io::Result<()> {
-        self.request(kind, NLM_F_DUMP, body)?;
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let length = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
-            let mut rest = &buffer[..length];
-            while let Some(message) = next(&mut rest) {
-                if message.sequence != self.sequence {
-                    continue;
-                }
-                match message.kind {
-                    NLMSG_DONE => return Ok(()),
-                    NLMSG_ERROR => {
-                        let error = message.body.get(..4).and_then(word).unwrap_or(0) as i32;
-                        return Err(io::Error::from_raw_os_error(-error));
-                    }
-                    _ => on(message.body),
-                }
-            }
-        }
-    }
-
     fn request(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         self.sequence += 1;
         let mut message = Vec::with_capacity(NLMSGHDR + body.len());
@@ -303,14 +242,6 @@ const IFINFOMSG: usize = 16;
 const RTMSG: usize = 12;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
-/// struct inet_diag_req_v2 of linux/inet_diag.h.
-const INET_DIAG_REQ: usize = 56;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const IPPROTO_TCP: u8 = 6;
-/// ESTABLISHED, SYN_RECV, CLOSE_WAIT and NEW_SYN_RECV of net/tcp_states.h, as bits.
-const CONNECTED: u32 = 1 << 1 | 1 << 3 | 1 << 8 | 1 << 12;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
@@ -358,28 +289,6 @@ mod tests {
         assert_eq!(netlink.way_of_datagram(from, to).expect("an answer"), Some(lo.index));
         // TEST-NET-1 (RFC 5737) belongs to nobody.
         assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
-    }
-
-    #[test]
-    fn peers_of_connections_are_told_and_listeners_have_none() {
-        let mut netlink = Netlink::open_sockets().expect("sock_diag is there");
-        let listener = std::net::TcpListener::bind("[::]:0").expect("a port");
-        let port = listener.local_addr().expect("its address").port();
-        let mut peers = || {
-            let mut found = Vec::new();
-            netlink.peers(port, |peer| found.push(peer)).expect("an answer");
-            found.sort();
-            found
-        };
-        assert_eq!(peers(), [] as [IpAddr; 0]);
-        let four = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-        let six = std::net::TcpStream::connect(("::1", port)).expect("it listens");
-        let ends: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        assert_eq!(peers(), ends);
-        // The connections closed here wait for their peers, and occupy no place at the server.
-        let accepted: Vec<_> = (0..2).map(|_| listener.accept().expect("it is there")).collect();
-        drop((four, six, accepted));
-        assert_eq!(peers(), [] as [IpAddr; 0]);
     }
 
     #[test]

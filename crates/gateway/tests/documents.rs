@@ -59,6 +59,30 @@ fn the_readme_has_the_settings() {
     section_is("README.md", start, "<!-- end of settings -->", &(table + "\n"));
 }
 
+/// PROTOCOL.md names the tests of each claim about attackers.
+#[test]
+fn the_attackers_tests_exist() {
+    let text = read("PROTOCOL.md");
+    let (_, tests) = text.split_once("| who wants | the tests |").expect("the table");
+    let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+    assert!(names.len() > 15, "{names:?}");
+    let mut sources = String::new();
+    let mut folders = vec![path("tests"), path("../../tests/gateway")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a checkout").flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else {
+                sources += &fs::read_to_string(entry.path()).unwrap_or_default();
+            }
+        }
+    }
+    for name in names {
+        let there = ["fn", "def"].map(|word| sources.contains(&format!("{word} {name}(")));
+        assert!(there.contains(&true), "no test {name}");
+    }
+}
+
 #[test]
 fn the_man_page_has_the_settings() {
     let roff = |text: &str| {

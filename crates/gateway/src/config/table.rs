@@ -451,7 +451,7 @@ pub static KEYS: &[Key] = &[
         placeholder: "N",
         live: true,
         help: "queries a second of one source that reach the server over UDP, including those \
-               that come again; 0: no limit",
+               that come again; the kernel's TCP serves the others; 0: no limit",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.query_rate = value),
         show: |config| config.limits.query_rate.to_string(),
     },
@@ -469,9 +469,9 @@ pub static KEYS: &[Key] = &[
         name: "limits.adoptions",
         placeholder: "N",
         live: true,
-        help: "connections of one source that the kernel's TCP, and so the server, may have at \
-               once; the gateway resets the next one that it would hand over; 0: no limit; best \
-               below half of what the server takes",
+        help: "connections of one source that the kernel's TCP has; while the server leaves more \
+               than half of its listen backlog waiting, a source with that many waits until it \
+               accepts some; 0: no limit",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.adoptions = value),
         show: |config| config.limits.adoptions.to_string(),
     },
@@ -570,7 +570,7 @@ pub static KEYS: &[Key] = &[
         placeholder: "N",
         live: false,
         help: "mode user: the most connections that go on with TCP at once, of which one source \
-               may have an eighth; the gateway resets more",
+               has at most an eighth while half are taken; further ones wait",
         set: |config, raw| whole(raw, 1, 65_536).map(|value| config.user.relays = value),
         show: |config| config.user.relays.to_string(),
     },

@@ -1,6 +1,8 @@
 //! What clients send, except SYNs (`syn.rs`) and segments of connections with an entry
 //! (`entry.rs`): the tables of PROTOCOL.md, "The verdicts", row by row.
 
+use std::net::IpAddr;
+
 use narrows_wire::tcp::{Flags, Options};
 
 use super::cookie::{self, HEARD, Handshake, Keys, Offer};
@@ -100,6 +102,25 @@ impl Core {
         let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
         let isn = segment.ack.wrapping_sub(1);
         cookie::was(self.cookie_keys(), handshake, isn, tsecr, now.wall)
+    }
+
+    /// Returns whether one more of a client's source conforms to this rate.
+    pub(super) fn source_conforms(
+        &mut self,
+        now: Now,
+        client: IpAddr,
+        at: impl FnOnce(&mut rate::Source) -> &mut u64,
+        interval: u64,
+        burst: u64,
+    ) -> bool {
+        if interval == 0 {
+            return true;
+        }
+        let key = rate::source(client);
+        let mut source = self.sources.get(&key).unwrap_or_default();
+        let conforms = rate::conforms(at(&mut source), nanoseconds(now), interval, burst);
+        self.sources.put(key, source);
+        conforms
     }
 
     fn cookie_keys(&self) -> Keys<'_> {
@@ -256,13 +277,13 @@ impl<'a> Client<'a> {
             _ => {}
         }
         // A connection may use half of the burst; the other half is for new connections. The
-        // kernel's TCP serves what a busy connection asks beyond that.
+        // kernel's TCP serves what a source asks beyond that.
         if before.is_some() {
             if !self.query_conforms_within(self.core.settings.query_burst_ns / 2) {
                 return self.hand_off(Reason::Second);
             }
         } else if !self.query_conforms() {
-            return self.drop(Counter::QueryLimited);
+            return self.hand_off(Reason::Rate);
         }
 
         let path = self.core.path_mss(self.now, self.key.client);
@@ -353,6 +374,7 @@ impl<'a> Client<'a> {
             Reason::Pipelined => Counter::ToKernelPipelined,
             Reason::Left => Counter::KernelHasIt,
             Reason::Large => Counter::ToKernelLarge,
+            Reason::Rate => Counter::QueryLimited,
             Reason::Reply => Counter::ToKernelReply,
             Reason::Silent => Counter::ToKernelSilent,
             Reason::Down => Counter::ToKernelDown,
@@ -377,14 +399,7 @@ impl<'a> Client<'a> {
         interval: u64,
         burst: u64,
     ) -> bool {
-        if interval == 0 {
-            return true;
-        }
-        let key = rate::source(self.key.client);
-        let mut source = self.core.sources.get(&key).unwrap_or_default();
-        let conforms = rate::conforms(at(&mut source), nanoseconds(self.now), interval, burst);
-        self.core.sources.put(key, source);
-        conforms
+        self.core.source_conforms(self.now, self.key.client, at, interval, burst)
     }
 
     /// Returns what the machine's own sockets say about the connection.

@@ -38,10 +38,7 @@ impl<'a> Client<'a> {
         let at_end = segment.ack == flow.end();
         let complete = at_end || segment.ack == flow.end().wrapping_add(1);
         if data && first && self.misses_some(&flow) {
-            if let Some(query) = self.same_query(&flow) {
-                if !self.query_conforms() {
-                    return self.drop(Counter::QueryLimited);
-                }
+            if let Some(query) = self.same_query(&flow).filter(|_| self.query_conforms()) {
                 flow.note(segment);
                 flow = self.core.missed(self.ends(), flow, segment.ack);
                 flow.again = true;

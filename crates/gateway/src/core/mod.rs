@@ -101,6 +101,8 @@ pub enum Reason {
     Left,
     /// The name had a large reply.
     Large,
+    /// The query is above the rate of its source.
+    Rate,
     /// The reply was truncated, or too long for our segments.
     Reply,
     /// The server did not answer in time over UDP.

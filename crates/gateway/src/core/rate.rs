@@ -14,6 +14,8 @@ pub struct Source {
     pub syn_at: u64,
     /// For queries on new connections.
     pub query_at: u64,
+    /// For long replies in the ring.
+    pub ring_at: u64,
 }
 
 /// Returns whether one more packet conforms at `now`. If so, `at` advances by `interval`.

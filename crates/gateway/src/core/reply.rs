@@ -41,7 +41,7 @@ impl Core {
         }
         match ip.fragment {
             None => match Datagram::read(ip.payload) {
-                Ok(datagram) => self.on_datagram(now, server, &ip, &datagram, out),
+                Ok(datagram) => self.on_datagram(now, server, &ip, &datagram, false, out),
                 Err(_) => ReplyVerdict::Pass,
             },
             Some(fragment) if fragment.offset == 0 => {
@@ -62,7 +62,7 @@ impl Core {
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         let Some(server) = self.server(ends.server.ip()) else { return ReplyVerdict::Pass };
-        self.on_answer(now, server, ends, message, out).unwrap_or(ReplyVerdict::Pass)
+        self.on_answer(now, server, ends, message, false, out).unwrap_or(ReplyVerdict::Pass)
     }
 
     fn on_datagram(
@@ -71,6 +71,7 @@ impl Core {
         server: u8,
         ip: &Ip<'_>,
         datagram: &Datagram<'_>,
+        gathered: bool,
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         if datagram.source_port != self.settings.port {
@@ -80,7 +81,7 @@ impl Core {
             client: SocketAddr::new(ip.destination, datagram.destination_port),
             server: SocketAddr::new(ip.source, datagram.source_port),
         };
-        match self.on_answer(now, server, ends, datagram.message, out) {
+        match self.on_answer(now, server, ends, datagram.message, gathered, out) {
             Some(verdict) => verdict,
             None => self.truncate(ip, datagram, datagram.message.len(), out),
         }
@@ -136,8 +137,10 @@ impl Core {
         let whole = usize::from(length).saturating_sub(UDP_BYTES);
         let (verdict, wanted) = match self.entry_of(&key, message) {
             Some(flow) if flow.state == State::Query => {
-                if self.is_for_kernel(ends, &flow, message, whole) {
-                    (self.leave_to_kernel(now, key, ends, flow, message, out), false)
+                if self.is_for_kernel(ends, &flow, message, whole)
+                    || !self.may_fill(now, ends, &flow, whole)
+                {
+                    (self.leave_to_kernel(now, key, ends, flow, (message, whole), out), false)
                 } else {
                     (ReplyVerdict::Drop, true)
                 }
@@ -179,7 +182,7 @@ impl Core {
             gathering.bytes.extend(ip.payload);
             if !fragment.more && gathering.wanted {
                 return match Datagram::read(&gathering.bytes) {
-                    Ok(datagram) => self.on_datagram(now, server, ip, &datagram, out),
+                    Ok(datagram) => self.on_datagram(now, server, ip, &datagram, true, out),
                     Err(_) => ReplyVerdict::Drop,
                 };
             }
@@ -202,13 +205,15 @@ impl Core {
         ours.then_some(flow)
     }
 
-    /// Handles a reply to a query of ours. Returns `None` if it is not one.
+    /// Handles a reply to a query of ours. `gathered`: it came in fragments, and its room in the ring
+    /// was granted with the first. Returns `None` if it is not a reply to a query of ours.
     fn on_answer(
         &mut self,
         now: Now,
         server: u8,
         ends: Connection,
         message: &[u8],
+        gathered: bool,
         out: &mut Vec<Vec<u8>>,
     ) -> Option<ReplyVerdict> {
         let key = FlowKey { client: ends.client.ip(), port: ends.client.port(), server };
@@ -216,17 +221,20 @@ impl Core {
         if flow.state != State::Query {
             return Some(self.again(now, key, ends, flow, out));
         }
-        Some(match self.prepare(ends, &flow, message) {
+        let is_long = self.is_for_kernel(ends, &flow, message, message.len());
+        let granted = !is_long && (gathered || self.may_fill(now, ends, &flow, message.len()));
+        let prepared = granted.then(|| self.prepare(ends, &flow, message)).flatten();
+        Some(match prepared {
             Some(flow) => self.send(now, key, ends, flow, out),
-            None => self.leave_to_kernel(now, key, ends, flow, message, out),
+            None => {
+                let reply = (message, message.len());
+                self.leave_to_kernel(now, key, ends, flow, reply, out)
+            }
         })
     }
 
     /// Returns the entry with its reply stored in the ring; `None` if we cannot send the reply.
     fn prepare(&mut self, ends: Connection, flow: &Flow, message: &[u8]) -> Option<Flow> {
-        if self.is_for_kernel(ends, flow, message, message.len()) {
-            return None;
-        }
         let (header, rest) = Reply::read(message)?.parts(flow.edns_added)?;
         let length = u16::try_from(PREFIX + header.len() + rest.len()).ok()?;
         let mut flow = *flow;
@@ -249,6 +257,30 @@ impl Core {
             || length > u16::MAX.into()
             || length > flow.window as usize
             || segments > self.settings.max_segments.into()
+    }
+
+    /// Returns whether a reply of `length` bytes may take room in the ring. Long ones of one source
+    /// fill at most an eighth of it a second, and as much at once, so that those of others stay.
+    fn may_fill(&mut self, now: Now, ends: Connection, flow: &Flow, length: usize) -> bool {
+        const SECOND: u64 = 1_000_000_000;
+        let added = if flow.edns_added { OPT } else { 0 };
+        if self.settings.query_interval_ns == 0
+            || PREFIX + length <= self.payload_max(ends, flow) + added
+        {
+            return true;
+        }
+        let interval = (PREFIX + length) as u64 * 8 * SECOND / self.settings.ring as u64;
+        self.source_conforms(now, ends.client.ip(), |source| &mut source.ring_at, interval, SECOND)
+    }
+
+    /// Returns whether a reply that is no refusal is too large for every client. A client's window,
+    /// MSS and path say nothing about the name.
+    fn is_large_for_all(&self, ends: Connection, flow: &Flow, start: &[u8], length: usize) -> bool {
+        let length = PREFIX + length - if flow.edns_added { OPT.min(length) } else { 0 };
+        let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
+        Reply::read(start).is_some_and(|reply| reply.is_truncated())
+            || length > u16::MAX.into()
+            || length > usize::from(ours) * usize::from(self.settings.max_segments)
     }
 
     fn send(
@@ -322,17 +354,18 @@ impl Core {
     }
 
     /// Enters state SLOW: puts out the query as the client's segment again, for [`Core::adopt`].
-    /// `start` is the beginning of the reply.
+    /// `reply` is the beginning of the reply, and the length of the whole.
     fn leave_to_kernel(
         &mut self,
         now: Now,
         key: FlowKey,
         ends: Connection,
         mut flow: Flow,
-        start: &[u8],
+        (start, length): (&[u8], usize),
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         let refused = Reply::read(start).is_some_and(|reply| reply.is_refusal());
+        let large = !refused && self.is_large_for_all(ends, &flow, start, length);
         flow.state = State::Slow;
         self.keep(now, key, flow);
         self.count(if refused { Counter::ToKernelRefused } else { Counter::ToKernelReply });
@@ -351,8 +384,7 @@ impl Core {
             options: Options { timestamps, ..Options::default() },
         };
         out.push(header.packet(query));
-        // A rate limit or a missing cookie says nothing about the name.
-        if let Some(query) = Query::read(query).filter(|_| !refused) {
+        if let Some(query) = Query::read(query).filter(|_| large) {
             let until = nanoseconds(now).saturating_add(self.settings.large_ns);
             self.large.put(query.hash(self.settings.keys[0]), until);
         }

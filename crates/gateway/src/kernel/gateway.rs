@@ -20,7 +20,6 @@ pub use start::Started;
 use servers::write_servers;
 
 use super::about::About;
-use super::held::Held;
 use super::links::{Link, XdpMode};
 use super::pins::{Lock, Pins};
 use super::settings::Around;
@@ -51,8 +50,6 @@ pub struct Gateway {
     secret: Secret,
     around: Around,
     sweeper: Sweeper,
-    /// `None` if the kernel does not say.
-    held: Option<Held>,
     swept: Swept,
     sweep_at: Instant,
     quiet: bool,
@@ -204,9 +201,6 @@ impl Gateway {
             syncache_entries: self.maps.get("syncache_entries"),
             opens: self.maps.get("opens"),
         };
-        if let (Some(held), true) = (&mut self.held, config.limits.adoptions > 0) {
-            held.count(map("adopters")?, config.port)?;
-        }
         let mut waiting = Vec::new();
         let swept = self.sweeper.sweep(&maps, times, &servers, &mut waiting)?;
         for (client, server) in waiting {

@@ -63,7 +63,7 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
         open.maps.ring.set_value_size(ring + margin),
         open.maps.flows.set_max_entries(config.cache.connections),
         open.maps.sources.set_max_entries(config.cache.sources),
-        open.maps.adopters.set_max_entries(config.cache.sources),
+        open.maps.places.set_max_entries(config.cache.sources),
         open.maps.large.set_max_entries(config.cache.names),
         open.maps.syncache_buckets.set_max_entries(config.syncache.hashsize),
     ];

@@ -10,7 +10,6 @@ pub mod about;
 mod attach;
 pub mod features;
 pub mod gateway;
-pub mod held;
 pub mod links;
 pub mod load;
 pub mod pins;

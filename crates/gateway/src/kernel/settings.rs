@@ -45,7 +45,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 136 flow 64 flow_key 20 source 16 source_key 8 adopter 8 opens 1068 }
+plain! { settings 136 flow 64 flow_key 20 source 24 source_key 8 opens 1068 }
 
 /// What else the kernel does in this network namespace, as far as the programs must know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +110,7 @@ pub fn of(
         syncache_limit: config.syncache.cachelimit,
         syncache_bucket_limit: config.syncache.bucketlimit,
         adoptions: limits.adoptions,
+        idle_ms: u32::try_from(config.idle.as_ps() / 1_000_000_000).unwrap_or(u32::MAX),
         active: config.active.any().into(),
         close_fin: (config.close == Close::Fin).into(),
         at_once: (config.acknowledge == Acknowledge::AtOnce).into(),

@@ -360,6 +360,12 @@ impl<L: Link> DataPath<L> {
     /// Takes a connection over, beginning with this packet, if the core agrees.
     fn adopt(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
         self.out.clear();
+        let client = read(packet).map(|segment| ends(&segment).client.ip());
+        if client.is_some_and(|client| !self.relay.has_room(client)) {
+            self.counters.relays_refused += 1;
+            self.core.count(Counter::AdoptLimited);
+            return Ok(()); // the client sends it again
+        }
         let Some(adoption) = self.core.adopt(now, packet) else { return Ok(()) };
         let packet = adoption.joined.as_deref().unwrap_or(packet);
         let Some(segment) = read(packet) else { return Ok(()) };
@@ -382,7 +388,6 @@ impl<L: Link> DataPath<L> {
                 self.pump(now, at)
             }
             Err(_) => {
-                self.counters.relays_refused += 1;
                 self.core.count(Counter::AdoptFailed);
                 let rst = stream::Segment {
                     seq: segment.ack,

@@ -66,9 +66,8 @@ struct Entry {
 }
 
 impl Relay {
-    /// Creates a relay without connections. At most `limit` connections may exist at once. One
-    /// source may have an eighth of them, and at least one. With `proxied`, each connection to the
-    /// server begins with a header of the PROXY protocol.
+    /// Creates a relay without connections. At most `limit` connections may exist at once. With
+    /// `proxied`, each connection to the server begins with a header of the PROXY protocol.
     pub(super) fn new(limit: usize, proxied: bool) -> Self {
         Self {
             entries: Vec::new(),
@@ -93,11 +92,19 @@ impl Relay {
         self.entries[at].as_ref().filter(|entry| entry.stream.fits(seq)).map(|_| at)
     }
 
-    /// Takes a connection over and opens the server's side of it.
+    /// Returns whether a client may have one more connection. While half of all are taken, one
+    /// source has an eighth at most, and at least one.
+    pub(super) fn has_room(&self, client: IpAddr) -> bool {
+        let of_source = self.sources.get(&source(client)).copied().unwrap_or(0);
+        let share = if self.len() < self.limit / 2 { self.limit } else { (self.limit / 8).max(1) };
+        self.len() < self.limit && of_source < share
+    }
+
+    /// Takes a connection over, for which there is room, and opens the server's side of it.
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too many already, or the system has no socket.
+    /// Returns an error if the system has no socket.
     pub(super) fn open(
         &mut self,
         connection: Connection,
@@ -107,11 +114,6 @@ impl Relay {
         now: Duration,
     ) -> io::Result<usize> {
         self.forget(&connection);
-        let from = source(connection.client.ip());
-        let of_source = self.sources.get(&from).copied().unwrap_or(0);
-        if self.len() >= self.limit || of_source >= (self.limit / 8).max(1) {
-            return Err(ErrorKind::QuotaExceeded.into());
-        }
         let (server, connected) = begin_to_connect(server)?;
         let names = || proxied::header(Transport::Stream, connection.client, connection.server);
         let entry = Entry {
@@ -133,7 +135,7 @@ impl Relay {
         });
         self.entries[at] = Some(entry);
         self.by_connection.insert(connection, at);
-        *self.sources.entry(from).or_default() += 1;
+        *self.sources.entry(source(connection.client.ip())).or_default() += 1;
         Ok(at)
     }
 

@@ -463,6 +463,8 @@ fn rates_and_truncation_are_alike() {
         query_burst_ns: 15_000_000_000_000_000,
         truncate_over: 200,
         large_ns: 0,
+        // The part of the ring that a source may fill is that of the programs' ring.
+        ring: common::programs::RING_SIZE as usize,
         ..base()
     };
     // First queries use up the half of the burst that later ones may use.

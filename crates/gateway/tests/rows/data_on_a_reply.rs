@@ -250,12 +250,12 @@ fn replied_data_that_is_kept_counts_for_the_sources_rate() {
 }
 
 #[test]
-fn a_query_that_comes_again_counts_for_the_sources_rate() {
+fn a_query_that_comes_again_above_the_sources_rate_does_not_reach_the_server() {
     let limited = Settings { query_interval_ns: 1_000_000_000, query_burst_ns: 0, ..settings() };
-    let (mut client, _) = Conversation::replied(limited, 100);
+    let (mut client, segments) = Conversation::replied(limited, 100);
     let data = client.data();
     client.now.boot += Duration::from_millis(500);
-    dropped(&mut client, &data, Counter::QueryLimited);
+    assert_eq!(segment(client.say(&data)).payload, segments[0].payload);
     client.now.boot += Duration::from_millis(1000);
     assert!(matches!(client.say(&data), Said::Query(_)));
 }

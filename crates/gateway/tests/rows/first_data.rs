@@ -56,13 +56,14 @@ fn with_fin_is_a_half_close() {
 }
 
 #[test]
-fn above_the_rate_of_its_source_is_dropped() {
+fn above_the_rate_of_its_source_is_for_the_kernel() {
     let settings = Settings { query_interval_ns: 1_000_000_000, ..settings() };
     let mut client = Conversation::asked(settings);
     client.client.set_port(40_001);
     client.shake_hands();
     let data = client.data();
-    dropped(&mut client, &data, Counter::QueryLimited);
+    assert_eq!(client.say(&data), hand_off(Reason::Rate));
+    assert_eq!((client.count(Counter::QueryLimited), client.flow()), (1, None));
     client.now.boot += Duration::from_secs(1);
     assert!(matches!(client.say(&data), Said::Query(_)));
 }

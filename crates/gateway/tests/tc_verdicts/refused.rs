@@ -98,6 +98,12 @@ fn a_reply_beyond_the_window_or_too_many_segments_is_the_kernels() {
         assert_eq!(asked.flow().state, state);
         assert_eq!(frames.len(), if state == REPLIED { 9 } else { 0 });
     }
+    assert_eq!(programs.large(), [], "another client may have more room");
+    for (size, listed) in [(10 * 1460 - 2, 0), (10 * 1460 - 1, 1)] {
+        let asked = Asked::new(&programs, false, false);
+        asked.answer(&asked.reply(size));
+        assert_eq!((asked.flow().state, programs.large().len()), (SLOW, listed));
+    }
 
     // The first fragment shows it; the others are swallowed.
     let asked = Asked::new(&programs, true, true);
@@ -109,6 +115,28 @@ fn a_reply_beyond_the_window_or_too_many_segments_is_the_kernels() {
     // But not those of the next datagram with this identification.
     let last = parts.last().expect("some");
     assert_eq!(programs.egress(&frame(last)), (NEXT, frame(last)));
+}
+
+/// Replies of 10,000 bytes, and an eighth of 256 KiB a second: the fifth finds the source more than a
+/// second ahead. Replies of one segment are not counted.
+#[test]
+fn long_replies_that_fill_a_sources_part_of_the_ring_are_the_kernels() {
+    let Some(programs) = Programs::load_with_tc("part of the ring") else { return };
+    for (limited, sent) in [(1, 4), (0, 6)] {
+        programs.set(settings { query_interval_ns: limited, ..Programs::settings() });
+        let states = [(); 6].map(|()| {
+            let asked = Asked::new(&programs, false, false);
+            asked.answer(&asked.reply(10_000));
+            asked.flow().state
+        });
+        assert_eq!(states.iter().filter(|&&state| state == REPLIED).count(), sent);
+        let asked = Asked::new(&programs, false, false);
+        assert_eq!(asked.answer(&asked.reply(60)).0, NEXT);
+        let other = Asked::new(&programs, true, false);
+        other.answer(&other.reply(10_000));
+        assert_eq!(other.flow().state, REPLIED, "another source");
+    }
+    assert_eq!(programs.large(), []);
 }
 
 #[test]

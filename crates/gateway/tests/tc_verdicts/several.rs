@@ -160,7 +160,7 @@ fn what_cannot_be_sent_brings_the_kernel_all_that_waits() {
 #[test]
 fn only_its_own_query_says_whether_a_reply_is_too_long() {
     let Some(programs) = Programs::load_with_tc("several, too long") else { return };
-    programs.set(settings { max_segments: 1, ..Programs::settings() });
+    programs.set(settings { max_segments: 1, mss4: 1400, ..Programs::settings() });
     for (n, edns, added, over, listed) in
         [(1, EDNS_ADDED, 0, 0, 0), (1, 0, 1, 11, 0), (1, EDNS_ADDED, 0, 1, 1), (2, 0, 1, 12, 1)]
     {

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use serde_json::json;
-
 use super::super::about::{About, own_secret, write_checks};
 use super::super::attach::{attach, pin_maps};
 use super::super::features::Features;
-use super::super::held::Held;
 use super::super::links::{self, Hook, Link, XdpMode, program_name};
 use super::super::load;
 use super::super::pins::Pins;
@@ -20,7 +17,6 @@ use super::{Gateway, KernelError};
 use crate::config::{Config, Mode};
 use crate::interface::Interface;
 use crate::keys::{Secret, unix_s};
-use crate::log::{Level, log};
 use crate::ways::Ways;
 
 /// The result of a start.
@@ -179,7 +175,6 @@ impl Gateway {
             secret,
             around,
             sweeper,
-            held: held(),
             swept: Swept::default(),
             sweep_at: Instant::now(),
             quiet: false,
@@ -187,16 +182,6 @@ impl Gateway {
         };
         Ok((gateway, started))
     }
-}
-
-/// Counts the connections of sources, if the kernel lists them.
-fn held() -> Option<Held> {
-    Held::new()
-        .inspect_err(|error| {
-            let fields = json!({ "key": "limits.adoptions", "why": error.to_string() });
-            log(Level::Warning, "connections of sources are not counted", fields);
-        })
-        .ok()
 }
 
 /// The error for pins whose lock a daemon holds.
