@@ -11,6 +11,12 @@ __all__ = ["near", "nearest", "nearest_kind"]
 _AS = 0.15
 """Words are named together with the nearest one if their likeness is less than this below its."""
 
+_LONGEST = 80
+
+MOST_COMPARED = 8000
+"""The product of a word's length and of how many known words it is compared with: a file may name
+100,000 nodes, and each comparison takes time for each character."""
+
 _CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
 """Operators' names of DNS transports, and narrows' own."""
 
@@ -38,8 +44,8 @@ def near(word: str, known: Sequence[str]) -> list[str]:
     lower = word.lower()
     if (called := _CALLED.get(lower, lower)) in known:
         return [called]
-    # difflib's time grows with the product of the lengths.
-    word, some = word[:64], list(known)[:2000]
+    word = word[:_LONGEST]
+    some = [each[:_LONGEST] for each in known[: MOST_COMPARED // max(8, len(word))]]
     close = difflib.get_close_matches(word, some, n=len(some) or 1, cutoff=0.6)
     likeness = [difflib.SequenceMatcher(None, each, word).ratio() for each in close]
     alike = [each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS]

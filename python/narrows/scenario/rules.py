@@ -8,14 +8,18 @@ another error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from types import FunctionType
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from narrows.errors import MOST_TOGETHER
+
 __all__ = [
     "FAULT",
+    "MOST_FAULTS",
     "Fault",
     "Faults",
     "Unknown",
@@ -85,8 +89,13 @@ def known(table: Any, key: str) -> Any:
         return None
 
 
+MOST_FAULTS = 2 * MOST_TOGETHER
+"""The most faults of a table that are looked for: some are of copies, and look alike. Each may have
+a hint that takes time to find."""
+
+
 def raise_all(table: Any, faults: Iterable[Fault]) -> None:
-    """Raises all faults of a table together, as pydantic's error.
+    """Raises the first faults of a table together, as pydantic's error.
 
     Raises:
         ValidationError: There are some.
@@ -95,7 +104,7 @@ def raise_all(table: Any, faults: Iterable[Fault]) -> None:
         InitErrorDetails(
             type=PydanticCustomError(FAULT, "{message}", fault.context), loc=(), input=table
         )
-        for fault in faults
+        for fault in islice(faults, MOST_FAULTS)
     ]
     if lines:
         raise ValidationError.from_exception_data(type(table).__name__, lines)

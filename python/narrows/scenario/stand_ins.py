@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from narrows.errors import MOST_TOGETHER
 from narrows.scenario.base import Table
 from narrows.scenario.copies import Copies, Miscounted
 from narrows.scenario.near import near
 from narrows.scenario.queues.base import Settings
-from narrows.scenario.rules import FAULT, Fault, Unreadable
+from narrows.scenario.rules import FAULT, MOST_FAULTS, Fault, Unreadable
 
 __all__ = ["LOOKED_AT", "Look", "look_again", "tables_in"]
 
-LOOKED_AT = 1000
+LOOKED_AT = 200
 """The most wrong entries of an array that are read: a file may have a million."""
 
 
@@ -117,7 +119,8 @@ def _stand_in(
     made = table.model_construct(_fields_set=values.keys() & table.model_fields, **found)
     for name in table.model_fields.keys() - found.keys():
         made.__dict__.pop(name, None)
-    look.faults.extend((path, fault) for fault in made.faults())
+    wanted = max(0, MOST_FAULTS - len(look.faults))
+    look.faults.extend((path, fault) for fault in islice(made.faults(), wanted))
     return made
 
 
@@ -159,7 +162,10 @@ def _may_be_mistyped(table: type[Table], values: Mapping[str, Any]) -> set[str]:
     known = table.model_fields
     missing = known.keys() - values.keys()
     found: set[str] = set()
-    for key in values.keys() - known.keys():
+    unknown = values.keys() - known.keys()
+    if len(unknown) > MOST_TOGETHER:
+        return missing
+    for key in unknown:
         meant = near(str(key), list(known))
         found |= missing.intersection(meant) if meant else missing
     return found

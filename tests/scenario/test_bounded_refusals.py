@@ -1,0 +1,60 @@
+"""A refusal costs little, however large or wrong the file is: the work is counted, not the time."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import pytest
+
+from narrows import Scenario
+from narrows.errors import MOST_TOGETHER, ScenarioError
+from narrows.scenario import near
+from narrows.scenario.rules import MOST_FAULTS
+
+LINK = {"name": "l{i}", "between": ["n{i}", "hub"], "rate": "1 Mbit/s", "count": 2000}
+INCAST = {"kind": "incast", "name": "s", "client": "hub", "block": "1 kB", "rounds": 1}
+LONG = "x" * 10**6
+
+
+def deep(levels: int) -> Any:
+    found: Any = 1
+    for _ in range(levels):
+        found = {"a": [found]}
+    return found
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "copies": {"traffic": [{**INCAST, "servers": ["server{i}"], "count": 3000}]},
+    "unknown nodes": {"traffic": [{**INCAST, "servers": [f"m{i}" for i in range(3000)]}]},
+    "long nodes": {"traffic": [{**INCAST, "servers": [LONG, f"{LONG}y"]}]},
+    "wrong groups": {"traffic": [{"kind": "x", f"k{i}": 1} for i in range(3000)]},
+    "wrong keys": {"traffic": [{**INCAST, **{f"k{i}": 1 for i in range(3000)}}]},
+    "wrong keys at the top": {f"k{i}": 1 for i in range(3000)},
+    "a long key": {LONG: 1, f"{LONG}y": 2},
+    "links": {"monitor": {"queues": {"links": [f"m{i}" for i in range(3000)], "rate": 1}}},
+    "nesting": {"links": deep(400)},
+    "numbers": {"links": [1] * 3000, "traffic": [10**400] * 3000},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_hints_compare_a_bounded_number_of_characters(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    class Counted(difflib.SequenceMatcher[str]):
+        def ratio(self) -> float:
+            nonlocal compared
+            compared += max(1, len(vars(self)["a"]) * len(vars(self)["b"]))
+            return super().ratio()
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counted)
+    values = {"name": "a", "duration": "1 s", "links": [LINK], **WRONG[wrong]}
+    with pytest.raises(ScenarioError) as refused:
+        Scenario.from_dict(values)
+    errors = (refused.value, *refused.value.others)
+    assert len(errors) <= MOST_TOGETHER and all(len(str(each)) < 2000 for each in errors)
+    # Two comparisons for each word, of up to 80 characters, in a second look as well.
+    assert compared <= 4 * MOST_FAULTS * 80 * near.MOST_COMPARED
