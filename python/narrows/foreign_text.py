@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any
 
-__all__ = ["parsed", "printable"]
+__all__ = ["cleaned", "parsed", "printable"]
 
 MOST_LEVELS = 64
 """Of objects and lists in JSON: no document of narrows has a third of them."""
@@ -51,7 +51,7 @@ def parsed(data: bytes) -> Any:
     """
     try:
         found = json.loads(data, parse_constant=_refuse, parse_float=_float, parse_int=_int)
-        return _clean(found, MOST_LEVELS)
+        return cleaned(found)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON at line {error.lineno}") from None
     except UnicodeDecodeError:
@@ -60,15 +60,20 @@ def parsed(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _clean(value: Any, levels: int) -> Any:
+def cleaned(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """JSON values with each text in them printable, but for line ends and tabs.
+
+    Raises:
+        ValueError: They are too deep.
+    """
     if isinstance(value, str):
         return printable(value, _KEPT)
     if isinstance(value, dict | list) and not levels:
         raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {printable(key): _clean(inner, levels - 1) for key, inner in value.items()}
+        return {printable(key): cleaned(inner, levels - 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_clean(inner, levels - 1) for inner in value]
+        return [cleaned(inner, levels - 1) for inner in value]
     return value
 
 

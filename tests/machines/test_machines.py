@@ -310,3 +310,30 @@ def test_a_secret_file_is_for_its_owner_alone(tmp_path: Path) -> None:
             given(file)
     with pytest.raises(MachineError, match="no such file"):
         given(tmp_path / "none")
+
+
+def whole(flow: int) -> dict[str, Any]:
+    """A row of a connection."""
+    times = {"start_s": 0.0, "established_s": 0.0, "end_s": 1.0}
+    return {"flow": flow, **times, "bytes_received": 1, "sender": None}
+
+
+ROWS = [whole(flow) for flow in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("bulk", "dns"),
+    [
+        *[(bulk, {}) for bulk in ([1], 5, None, "x", [{}], [{"flow": [1]}], {"flow": 1})],
+        ([{"flow": flow} for flow in range(5)], {}),
+        ([{**row, "bytes_received": "x"} for row in ROWS], {}),
+        ([{**row, "start_s": -1e300} for row in ROWS], []),
+        *[(ROWS, dns) for dns in (3, None, [1], [[1]], {"a": 1}, [{"queries": 1}])],
+    ],
+)
+def test_odd_rows_are_damage(bulk: Any, dns: Any, tmp_path: Path) -> None:
+    serve, drive, resolve = Parts(lab()).all
+    ends = [record(part, files={"bulk-0.json": bulk, "bulk-1.json": []}) for part in (serve, drive)]
+    places = saved(tmp_path, *ends, record(resolve, files={"dns-0.json": dns}))
+    with pytest.raises(MachineError, match="; hint: run again"):
+        merge(places, bound_s=1.0)

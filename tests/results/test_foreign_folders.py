@@ -21,7 +21,7 @@ from synthetic_run import synthetic_run
 
 from narrows.cli.app import main
 from narrows.report.page import file_name
-from narrows.results import RUN_FILE, Run, RunFolderError
+from narrows.results import RUN_FILE, Measurement, Run, RunFolderError, TextTable
 from narrows.results.folder import is_as_written
 
 EDITS = int(os.environ.get("NARROWS_EDITS", "12"))
@@ -207,6 +207,21 @@ def _edit_table(path: Path, draw: random.Random) -> None:
         else:
             value = None
         table.with_columns(pl.lit(value, dtype=column.dtype).alias(name)).write_parquet(path)
+
+
+def test_what_servers_and_captures_say_is_printable() -> None:
+    rows = [{"exchange": 0, "vantage": ESCAPES, "target": ESCAPES, "site": ESCAPES, "detail": None}]
+    usual = {"transport": "udp", "outcome": "answered", "started_s": 0.0, "family": 4}
+    found = Measurement.of_rows(
+        "probe",
+        exchanges=[{**usual, **row} for row in rows],
+        findings={"remarks": [{"what": ESCAPES, "records": 1}]},
+        narrows="1",
+    )
+    texts = found.exchanges.select(pl.col(pl.String)).row(0)
+    assert all(text is None or is_harmless(text) for text in texts)
+    assert is_harmless(found.findings["remarks"][0]["what"])
+    assert is_harmless(str(TextTable(ESCAPES, (), [(ESCAPES, [(ESCAPES, "1")])], [ESCAPES])))
 
 
 def test_json_that_no_folder_holds_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from narrows.cli.failure import Exit, say
+from narrows.foreign_text import printable
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.progress import lines
 from narrows.results.verdict_groups import group_verdicts
@@ -78,7 +79,7 @@ class _Board:
             cells = [target, *([vantage] if self.several else []), transport]
             cells += self._figures((target, vantage, transport), rows, many=many, silent=silent)
             # Text, so that nothing in a name is taken for markup.
-            table.add_row(*(Text(cell) for cell in cells))
+            table.add_row(*(Text(printable(cell)) for cell in cells))
         return table
 
     def _figures(
@@ -169,12 +170,13 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
         where = f" from {vantages}" if board.several else ""
         over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"
         line = f"\n{verdict['target']}{where}{over}: {verdict['sentence']}"
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(printable(line)), soft_wrap=True)
         for note in verdict["notes"]:
-            console.print(Text(f"  {note}"), soft_wrap=True)
+            console.print(Text(printable(f"  {note}")), soft_wrap=True)
     for kept in measurement.findings.get("kept", []):
         over = f" over {kept['transport'].upper()}"
-        console.print(Text(f"\n{kept['target']}{over}: {kept['sentence']}"), soft_wrap=True)
+        said = printable(f"{kept['target']}{over}: {kept['sentence']}")
+        console.print(Text(f"\n{said}"), soft_wrap=True)
 
 
 def _answered(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

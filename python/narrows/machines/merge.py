@@ -7,9 +7,10 @@ this: the difference between their offsets plus their uncertainties must stay wi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
                 f"{folder}: is of run {record.run}, but {first_folder} is of {first.run}; "
                 "hint: give the records of one run"
             )
-    parts = Parts(Scenario.from_dict(first.scenario), first.seed)
+    with _damaged_otherwise():
+        parts = Parts(Scenario.from_dict(first.scenario), first.seed)
     if parts.digest != first.digest:
         raise MachineError(
             f"{first_folder}: this version of narrows reads its scenario differently; "
@@ -64,13 +66,28 @@ def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
         )
     by_part = _by_part(records, parts)
     _check_clocks(records, bound_s)
+    with _damaged_otherwise():
+        return _merged(by_part, parts, bound_s)
+
+
+@contextlib.contextmanager
+def _damaged_otherwise() -> Iterator[None]:
+    """Says that records are damaged if what they hold cannot be made a run."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = " ".join(f"{error}".split())
+        raise MachineError(f"the records' rows are damaged ({what}); hint: run again") from None
+
+
+def _merged(by_part: Mapping[Part, Record], parts: Parts, bound_s: float) -> Run:
     tables, missed = _tables(by_part, parts)
     stopped = _stopped(by_part)
     end_s = max(record.end_s for record in by_part.values())
     return Run.from_columns(
         tables,
         scenario=parts.scenario.resolved(),
-        seed=first.seed,
+        seed=parts.seed,
         backend="machines",
         status="partial" if stopped == "interrupted" else "complete",
         stopped=stopped,
@@ -135,11 +152,7 @@ def _tables(
             (folder / f"bulk-{number}.json").write_text(json.dumps(rows))
         for number, workers in enumerate(_dns(records, parts)):
             (folder / f"dns-{number}.json").write_text(json.dumps(workers))
-        try:
-            tables = read_tables(folder, parts.plan, parts.job, parts.flows)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            what = " ".join(f"{error}".split())
-            raise MachineError(f"the records' rows are damaged ({what}); hint: run again") from None
+        tables = read_tables(folder, parts.plan, parts.job, parts.flows)
     missed = {}
     for part, record in records.items():
         if part.role != "monitor":

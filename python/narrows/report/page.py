@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
@@ -90,13 +91,13 @@ def render(template: str, *, package: str = "narrows.report", **values: object) 
 
 
 @cache
-def policy() -> str:
+def policy() -> Markup:
     """The Content-Security-Policy of every page (W3C CSP 3).
 
     Matplotlib's and uPlot's pictures have styles in attributes.
     """
     digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
-    return (
+    return Markup(
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import polars as pl
 
+from narrows.foreign_text import cleaned
 from narrows.results import folder as run_folder
+from narrows.results.checked import clean
 from narrows.results.exchanges import MEASUREMENT_TABLES, empty, frame_of
 from narrows.results.schema import FORMAT, mismatch
 
@@ -81,7 +83,10 @@ class Measurement:
             why = mismatch(table, tables[name])
             if why is not None:
                 raise ValueError(f"table {name} {why}")
+            # Names, details and sites are other people's words.
+            tables[name] = clean(tables[name])
         object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "findings", cleaned(dict(self.findings)))
 
     @classmethod
     def of_rows(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, TextIO
 
+from narrows.foreign_text import printable
 from narrows.results.emphasis import telling
 from narrows.results.jump import jumps
 from narrows.results.left_out import left_out
@@ -46,7 +47,7 @@ class TextTable:
             lines += [_line("  " if name else "", row, widths) for row in part]
         if self.notes:
             lines += ["", *self.notes]
-        return "\n".join(lines)
+        return printable("\n".join(lines), kept="\n")
 
     def _repr_html_(self) -> str:
         """The table for notebooks."""
