@@ -15,6 +15,7 @@ from narrows.cli import main
 from narrows.ratio import RatioError, Rules, analyse
 from narrows.results import Measurement
 from tests.captures.tshark import NEEDS_TSHARK, agrees, look
+from tests.captures.written import Written
 
 DATA = Path(__file__).parent / "data"
 CAPTURES = sorted(path.name for path in DATA.glob("*.pcap*"))
@@ -339,49 +340,6 @@ def test_the_command_leaves_a_run_folder(
     assert "2 queries from 1 vantage point to 1 server" in capsys.readouterr().out
     again = Measurement.load(run)
     assert again.exchanges["segment_bytes"].drop_nulls().to_list() == [[2, 857]]
-
-
-SOA = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
-"""A query for the SOA record of the root (RFC 1035, 4.1)."""
-
-
-class Written:
-    """A capture of raw IPv4 from 10.9.0.1 to 10.8.0.1, packet by packet (RFC 791, 768, 9293)."""
-
-    def __init__(self) -> None:
-        self.bytes = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
-
-    def packet(self, ms: float, back: bool, protocol: int, payload: bytes) -> None:
-        """Adds a packet, or one that goes back."""
-        ends = [bytes([10, 9, 0, 1]), bytes([10, 8, 0, 1])]
-        header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 7, 0, 64, protocol, 0)
-        packet = header + b"".join(reversed(ends) if back else ends) + payload
-        self.bytes += struct.pack("<IIII", 1, round(1000 * ms), len(packet), len(packet)) + packet
-
-    def over_udp(self, ms: float, port: int, took: float) -> None:
-        """A query and its answer."""
-        for at, back, flags in ((ms, False, 0), (ms + took, True, 0x80)):
-            ends = (port, 40000) if back else (40000, port)
-            message = SOA[:2] + bytes([flags]) + SOA[3:]
-            self.packet(at, back, 17, struct.pack("!4H", *ends, 8 + len(message), 0) + message)
-
-    def over_tcp(self, ms: float, port: int, trip: float) -> None:
-        """The same on a connection, whose round trips are seen from the client."""
-        reply = SOA[:2] + b"\x80" + SOA[3:]
-        length = len(SOA).to_bytes(2)
-        steps: list[tuple[float, bool, int, int, int, bytes]] = [
-            (0, False, 2, 0, 0, b""),
-            (trip, True, 18, 0, 1, b""),
-            (trip, False, 16, 1, 1, b""),
-            (trip, False, 24, 1, 1, length + SOA),
-            (2 * trip, True, 24, 1, 3 + len(SOA), length + reply),
-            (2 * trip, False, 17, 3 + len(SOA), 3 + len(reply), b""),
-            (3 * trip, True, 17, 3 + len(reply), 4 + len(SOA), b""),
-        ]
-        for at, back, flags, seq, ack, payload in steps:
-            ends = (port, 50000) if back else (50000, port)
-            header = struct.pack("!HHIIBBHHH", *ends, seq, ack, 0x50, flags, 65535, 0, 0)
-            self.packet(ms + at, back, 6, header + payload)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@
 //! client shows it between SYN and SYN/ACK. Both are noted.
 
 mod connection;
+mod copies;
 mod datagrams;
 mod dnstap;
 mod file;

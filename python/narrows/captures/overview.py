@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from narrows.results import Measurement
+from narrows.results.exchanges import AMBIGUOUS
 from narrows.results.intake import covered
 
 __all__ = ["REPEATED_S", "overview", "say_overview"]
@@ -81,6 +82,15 @@ def say_overview(measurement: Measurement) -> list[str]:
         )
     if opened["unused"]:
         lines.append(f"tcp: {_many(opened['unused'], 'connection')} without a query")
+    for name, part in found["transports"].items():
+        if part.get("repeated"):
+            line = f"{name}: {_many(part['repeated'], 'query')} asked more than once"
+            if part["ambiguous"]:
+                line += (
+                    f"; in {part['ambiguous']} the reply may answer any attempt, so they are left "
+                    "out of the times from query to reply"
+                )
+            lines.append(line)
     times = [_say_times(name, part) for name, part in found["transports"].items()]
     if known := [line for line in times if line]:
         lines.append(f"from query to reply: {'; '.join(known)}")
@@ -100,12 +110,16 @@ def _transport(rows: pl.DataFrame) -> dict[str, Any]:
     )
     # Over UDP and on an open connection, the whole time is that of the query.
     opened = answered.filter(pl.col("connect_ms").is_not_null())
+    # Over UDP, a whole time begins with the first attempt.
+    first = pl.when(pl.col("transport") == "udp").then("total_ms").otherwise("query_ms")
     return {
         "queries": rows.height,
         "answered": answered.height,
         "rcodes": dict(codes.iter_rows()),
         "truncated": int(answered["truncated"].sum()),
-        "query_ms": _quantiles(answered["query_ms"]),
+        "repeated": int((rows["attempts"] > 1).sum()),
+        "ambiguous": answered.filter(AMBIGUOUS).height,
+        "query_ms": _quantiles(answered.filter(~AMBIGUOUS).select(first).to_series()),
         "whole_ms": _quantiles(opened["total_ms"]),
     }
 

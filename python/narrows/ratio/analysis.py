@@ -20,6 +20,7 @@ from narrows.ratio.resampling import Interval, of_medians
 from narrows.ratio.servers import server_name
 from narrows.records.numbers import Floats
 from narrows.results import Measurement
+from narrows.results.exchanges import AMBIGUOUS
 from narrows.results.verdict_groups import group_verdicts
 
 __all__ = ["Group", "RatioAnalysis", "RatioError", "Variant", "analyse"]
@@ -307,6 +308,12 @@ def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> li
                 f"{source} was captured near the server, where times contain no round trip, so "
                 "its ratios mean nothing; connections.ack_ms has the clients' round trips"
             )
+        repeated = part.exchanges.filter(AMBIGUOUS).height
+        if repeated:
+            said.append(
+                f"{repeated} answers of {source} are to queries that were asked more than once, so "
+                "they may answer any attempt, and no pair contains them"
+            )
         untold = _untold(part)
         if part.source == "capture" and untold:
             said.append(
@@ -341,6 +348,8 @@ _NEEDED = (
     "query_ms",
     "total_ms",
     "outcome",
+    "attempts",
+    "replies",
     "qname",
     "qtype",
     "rcode",

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from narrows.results.exchanges import AMBIGUOUS
+
 __all__ = ["PAPER", "Dropped", "Pairs", "Rules", "pair_up", "questions"]
 
 Matching = Literal["nearest", "cycle"]
@@ -117,6 +119,9 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
         rows = rows.with_columns(truncated=pl.lit(None, dtype=pl.Boolean))
     if "source" not in rows.columns:
         rows = rows.with_columns(source=pl.lit(None, dtype=pl.String))
+    for name in ("attempts", "replies"):
+        if name not in rows.columns:
+            rows = rows.with_columns(pl.lit(None, dtype=pl.UInt8).alias(name))
     why = _unusable(rows, rules)
     for transport, reason, count in (
         rows.select("transport", reason=why)
@@ -133,6 +138,9 @@ def pair_up(exchanges: pl.DataFrame, rules: Rules = PAPER) -> Pairs:
     dropped += _unpaired(usable, left, rules)
     return Pairs(_table(rows, udp, tcp), rules, tuple(dropped))
 
+
+REPEATED = "asked more than once, where the reply may answer any attempt"
+"""Why no pair contains an answer to a repeated query, unless each attempt got its reply."""
 
 NO_TYPE = "for a type that is not known"
 """Why no pair contains an answer without its question."""
@@ -192,6 +200,8 @@ def _unusable(rows: pl.DataFrame, rules: Rules) -> pl.Series:
         .then(pl.lit("of the other IP version"))
         .when(pl.col("outcome") != "answered")
         .then(pl.col("outcome"))
+        .when(AMBIGUOUS)
+        .then(pl.lit(REPEATED))
         .when(pl.col("total_ms").is_null() | ~(pl.col("total_ms") > 0.0))
         .then(pl.lit("without a time above zero"))
         .when(pl.col("reused").fill_null(value=False))

@@ -11,7 +11,8 @@ Times of an exchange, over TCP (a new connection; TLS and QUIC likewise)::
              |<----------------------- total_ms --------------------------->|
 
 `total_ms` is what RIPE Atlas calls `rt`: it includes the handshake. Over UDP, and on a connection
-that was already open, it equals `query_ms`.
+that was already open, it equals `query_ms`, unless a capture shows several attempts: `total_ms`
+then counts from the first attempt, and `query_ms` from the last one before the reply.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import polars as pl
 from narrows.results.schema import Column, Table, table_reference
 
 __all__ = [
+    "AMBIGUOUS",
     "CLOSERS",
     "ENDINGS",
     "MEASUREMENT_TABLES",
@@ -57,6 +59,14 @@ OUTCOMES: Mapping[str, str] = {
     "no-query-seen": "a capture has the reply but no query",
 }
 """The possible outcomes of an exchange, and their meanings."""
+
+AMBIGUOUS = (
+    (pl.col("attempts").fill_null(1) > pl.col("replies")) & (pl.col("outcome") == "answered")
+).fill_null(value=False)
+"""Whether it is unknown which of several attempts an exchange's reply answers.
+
+The replies are known only in captures. If each attempt got one, the first answers the first. A
+probe knows the attempt, because each has another port and number."""
 
 STAGES: Mapping[str, str] = {
     "connect": "before the connection was established",
@@ -156,7 +166,12 @@ _TABLES: Sequence[Table] = (
             ),
             _null("secure_ms", _F64, "ms", "Time of the TLS handshake, which follows TCP's."),
             _null("first_byte_ms", _F64, "ms", "From the query to the first byte of the reply."),
-            _null("query_ms", _F64, "ms", "From the query to the last byte of the reply."),
+            _null(
+                "query_ms",
+                _F64,
+                "ms",
+                "From the query (its last attempt) to the last byte of the reply.",
+            ),
             _null("total_ms", _F64, "ms", "From `started_s` to the last byte of the reply."),
             Column("outcome", _TEXT, "", "The outcome; the names are listed above."),
             _null("stage", _TEXT, "", f"How far an unanswered exchange got: {_names(STAGES)}."),
@@ -165,7 +180,13 @@ _TABLES: Sequence[Table] = (
                 "attempts",
                 _U8,
                 "",
-                "How often the client asked; times are those of the last attempt.",
+                "How often the client asked over UDP with the same port and number.",
+            ),
+            _null(
+                "replies",
+                _U8,
+                "",
+                "How many of these attempts a capture shows a reply for; at most `attempts`.",
             ),
             _null("qname", _TEXT, "", "The name asked for, with its final dot."),
             _null("qtype", _TEXT, "", "The type asked for, such as `SOA`."),

@@ -1,4 +1,11 @@
 //! DNS over UDP: queries that wait for their replies.
+//!
+//! A client that gets no reply in time asks again, often from the same port with the same number. A
+//! reply then does not say which attempt it answers (Karn and Partridge 1987 have the same problem
+//! with TCP's round trips). So a row has both times: `total_ns` counts from the first attempt, which
+//! is what the user waited, and `query_ns` from the last attempt before the reply. If every attempt
+//! gets its own reply, the first reply answers the first attempt. The row therefore waits for the
+//! other replies, and counts them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -21,10 +28,13 @@ pub(super) struct PendingQueries {
     order: VecDeque<(i64, Key)>,
     /// The bytes of the names of queries that wait.
     text_bytes: usize,
+    /// How many rows wait for further replies.
+    held: usize,
 }
 
 #[derive(Debug)]
 struct Query {
+    first_ns: i64,
     last_ns: i64,
     attempts: u32,
     bytes: usize,
@@ -32,6 +42,8 @@ struct Query {
     name: String,
     kind: Option<u16>,
     answered: bool,
+    /// The row of a query that was answered after several attempts, until each has its reply.
+    row: Option<Box<Exchange>>,
 }
 
 impl PendingQueries {
@@ -48,7 +60,16 @@ impl PendingQueries {
         self.expire(now_ns, rows);
         let key = (client, server, brief.id());
         let (name, kind) = question(brief);
-        let query = Query { last_ns: now_ns, attempts: 1, bytes, name, kind, answered: false };
+        let query = Query {
+            first_ns: now_ns,
+            last_ns: now_ns,
+            attempts: 1,
+            bytes,
+            name,
+            kind,
+            answered: false,
+            row: None,
+        };
         match self.queries.entry(key) {
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
@@ -59,10 +80,7 @@ impl PendingQueries {
                 } else {
                     self.text_bytes += query.name.len();
                     let before = std::mem::replace(known, query);
-                    self.text_bytes -= before.name.len();
-                    if !before.answered {
-                        rows.exchange(row(&key, before, "no-reply-seen"));
-                    }
+                    self.give_up(&key, before, rows);
                 }
             }
             Entry::Vacant(place) => {
@@ -84,18 +102,36 @@ impl PendingQueries {
         rows: &mut CaptureChunk,
     ) {
         let key = (client, server, brief.id());
+        let mut several = false;
         let mut found = match self.queries.get_mut(&key) {
-            // A reply that came twice, or was captured twice.
-            Some(query) if query.answered => return,
+            Some(query) if query.answered => {
+                // The reply to another attempt, or a reply that came twice.
+                let Some(held) = &mut query.row else { return };
+                let replies = held.replies.unwrap_or(0) + 1;
+                held.replies = Some(replies);
+                if replies >= query.attempts {
+                    if let Some(held) = query.row.take() {
+                        self.text_bytes -= held.qname.len();
+                        self.held -= 1;
+                        rows.exchange(*held);
+                    }
+                }
+                return;
+            }
             Some(query) => {
                 query.answered = true;
-                let took = now_ns - query.last_ns;
-                self.text_bytes -= query.name.len();
-                let query = Query { name: std::mem::take(&mut query.name), ..*query };
+                several = query.attempts > 1 && self.held < MAX_HELD;
+                let took = Some(now_ns - query.last_ns);
+                let total_ns = Some(now_ns - query.first_ns);
+                if !several {
+                    self.text_bytes -= query.name.len();
+                }
+                let query = Query { name: std::mem::take(&mut query.name), row: None, ..*query };
                 Exchange {
-                    first_byte_ns: Some(took),
-                    query_ns: Some(took),
-                    total_ns: Some(took),
+                    first_byte_ns: took,
+                    query_ns: took,
+                    total_ns,
+                    replies: Some(1),
                     ..row(&key, query, "answered")
                 }
             }
@@ -119,7 +155,13 @@ impl PendingQueries {
         found.truncated = Some(brief.truncated());
         found.answers = Some(brief.answers());
         found.reply_bytes = Some(bytes as u32);
-        rows.exchange(found);
+        match self.queries.get_mut(&key) {
+            Some(query) if several => {
+                self.held += 1;
+                query.row = Some(Box::new(found));
+            }
+            _ => rows.exchange(found),
+        }
     }
 
     /// Ends the capture.
@@ -149,9 +191,13 @@ impl PendingQueries {
         }
     }
 
-    fn give_up(&mut self, key: &Key, query: Query, rows: &mut CaptureChunk) {
+    fn give_up(&mut self, key: &Key, mut query: Query, rows: &mut CaptureChunk) {
         self.text_bytes -= query.name.len();
-        if !query.answered {
+        if let Some(held) = query.row.take() {
+            self.text_bytes -= held.qname.len();
+            self.held -= 1;
+            rows.exchange(*held);
+        } else if !query.answered {
             rows.exchange(row(key, query, "no-reply-seen"));
         }
     }
@@ -163,7 +209,7 @@ fn row(key: &Key, query: Query, outcome: &'static str) -> Exchange {
         client: Some(client),
         server: Some(server),
         transport: "udp",
-        started_ns: query.last_ns,
+        started_ns: query.first_ns,
         outcome,
         attempts: Some(query.attempts),
         qname: query.name,
@@ -177,6 +223,8 @@ fn row(key: &Key, query: Query, outcome: &'static str) -> Exchange {
 const PATIENCE_NS: i64 = 60_000_000_000;
 /// The most queries that are remembered at a time, some 200 bytes each.
 const MAX_WAITING: usize = 400_000;
+/// The most rows that wait for further replies, some 400 bytes each.
+const MAX_HELD: usize = 50_000;
 /// The bytes of their names. A name has up to a thousand characters if its octets are odd ones;
 /// most have twenty.
 const MAX_TEXT: usize = 64 << 20;

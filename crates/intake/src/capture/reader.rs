@@ -9,6 +9,7 @@ use narrows_wire::brief::Brief;
 use narrows_wire::dns::HEADER_BYTES;
 
 use super::connection::{Connection, is_cut};
+use super::copies::Copies;
 use super::datagrams::PendingQueries;
 use super::file::{FileError, Packets};
 use super::ip::{Datagram, Fragments, NoDatagram};
@@ -22,6 +23,7 @@ use crate::Skipped;
 pub struct CaptureReader<R> {
     packets: Packets<R>,
     ports: Vec<u16>,
+    copies: Copies,
     fragments: Fragments,
     connections: Connections,
     /// The connections that have ended, and when.
@@ -49,6 +51,7 @@ impl<R: Read> CaptureReader<R> {
         Ok(Self {
             packets: Packets::new(file)?,
             ports: ports.to_vec(),
+            copies: Copies::default(),
             fragments: Fragments::default(),
             connections: Connections::default(),
             over: VecDeque::new(),
@@ -89,6 +92,10 @@ impl<R: Read> CaptureReader<R> {
                     };
                     self.now_ns = now_ns;
                     match ip_of(packet.link, packet.data) {
+                        Ok(ip) if self.copies.is_copy(ip, now_ns) => {
+                            self.skipped
+                                .add(COPY, number, || "from a bridge or a mirror".to_owned());
+                        }
                         Ok(ip) => match self.fragments.read(ip) {
                             Ok(datagram) => Self::datagram(
                                 &datagram,
@@ -358,6 +365,7 @@ const NO_TIME: &str = "a packet without time";
 const OTHER: &str = "neither UDP nor TCP over IP";
 const OTHER_PORT: &str = "of other ports";
 const LINK: &str = "an unknown link type";
+const COPY: &str = "a packet that was captured twice";
 const CUT: &str = "a packet that was cut or makes no sense";
 const NO_IP: &str = "an IP header that makes no sense";
 const NO_MESSAGE: &str = "udp: no DNS message";

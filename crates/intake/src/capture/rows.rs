@@ -24,9 +24,9 @@ pub struct Exchange {
     pub started_ns: i64,
     /// How long the handshake took.
     pub connect_ns: Option<i64>,
-    /// From the query to the reply's first byte.
+    /// From the last attempt's query to the reply's first byte.
     pub first_byte_ns: Option<i64>,
-    /// From the query to the reply's last byte.
+    /// From the last attempt's query to the reply's last byte.
     pub query_ns: Option<i64>,
     /// From the start to the reply's last byte.
     pub total_ns: Option<i64>,
@@ -36,6 +36,8 @@ pub struct Exchange {
     pub stage: &'static str,
     /// How often it was asked.
     pub attempts: Option<u32>,
+    /// How many replies over UDP its attempts got.
+    pub replies: Option<u32>,
     /// The name asked for; empty if there is none.
     pub qname: String,
     /// The number of the type asked for.

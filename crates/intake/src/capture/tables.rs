@@ -187,6 +187,7 @@ fn exchanges() -> Vec<(&'static str, Building<Exchange>)> {
         ("outcome", text(|row| row.outcome)),
         ("stage", text(|row| row.stage)),
         ("attempts", number(|row| row.attempts.map(|count| f64::from(count.min(255))))),
+        ("replies", number(|row| row.replies.map(|count| f64::from(count.min(255))))),
         ("qname", text(|row| &row.qname)),
         ("qtype", named(|row| row.qtype, type_name)),
         ("rcode", named(|row| row.rcode, code_name)),
