@@ -1,4 +1,4 @@
-//! Files that may be compressed: gzip, bzip2 and Zstandard, recognised by their first bytes.
+//! Files that may be compressed: gzip, bzip2, Zstandard and xz, recognised by their first bytes.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use ruzstd::decoding::StreamingDecoder;
 
 /// Counts the bytes that are read through it, for a progress bar.
@@ -19,7 +20,12 @@ impl<R> Counted<R> {
     /// Creates a reader, and returns it with the counter that it will add to.
     pub fn new(inner: R) -> (Self, Arc<AtomicU64>) {
         let bytes = Arc::new(AtomicU64::new(0));
-        (Self { inner, bytes: Arc::clone(&bytes) }, bytes)
+        (Self::adding(inner, Arc::clone(&bytes)), bytes)
+    }
+
+    /// Creates a reader that adds to a counter.
+    pub fn adding(inner: R, bytes: Arc<AtomicU64>) -> Self {
+        Self { inner, bytes }
     }
 }
 
@@ -44,10 +50,17 @@ pub fn decompressed<R: Read + Send + 'static>(
     Ok(match *magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
         [b'B', b'Z', b'h', b'1'..=b'9'] => Box::new(MultiBzDecoder::new(whole)),
+        [0xfd, b'7', b'z', b'X'] => {
+            // Its decoder reads a few bytes at a time.
+            Box::new(XzReader::new_mem_limit(BufReader::new(whole), true, XZ_KB))
+        }
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(Zstandard::Between(BufReader::new(whole))),
         _ => Box::new(whole),
     })
 }
+
+/// The memory that an xz file may claim, in KiB: `xz -9` claims 65 MB.
+const XZ_KB: u32 = 100 << 10;
 
 type Head<R> = Chain<Cursor<Vec<u8>>, R>;
 
