@@ -155,7 +155,7 @@ PARSE = """
 import sys, time
 from narrows import _core
 before = time.process_time()
-reader = _core.{parser}(sys.argv[1]{more})
+reader = _core.{parser}({arguments})
 while reader.chunk(200_000) is not None:
     pass
 print(time.process_time() - before)
@@ -177,7 +177,8 @@ def _measured(module: str, function: str, parser: str, source: Path, out: Path) 
             raise SystemExit(f"reading {source.name} failed")
         said.seek(0)
         begun, exchanges = said.read().split()
-    code = PARSE.format(parser=parser, more=", [53]" if parser == "CaptureReader" else "")
+    arguments = "[sys.argv[1]], [53]" if parser == "CaptureReader" else "sys.argv[1]"
+    code = PARSE.format(parser=parser, arguments=arguments)
     words = [sys.executable, "-c", code, str(source)]
     alone = subprocess.run(words, capture_output=True, text=True, check=True)
     return Figures(

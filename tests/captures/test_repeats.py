@@ -22,11 +22,13 @@ def read(capture: Written, folder: Path) -> Measurement:
 
 def repeated(capture: Written, at: float, replies: tuple[float, ...]) -> None:
     """A query that was repeated after 31 ms, and its replies over a path of 35 ms."""
-    number = struct.pack("!H", round(at))
+    number = struct.pack("!H", round(at) // 100)
     for count, ms in enumerate((0.0, 31.0)):
-        capture.message(at + ms, message=number + SOA[2:], number=round(at) + count)
+        capture.message(at + ms, message=number + SOA[2:], number=round(at) // 100 + count)
     for count, ms in enumerate(replies):
-        capture.message(at + ms, True, message=number + REPLY[2:], number=1 + round(at) + count)
+        capture.message(
+            at + ms, True, message=number + REPLY[2:], number=1 + round(at) // 100 + count
+        )
 
 
 def test_the_first_of_as_many_replies_as_attempts_answers_the_first_attempt(tmp_path: Path) -> None:

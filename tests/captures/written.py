@@ -63,6 +63,8 @@ class Written:
         """The same on a connection, whose round trips are seen from the client."""
         reply = reply_to(SOA)
         length = len(SOA).to_bytes(2)
+        # Each connection begins with numbers of its own.
+        first = round(1000 * ms)
         steps: list[tuple[float, bool, int, int, int, bytes]] = [
             (0, False, 2, 0, 0, b""),
             (trip, True, 18, 0, 1, b""),
@@ -74,5 +76,6 @@ class Written:
         ]
         for at, back, flags, seq, ack, payload in steps:
             ends = (port, 50000) if back else (50000, port)
-            header = struct.pack("!HHIIBBHHH", *ends, seq, ack, 0x50, flags, 65535, 0, 0)
+            numbers = (first + seq, first + ack)
+            header = struct.pack("!HHIIBBHHH", *ends, *numbers, 0x50, flags, 65535, 0, 0)
             self.packet(ms + at, back, 6, header + payload)

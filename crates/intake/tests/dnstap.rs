@@ -1,10 +1,11 @@
 //! dnstap messages that lack a time, in the fields of dnstap.proto (dnstap/dnstap.pb, 2016).
 
 use narrows_intake::Column;
-use narrows_intake::capture::{Exchange, Watched};
+use narrows_intake::capture::{Exchange, Remark, Watched};
 
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
 const ANSWER: &[u8] = b"\x12\x34\x84\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
+const AUTH_QUERY: u8 = 1;
 const CLIENT_QUERY: u8 = 5;
 const CLIENT_RESPONSE: u8 = 6;
 
@@ -22,7 +23,7 @@ fn with(kind: u8, asked: Option<u8>, answered: Option<u8>, more: &[u8]) -> Vec<u
     if let Some(seconds) = answered {
         fields.extend([12 << 3, seconds]);
     }
-    let (field, bytes) = if kind == CLIENT_QUERY { (10, QUESTION) } else { (14, ANSWER) };
+    let (field, bytes) = if kind % 2 == 1 { (10, QUESTION) } else { (14, ANSWER) };
     fields.extend([field << 3 | 2, bytes.len() as u8]);
     fields.extend(bytes);
     [vec![14 << 3 | 2, fields.len() as u8], fields].concat()
@@ -34,7 +35,7 @@ fn rows(messages: &[Vec<u8>]) -> Vec<Exchange> {
     while let Some(chunk) = reader.next_chunk(16) {
         found.extend(chunk.exchanges().to_vec());
     }
-    assert_eq!(reader.skipped().total(), 0);
+    assert_eq!(reader.notes()[0].skipped.total(), 0);
     found
 }
 
@@ -95,6 +96,50 @@ fn a_response_without_a_time_of_its_own_has_no_duration() {
     }
 }
 
+/// BIND 9.18 as an authoritative server, whose threads write independently.
+#[test]
+fn a_response_of_another_type_and_one_before_its_query_pair() {
+    let found =
+        rows(&[message(AUTH_QUERY, Some(100), None), message(CLIENT_RESPONSE, None, Some(100))]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].outcome, found[0].total_ns), ("answered", Some(0)));
+    let found =
+        rows(&[message(CLIENT_RESPONSE, None, Some(100)), message(AUTH_QUERY, Some(100), None)]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].outcome, found[0].total_ns), ("answered", Some(0)));
+}
+
+#[test]
+fn a_response_to_another_question_is_another_exchange() {
+    let mut other = message(CLIENT_RESPONSE, None, Some(101));
+    let kind = other.len() - 3;
+    other[kind] = 1;
+    let found = rows(&[message(CLIENT_QUERY, Some(100), None), other]);
+    let outcomes: Vec<_> = found.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, ["no-reply-seen", "no-query-seen"]);
+}
+
+#[test]
+fn a_query_that_was_repeated_is_one_exchange_from_its_first_attempt() {
+    let query = |seconds| message(CLIENT_QUERY, Some(seconds), None);
+    let found = rows(&[query(100), query(105), message(CLIENT_RESPONSE, None, Some(106))]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].attempts, found[0].replies), (Some(2), Some(1)));
+    assert_eq!((found[0].query_ns, found[0].total_ns), (Some(1_000_000_000), Some(6_000_000_000)));
+}
+
+#[test]
+fn messages_of_bind_are_counted_because_its_clock_is_coarse() {
+    for (version, coarse) in [(&b"BIND 9.18.49"[..], 1), (b"Knot DNS 3.2.6", 0)] {
+        let mut frame = vec![2 << 3 | 2, version.len() as u8];
+        frame.extend(version);
+        frame.extend(message(CLIENT_QUERY, Some(100), None));
+        let mut reader = opened(&[frame]);
+        while reader.next_chunk(16).is_some() {}
+        assert_eq!(reader.notes()[0].remarks.count(Remark::Coarse), coarse);
+    }
+}
+
 /// /dev/zero begins as Frame Streams do, and never ends.
 #[test]
 fn a_control_frame_without_a_type_ends_the_file() {
@@ -103,5 +148,5 @@ fn a_control_frame_without_a_type_ends_the_file() {
     while let Some(chunk) = reader.next_chunk(16) {
         assert!(chunk.is_empty());
     }
-    assert_eq!(reader.skipped().total(), 1);
+    assert_eq!(reader.notes()[0].skipped.total(), 1);
 }

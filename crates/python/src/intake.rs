@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_intake::capture::{Remark, Watched};
+use narrows_intake::capture::{Input, OpenError, Remark, Watched};
 use narrows_intake::{Column, Columns, Counted, Skipped, atlas, decompressed as decompress};
 use numpy::IntoPyArray;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList};
 
@@ -74,8 +74,9 @@ impl AtlasReader {
     }
 }
 
-/// Reads DNS exchanges from a capture or a dnstap file. Raises OSError if it cannot be opened,
-/// ValueError if it is neither.
+/// Reads DNS exchanges from captures and dnstap files as if they were one. `-` is standard input.
+/// Raises OSError with its name if one cannot be opened, and ValueError with its number and the
+/// reason if one is neither.
 #[pyclass(module = "narrows._core")]
 struct CaptureReader {
     reader: Mutex<Ahead<Watched<Bytes>>>,
@@ -85,10 +86,28 @@ struct CaptureReader {
 #[pymethods]
 impl CaptureReader {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, ports: Vec<u16>) -> PyResult<Self> {
-        let (file, bytes) = opened(py, path)?;
-        let reader = patiently(py, move || Watched::open(file, &ports))?
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, ports: Vec<u16>) -> PyResult<Self> {
+        let bytes = Arc::new(AtomicU64::new(0));
+        let (names, counter) = (paths.clone(), Arc::clone(&bytes));
+        let open = move || {
+            let inputs = paths
+                .into_iter()
+                .enumerate()
+                .map(|(file, path)| input(path, &counter).map_err(|why| (file, why.into())))
+                .collect::<Result<_, _>>()?;
+            Watched::merge(inputs, &ports)
+        };
+        let reader = patiently(py, open)?.map_err(|(file, error)| match error {
+            OpenError::System(error) => {
+                let said = error.to_string();
+                let said = said.split(" (os error").next().unwrap_or_default().to_owned();
+                match error.raw_os_error() {
+                    Some(code) => PyOSError::new_err((code, said, names[file].clone())),
+                    None => PyValueError::new_err((file, said)),
+                }
+            }
+            OpenError::File(error) => PyValueError::new_err((file, error.to_string())),
+        })?;
         Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
@@ -100,7 +119,7 @@ impl CaptureReader {
         Ok(Some((columns(py, exchanges)?, columns(py, connections)?)))
     }
 
-    /// Returns the bytes of the file that have been read.
+    /// Returns the bytes of the files that have been read.
     #[getter]
     fn bytes_read(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -112,14 +131,9 @@ impl CaptureReader {
         locked(&self.reader).told.records
     }
 
-    /// Returns what was skipped: the kind, how many, the number of the first, and what was wrong
-    /// with it.
-    fn skipped(&self) -> Vec<Listed> {
-        locked(&self.reader).told.skipped.clone()
-    }
-
-    /// Returns what was odd in data that still gave rows: the name of its kind, and then the same.
-    fn remarks(&self) -> Vec<Named> {
+    /// Returns what was skipped or odd: the number of the file, the name of the kind if it is only
+    /// odd, its text, how many, the number of the first, and what was wrong with it.
+    fn notes(&self) -> Vec<Note> {
         locked(&self.reader).told.remarks.clone()
     }
 
@@ -133,6 +147,20 @@ impl CaptureReader {
 fn locked<T>(reader: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic in another thread cannot have left anything that is unsafe to read.
     reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a capture that can be opened, again if it is a regular file.
+fn input(path: PathBuf, counter: &Arc<AtomicU64>) -> std::io::Result<Input<Bytes>> {
+    if path.as_os_str() == "-" {
+        return Ok(Input::Once(decompress(Counted::adding(
+            std::io::stdin(),
+            Arc::clone(counter),
+        ))?));
+    }
+    let counter = Arc::clone(counter);
+    let again = path.metadata()?.is_file();
+    let open = move || decompress(Counted::adding(File::open(&path)?, Arc::clone(&counter)));
+    Ok(if again { Input::Again(Box::new(open)) } else { Input::Once(open()?) })
 }
 
 /// Opens a file for decompressed reading. Also returns a count of the bytes read.
@@ -207,18 +235,9 @@ fn listed(skipped: &Skipped) -> Vec<Listed> {
         .collect()
 }
 
-/// A kind of remark about a capture: its name, its text, how many there were, the number of the
-/// first, and what was odd about it.
-type Named = (&'static str, &'static str, u64, u64, String);
-
-fn named(remarks: &Skipped<Remark>) -> Vec<Named> {
-    remarks
-        .iter()
-        .map(|(kind, skip)| {
-            (kind.name(), kind.text(), skip.count, skip.first, skip.example.clone())
-        })
-        .collect()
-}
+/// What was skipped or odd in one of several captures: its number, the name of the kind if it is
+/// only odd, its text, how many there were, the number of the first, and what was wrong with it.
+type Note = (usize, Option<&'static str>, &'static str, u64, u64, String);
 
 impl Rows for atlas::AtlasReader<Bytes> {
     type Chunk = Columns;
@@ -240,17 +259,27 @@ impl Rows for atlas::AtlasReader<Bytes> {
 
 impl Rows for Watched<Bytes> {
     type Chunk = (Columns, Columns);
-    type Remark = Named;
+    type Remark = Note;
 
     fn next(&mut self, most: usize) -> Option<Self::Chunk> {
         self.next_tables(most)
     }
 
-    fn told(&self) -> Told<Named> {
+    fn told(&self) -> Told<Note> {
+        let mut remarks = Vec::new();
+        for (file, notes) in self.notes().iter().enumerate() {
+            remarks.extend(notes.skipped.iter().map(|(kind, skip)| {
+                (file, None, kind, skip.count, skip.first, skip.example.clone())
+            }));
+            remarks.extend(notes.remarks.iter().map(|(kind, skip)| {
+                let (name, text) = (kind.name(), kind.text());
+                (file, Some(name), text, skip.count, skip.first, skip.example.clone())
+            }));
+        }
         Told {
             records: self.records(),
-            skipped: listed(self.skipped()),
-            remarks: self.remarks().map(named).unwrap_or_default(),
+            skipped: Vec::new(),
+            remarks,
             other_ports: self.busiest_other_ports(),
         }
     }

@@ -44,6 +44,17 @@ def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
             f"note: {tls} {connections} TLS, whose queries cannot be read; hint: a server's dnstap "
             "has them, too"
         )
+    kinds = {remark["kind"] for remark in measurement.findings["remarks"]}
+    if "coarse" in kinds:
+        yield (
+            "note: BIND stamps dnstap with a clock that goes in steps of 4 ms, so shorter times "
+            "are 0 or 4 ms; hint: a packet capture has finer times"
+        )
+    if "late" in kinds:
+        yield (
+            "note: some packets are over a second behind later ones, so they were read in the "
+            "file's order; times around them may be missing; hint: reordercap sorts a file"
+        )
     if cut:
         yield (
             f"note: the capture cut off {cut} messages before the end of their question, so their "

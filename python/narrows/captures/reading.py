@@ -7,7 +7,7 @@ its rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,6 @@ Progress = Callable[[float, str], None]
 """Called with how much is done, from 0 to 1, and what is being done."""
 
 _CHUNK = 200_000
-_EXTRA: Mapping[str, pl.DataType] = {"file": pl.UInt32()}
 
 
 class CaptureError(HintedError):
@@ -47,11 +46,12 @@ def read_captures(
 ) -> Measurement:
     """DNS exchanges of captures (pcap, pcapng) and dnstap files as a measurement.
 
-    Files may be compressed (gz, bz2, zst). The table `skipped` counts what cannot be used. After
-    Ctrl-C the measurement holds what was read, and is marked as partial.
+    Several files are one capture: their packets are merged by time. They may be pieces of a capture
+    or its two directions, and they may be compressed (gz, bz2, zst, xz). The table `skipped` counts
+    what cannot be used. After Ctrl-C the measurement holds what was read, and is marked as partial.
 
     Args:
-        files: One or more; a connection does not continue from one file into the next.
+        files: One or more; `-` is standard input.
         ports: The ports on which DNS servers listen.
         progress: Called with the share of the files that has been read.
 
@@ -60,22 +60,21 @@ def read_captures(
     """
     clock = time.perf_counter()
     known: set[Path] = set()
-    for file in files:
-        if (path := Path(file).resolve()) in known:
-            raise CaptureError(Path(file), "is given twice", "name each file once")
-        known.add(path)
-    sizes = [_size(Path(file)) for file in files]
-    reading = _Reading(sum(sizes), list(ports), progress)
+    paths = [Path(file) for file in files]
+    for path in paths:
+        if (whole := path.resolve()) in known:
+            raise CaptureError(path, "is given twice", "name each file once")
+        known.add(whole)
+    reading = _Reading(paths, list(ports), progress)
     status: Literal["complete", "partial"] = "complete"
     try:
-        for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
-            reading.file(Path(file), size, number)
+        reading.read()
     except KeyboardInterrupt:
         status = "partial"
     if not reading.exchanges.height + reading.connections.height and status == "complete":
-        raise CaptureError(Path(files[0]), *reading.nothing(len(files)))
+        raise CaptureError(paths[0], *reading.nothing(len(files)))
     if not reading.exchanges.height and reading.tls == reading.connections.height > 0:
-        raise CaptureError(Path(files[0]), *reading.nothing_but_tls(len(files)))
+        raise CaptureError(paths[0], *reading.nothing_but_tls(len(files)))
     exchanges, connections = reading.tables()
     first, last = covered(exchanges)
     return Measurement(
@@ -104,83 +103,86 @@ def read_captures(
 class _Reading:
     """What has been read so far."""
 
-    def __init__(self, total: int, ports: list[int], progress: Progress | None) -> None:
-        self.total = max(total, 1)
+    def __init__(self, paths: list[Path], ports: list[int], progress: Progress | None) -> None:
+        self.paths = paths
+        self.sizes = [_size(path) for path in paths]
         self.ports = ports
         self.progress = progress
-        self.before = 0
         self.records = 0
-        self.exchanges = Chunks(MEASUREMENT_TABLES["exchanges"], _EXTRA)
-        self.connections = Chunks(MEASUREMENT_TABLES["connections"], _EXTRA)
+        self.exchanges = Chunks(MEASUREMENT_TABLES["exchanges"])
+        self.connections = Chunks(MEASUREMENT_TABLES["connections"])
         self.skipped: list[tuple[str, str | None, str, int, str]] = []
         self.remarks: list[dict[str, Any]] = []
         self.other_ports: list[int] = []
 
-    def file(self, path: Path, size: int, number: int) -> None:
-        """Reads a file to its end."""
-        try:
-            reader = _core.CaptureReader(path, self.ports)
-        except OSError as error:
-            message = (error.strerror or str(error)).lower()
-            raise CaptureError(path, message, "check the path") from None
-        except ValueError as error:
-            message = str(error) if size or not path.is_file() else "is empty"
-            raise CaptureError(path, message, "give pcap, pcapng or dnstap files") from None
+    def read(self) -> None:
+        """Reads all files to their ends."""
+        reader = self._opened()
+        total = max(sum(self.sizes), 1)
         try:
             while (tables := reader.chunk(_CHUNK)) is not None:
-                self._take(*tables, number)
+                self._take(*tables)
                 if self.progress is not None:
-                    done = (self.before + reader.bytes_read) / self.total
-                    self.progress(min(done, 1.0), path.name)
+                    self.progress(min(reader.bytes_read / total, 1.0), _called(self.paths))
         finally:
-            self._note(path, reader)
-        self.before += size
+            self._note(reader)
 
-    def _take(self, exchanges: dict[str, Any], connections: dict[str, Any], number: int) -> None:
+    def _opened(self) -> _core.CaptureReader:
+        try:
+            return _core.CaptureReader(self.paths, self.ports)
+        except OSError as error:
+            message = (error.strerror or str(error)).lower()
+            raise CaptureError(Path(error.filename), message, "check the path") from None
+        except ValueError as error:
+            number, message = error.args
+            if self.sizes[number] == 0 and self.paths[number].is_file():
+                message = "is empty"
+            hint = "give pcap, pcapng or dnstap files"
+            raise CaptureError(self.paths[number], message, hint) from None
+
+    def _take(self, exchanges: dict[str, Any], connections: dict[str, Any]) -> None:
         sizes, ends = exchanges.pop("sizes"), exchanges.pop("sizes_end")
         found = to_frame(exchanges, MEASUREMENT_TABLES["exchanges"])
         found = found.with_columns(
             target=pl.col("target").fill_null("unknown"),
             vantage=pl.col("vantage").fill_null("unknown"),
             segment_bytes=_lists(sizes, ends),
-            file=pl.lit(number, dtype=pl.UInt32()),
         )
         opened = to_frame(connections, MEASUREMENT_TABLES["connections"])
-        opened = opened.with_columns(
-            target=pl.col("target").fill_null("unknown"),
-            file=pl.lit(number, dtype=pl.UInt32()),
-        )
+        opened = opened.with_columns(target=pl.col("target").fill_null("unknown"))
         self.exchanges.add(found)
         self.connections.add(opened)
 
-    def _note(self, path: Path, reader: _core.CaptureReader) -> None:
-        self.records += reader.records
-        self.other_ports += reader.busiest_other_ports()
-        for kind, count, first, example in reader.skipped():
-            transport, colon, reason = kind.partition(": ")
+    def _note(self, reader: _core.CaptureReader) -> None:
+        self.records = reader.records
+        self.other_ports = reader.busiest_other_ports()
+        for number, name, text, count, first, example in reader.notes():
+            source = str(self.paths[number])
+            if name is not None:
+                self.remarks.append(
+                    {"source": source, "kind": name, "what": text, "records": count}
+                    | {"first": first, "example": example}
+                )
+                continue
+            transport, colon, reason = text.partition(": ")
             if not colon or transport not in ("udp", "tcp"):
-                transport, reason = "", kind
+                transport, reason = "", text
             where = f"record {first}" + (f": {example}" if example else "")
-            self.skipped.append((str(path), transport or None, reason, count, where))
-        for kind, what, count, first, example in reader.remarks():
-            self.remarks.append(
-                {"source": str(path), "kind": kind, "what": what, "records": count}
-                | {"first": first, "example": example}
-            )
+            self.skipped.append((source, transport or None, reason, count, where))
 
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Both tables in order of time, with connections numbered across all files."""
-        opened = self.connections.columns("file", "started_s", "connection")
-        in_time = opened.select(pl.arg_sort_by("file", "started_s", "connection")).to_series()
+        """Both tables in order of time, with connections numbered in that order."""
+        opened = self.connections.columns("started_s", "connection")
+        in_time = opened.select(pl.arg_sort_by("started_s", "connection")).to_series()
         numbers = opened[in_time].select(
-            "file", "connection", number=pl.int_range(pl.len(), dtype=pl.UInt32)
+            "connection", number=pl.int_range(pl.len(), dtype=pl.UInt32)
         )
         connections = self.connections.frame(in_time, {"connection": numbers["number"]})
-        found = self.exchanges.columns("file", "started_s", "connection").join(
-            numbers, on=["file", "connection"], how="left", maintain_order="left"
+        found = self.exchanges.columns("started_s", "connection").join(
+            numbers, on="connection", how="left", maintain_order="left"
         )
         in_time = found.select(
-            pl.arg_sort_by("file", "started_s", "number", maintain_order=True)
+            pl.arg_sort_by("started_s", "number", maintain_order=True)
         ).to_series()
         known = {
             "connection": found["number"].gather(in_time),
@@ -283,7 +285,13 @@ def _near(end: str, why: str) -> dict[str, str]:
     return {"watched_near": end, "watched_near_because": why}
 
 
+def _called(paths: list[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{len(paths)} files"
+
+
 def _size(path: Path) -> int:
+    if str(path) == "-":
+        return 0
     try:
         return path.stat().st_size
     except OSError as error:

@@ -18,8 +18,8 @@ EXAMPLES = """\
 # segments, retransmissions, how the length was sent, who closed.
 narrows import capture dns.pcapng --out runs/dns
 
-# Reads servers on other ports, too.
-narrows import capture *.pcap.gz --port 53 --port 8053
+# Reads the pieces of a capture as one, and servers on other ports, too.
+narrows import capture *.pcap.xz --port 53 --port 8053
 """
 
 
@@ -28,7 +28,8 @@ def command(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="pcap, pcapng or dnstap files; also as gz, bz2 or zst.",
+            help="pcap, pcapng or dnstap files, together one capture; also as gz, bz2, xz or zst. "
+            "-: standard input.",
             show_default=False,
         ),
     ],

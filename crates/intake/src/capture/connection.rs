@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use narrows_wire::brief::Brief;
 
+use super::datagrams::span;
 use super::remark::Remark;
 use super::rows::{CaptureChunk, ConnectionRow, Exchange};
 use super::segment::{ACK, FIN, RST, SYN, Tcp};
@@ -201,8 +202,10 @@ impl Connection {
                 remarks.add(kind, u64::from(number), told);
                 continue;
             };
-            // If its flags were not captured, only its direction tells whether it is a reply.
-            if known > FLAGS && brief.reply() == from_client {
+            // If its flags were not captured, only its direction tells whether it is a reply. A query
+            // has a question.
+            let unasked = from_client && known > QUESTIONS && brief.questions() == 0;
+            if unasked || (known > FLAGS && brief.reply() == from_client) {
                 remarks.add(Remark::NoDns, u64::from(number), told);
                 continue;
             }
@@ -254,9 +257,9 @@ impl Connection {
                 let row = self.asked(query);
                 Exchange {
                     outcome: "answered",
-                    first_byte_ns: Some(message.first_ns - first_ns),
-                    query_ns: Some(message.last_ns - first_ns),
-                    total_ns: Some(message.last_ns - row.started_ns),
+                    first_byte_ns: span(first_ns, message.first_ns),
+                    query_ns: span(first_ns, message.last_ns),
+                    total_ns: span(row.started_ns, message.last_ns),
                     query_retransmissions: Some(self.client.retransmissions - before[0]),
                     reply_retransmissions: Some(self.server.retransmissions - before[1]),
                     ..row
@@ -308,7 +311,7 @@ impl Connection {
             Some((_, at)) if fresh => at,
             _ => query.first_ns,
         };
-        let handshake = (fresh && !fast).then(|| Some(self.ack_ns? - self.syn?.1)).flatten();
+        let handshake = (fresh && !fast).then(|| span(self.syn?.1, self.ack_ns?)).flatten();
         Exchange {
             reused,
             started_ns,
@@ -353,8 +356,8 @@ impl Connection {
                 format!("{unframed} bytes on connection {}", self.row.number)
             });
         }
-        self.row.syn_ns = self.syn.and_then(|(_, at)| Some(self.syn_ack_ns? - at));
-        self.row.ack_ns = self.syn_ack_ns.and_then(|at| Some(self.ack_ns? - at));
+        self.row.syn_ns = self.syn.and_then(|(_, at)| span(at, self.syn_ack_ns?));
+        self.row.ack_ns = self.syn_ack_ns.and_then(|at| span(at, self.ack_ns?));
         self.row.exchanges = self.asked;
         self.row.bytes = [self.client.bytes, self.server.bytes];
         self.row.segments = [self.client.segments, self.server.segments];

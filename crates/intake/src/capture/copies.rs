@@ -142,6 +142,6 @@ mod tests {
         let packet = || v4(7, 64, b"query");
         assert_eq!(copies(&[(0, packet()), (9, packet()), (20, packet())]), [false, true, true]);
         let jumps = [(1_000_000, packet()), (0, packet()), (1_000_000, packet())];
-        assert_eq!(copies(&jumps)[2], false);
+        assert!(!copies(&jumps)[2]);
     }
 }

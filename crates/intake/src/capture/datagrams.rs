@@ -91,7 +91,8 @@ impl PendingQueries {
         self.order.push_back((now_ns, key));
     }
 
-    /// Takes a message of `bytes` bytes from a server.
+    /// Takes a message of `bytes` bytes from a server. Returns whether it is a further reply to a query
+    /// of which every attempt had its reply.
     pub(super) fn reply(
         &mut self,
         client: End,
@@ -100,13 +101,13 @@ impl PendingQueries {
         bytes: usize,
         now_ns: i64,
         rows: &mut CaptureChunk,
-    ) {
+    ) -> bool {
         let key = (client, server, brief.id());
         let mut several = false;
         let mut found = match self.queries.get_mut(&key) {
             Some(query) if query.answered => {
                 // The reply to another attempt, or a reply that came twice.
-                let Some(held) = &mut query.row else { return };
+                let Some(held) = &mut query.row else { return true };
                 let replies = held.replies.unwrap_or(0) + 1;
                 held.replies = Some(replies);
                 if replies >= query.attempts {
@@ -116,13 +117,13 @@ impl PendingQueries {
                         rows.exchange(*held);
                     }
                 }
-                return;
+                return false;
             }
             Some(query) => {
                 query.answered = true;
                 several = query.attempts > 1 && self.held < MAX_HELD;
-                let took = Some(now_ns - query.last_ns);
-                let total_ns = Some(now_ns - query.first_ns);
+                let took = span(query.last_ns, now_ns);
+                let total_ns = span(query.first_ns, now_ns);
                 if !several {
                     self.text_bytes -= query.name.len();
                 }
@@ -162,6 +163,7 @@ impl PendingQueries {
             }
             _ => rows.exchange(found),
         }
+        false
     }
 
     /// Ends the capture.
@@ -201,6 +203,11 @@ impl PendingQueries {
             rows.exchange(row(key, query, "no-reply-seen"));
         }
     }
+}
+
+/// Returns the time between two instants; `None` if a clock went back in between.
+pub(super) fn span(from_ns: i64, to_ns: i64) -> Option<i64> {
+    to_ns.checked_sub(from_ns).filter(|span| *span >= 0)
 }
 
 fn row(key: &Key, query: Query, outcome: &'static str) -> Exchange {

@@ -67,8 +67,7 @@ struct Interface {
 
 impl<R: Read> Packets<R> {
     /// Creates a reader at the start of a file that is already decompressed.
-    pub(super) fn new(file: R) -> Result<Self, FileError> {
-        let mut bytes = Buffered::new(file);
+    pub(super) fn new(mut bytes: Buffered<R>) -> Result<Self, FileError> {
         let Some(magic) = bytes.peek(4)? else { return Err(FileError::NoCapture) };
         let magic: [u8; 4] = magic.try_into().expect("four bytes were asked for");
         if magic == SECTION {

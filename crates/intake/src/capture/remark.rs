@@ -13,14 +13,33 @@ pub enum Remark {
     NoDns,
     /// The capture kept too little of a message to read its header.
     Headless,
+    /// A message with the time of BIND's clock, which goes in steps of 4 ms.
+    Coarse,
+    /// A packet that its file has behind later ones; it was put into order.
+    OutOfOrder,
+    /// A packet that its file has behind others that are more than a second later. It was read in
+    /// the file's order.
+    Late,
+    /// A reply over UDP to a query of which every attempt had its reply.
+    SecondReply,
     /// Busy connections were given up to make room for others.
     TooMany,
 }
 
 impl Remark {
     /// All kinds, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Unframed, Self::NoQuestion, Self::Tls, Self::NoDns, Self::Headless, Self::TooMany];
+    pub const ALL: [Self; 10] = [
+        Self::Unframed,
+        Self::NoQuestion,
+        Self::Tls,
+        Self::NoDns,
+        Self::Headless,
+        Self::Coarse,
+        Self::OutOfOrder,
+        Self::Late,
+        Self::SecondReply,
+        Self::TooMany,
+    ];
 
     /// Returns the name, which stays the same if the text changes.
     pub const fn name(self) -> &'static str {
@@ -30,6 +49,10 @@ impl Remark {
             Self::Tls => "tls",
             Self::NoDns => "no-dns",
             Self::Headless => "headless",
+            Self::Coarse => "coarse",
+            Self::OutOfOrder => "out-of-order",
+            Self::Late => "late",
+            Self::SecondReply => "second-reply",
             Self::TooMany => "too-many",
         }
     }
@@ -42,6 +65,10 @@ impl Remark {
             Self::Tls => "a TCP connection that carries TLS",
             Self::NoDns => "a TCP message that is no DNS query or reply",
             Self::Headless => "a TCP message whose header the capture cut off",
+            Self::Coarse => "a dnstap message of BIND, whose clock goes in steps of 4 ms",
+            Self::OutOfOrder => "a packet behind later ones, which was put into order",
+            Self::Late => "a packet behind others that are over a second later",
+            Self::SecondReply => "a UDP reply to a query that had its reply",
             Self::TooMany => "more open connections than are kept",
         }
     }
@@ -61,7 +88,9 @@ mod tests {
         let mut names = Remark::ALL.map(Remark::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(Remark::ALL.map(Remark::text).is_sorted());
+        let mut texts = Remark::ALL.map(Remark::text);
+        texts.sort_unstable();
+        assert!(texts.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(Remark::ALL.is_sorted());
     }
 }
