@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(os.environ.get("NARROWS_SHARED", ROOT.parent / "shared")) / "data"
+SHARED = Path(os.environ.get("NARROWS_SHARED", ROOT.parent / "shared"))
+DATA = SHARED / "data"
 REASON = f"{DATA} is absent: these sets may not be distributed (NARROWS_SHARED says where)"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from narrows.captures import CaptureError, read_captures
+from tests.captures.judge import CAUSES
 from tests.captures.tshark import NEEDS_TSHARK, agrees, look
 from tests.shared_data import DATA, REASON, absent
 
@@ -25,13 +26,6 @@ REFUSED = {
     "tcpdump-dns_tcp_8053.pcap": "ports=8053",
     "tcpdump-dns_udp_8053.pcap": "ports=8053",
     "tcpdump-ppp_ip_udp_dns.pcap": "neither UDP nor TCP over IP",
-}
-
-# Files that tshark cannot judge, and why.
-NOT_FOR_TSHARK = {
-    "dnscap-dnso1tcp-midmiss.pcap": "it does not find its way back into the framing",
-    "dnscap-do1t-nosyn-1nolen.pcap": "it takes a message without its length for two of TCP's",
-    "tcpdump-dns_udp_2.pcap": "the capture cut the reply, and it gives no time then",
 }
 
 
@@ -58,7 +52,7 @@ def test_other_ports_are_read_when_named() -> None:
         for path in FILES
         if path.suffix in (".pcap", ".pcapng")
         and path.name not in REFUSED
-        and path.name not in NOT_FOR_TSHARK
+        and path.name not in CAUSES
     ],
     ids=lambda path: path.name,
 )
