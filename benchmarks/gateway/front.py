@@ -95,6 +95,8 @@ def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) 
         f'server = ["{link.server}", "{link.server6}"]',
         "loglevel = 0",
         'check_every = "0 s"',
+        # Nobody is left who needs its programs.
+        'drain_for = "0 s"',
         # Both ends of the link have XDP programs; auto takes generic XDP on links of this kind.
         'mode = "native"',
         *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),

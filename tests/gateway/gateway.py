@@ -137,6 +137,9 @@ def running(
         words += ["--mode", "native"]
     if "--check-every" not in options:
         words += ["--check-every", "0 s"]
+    if "--drain-for" not in options:
+        # Tests do not wait for connections that they have left open.
+        words += ["--drain-for", "0 s"]
     for address in addresses:
         words += ["--server", address]
     process = start(space, words, folder)

@@ -16,10 +16,16 @@ pub mod keys;
 pub mod log;
 pub mod metrics;
 mod netlink;
+pub mod passing;
 pub mod privileges;
+pub mod rate_limit;
 pub mod server;
 pub mod signals;
 pub mod systemd;
 pub mod udp_limit;
 pub mod user;
 pub mod ways;
+
+/// The version, and a digest of the sources that this program was built from: two builds have the
+/// same one if their sources and features are the same.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NARROWS_BUILD"), ")");

@@ -55,7 +55,7 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Asks a server for the root's SOA over UDP, repeatedly, until `wait` is over. Any reply to the
+/// Asks a server for [`CHECK_NAME`] over UDP, repeatedly, until `wait` is over. Any reply to the
 /// query will do, even a refusal.
 ///
 /// # Errors
@@ -136,10 +136,20 @@ fn ask(server: SocketAddr, id: u16, proxied: Option<Transport>, wait: Duration) 
     }
 }
 
-/// `. SOA IN`, without recursion: RFC 1035 (4.1).
-pub fn query(id: u16) -> [u8; 17] {
-    let [high, low] = id.to_be_bytes();
-    [high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1]
+/// The name that all queries of the gateway's own ask for, so that the server's log tells them apart.
+/// Nobody has it (RFC 6761, 6.4).
+pub const CHECK_NAME: &str = "narrows-gateway-check.invalid";
+
+/// `narrows-gateway-check.invalid. A IN`, without recursion: RFC 1035 (4.1).
+pub fn query(id: u16) -> Vec<u8> {
+    let mut query = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    query[..2].copy_from_slice(&id.to_be_bytes());
+    for label in CHECK_NAME.split('.') {
+        query.push(label.len() as u8);
+        query.extend(label.bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    query
 }
 
 #[cfg(test)]
@@ -153,7 +163,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let mut query = [0; 512];
             let (length, from) = server.recv_from(&mut query).expect("the query");
-            assert_eq!(length, 17);
+            assert_eq!(query[12..length], *b"\x15narrows-gateway-check\x07invalid\0\0\x01\0\x01");
             // First something that is not its reply.
             server.send_to(&[0; 12], from).expect("sent");
             query[2] |= 0x80;

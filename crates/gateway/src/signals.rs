@@ -14,6 +14,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub enum Request {
     /// SIGTERM or SIGINT: end, as the setting `on_exit` says.
     End,
+    /// SIGUSR1: serve open connections to their end, then detach and end.
+    Drain,
     /// SIGUSR2: end, and leave everything attached for the next run.
     HandOver,
     /// SIGHUP: read the configuration again.
@@ -35,7 +37,9 @@ impl Signals {
     /// Returns the system's error.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR2, Signal::SIGHUP] {
+        for signal in
+            [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP]
+        {
             set.add(signal);
         }
         set.thread_block()?;
@@ -59,6 +63,7 @@ impl Signals {
         let Some(signal) = self.descriptor.read_signal()? else { return Ok(None) };
         Ok(match Signal::try_from(signal.ssi_signo.cast_signed()) {
             Ok(Signal::SIGTERM | Signal::SIGINT) => Some(Request::End),
+            Ok(Signal::SIGUSR1) => Some(Request::Drain),
             Ok(Signal::SIGUSR2) => Some(Request::HandOver),
             Ok(Signal::SIGHUP) => Some(Request::Reload),
             _ => None,
@@ -77,6 +82,8 @@ mod tests {
         assert_eq!(signals.wait(Duration::from_millis(1)).expect("no fault"), None);
         raise(Signal::SIGHUP).expect("it is blocked");
         assert_eq!(signals.wait(Duration::from_secs(1)).expect("no fault"), Some(Request::Reload));
+        raise(Signal::SIGUSR1).expect("it is blocked");
+        assert_eq!(signals.wait(Duration::from_secs(1)).expect("no fault"), Some(Request::Drain));
         raise(Signal::SIGUSR2).expect("it is blocked");
         assert_eq!(
             signals.wait(Duration::from_secs(1)).expect("no fault"),

@@ -7,6 +7,18 @@ fn gateway(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_narrows-gateway")).args(arguments).output().expect("it runs")
 }
 
+#[test]
+fn the_version_has_a_digest_of_the_sources() {
+    let said = String::from_utf8_lossy(&gateway(&["--version"]).stdout).into_owned();
+    let digest = said
+        .trim()
+        .strip_prefix(concat!("narrows-gateway ", env!("CARGO_PKG_VERSION"), " ("))
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(digest.len() == 16 && digest.chars().all(|c| c.is_ascii_hexdigit()), "{said}");
+    assert!(said.contains(narrows_gateway::VERSION));
+}
+
 /// Checks that a command is refused with exit code 2 and one line that contains these words.
 fn refused(arguments: &[&str], words: &[&str]) {
     let output = gateway(arguments);

@@ -135,6 +135,19 @@ fn deeply(config: &Config, report: &mut Report) {
     let good: Vec<String> = good.map(|outcome| outcome.server.to_string()).collect();
     let words = "connections, queries, and what the kernel takes over";
     report.item("deep check", format!("{words}: answered by {}", good.join(", ")), good);
+    let (mut words, mut all) = (Vec::new(), Vec::new());
+    for (server, burst) in outcomes.iter().filter_map(|it| Some((it.server, it.burst?))) {
+        words.push(match burst.is_limited() {
+            true => format!("{server} {burst}"),
+            false => format!("{server}: none met by {} queries within a second", burst.asked),
+        });
+        all.push(json!({
+            "server": server, "asked": burst.asked, "whole": burst.whole,
+            "truncated": burst.truncated, "limited": burst.is_limited(),
+        }));
+        report.warnings.extend(burst.caveat(server, config.limits.query_rate));
+    }
+    report.item("rate limit over UDP", words.join(", "), all);
     let failed = |outcome: &super::deep::Outcome| {
         Some(format!("{}: {}", outcome.server, outcome.failed.as_ref()?))
     };

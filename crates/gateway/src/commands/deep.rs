@@ -15,6 +15,7 @@ use narrows_gateway::config::{Active, Config, Mode};
 use narrows_gateway::core::Counter;
 use narrows_gateway::interface::Interface;
 use narrows_gateway::kernel::{Gateway, gateway};
+use narrows_gateway::rate_limit::{self, Burst};
 use narrows_units::Bytes;
 
 use super::scratch::{Failed, Owner, Scratch, Step, remove};
@@ -25,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) server: SocketAddr,
     /// What failed first, and why; `None`: nothing failed.
     pub(crate) failed: Option<String>,
+    /// What came back of a burst over UDP; `None`: it was not tried.
+    pub(crate) burst: Option<Burst>,
 }
 
 /// Connects to each server address, asks, and returns the results. An error means that it could not
@@ -41,9 +44,18 @@ pub(crate) fn check(config: &Config) -> Result<Vec<Outcome>, String> {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        Ok(Outcome { server, failed })
+        Ok(Outcome { server, failed, burst: None })
     });
-    let outcomes = each.collect();
+    let outcomes = each.collect::<Result<Vec<Outcome>, String>>();
+    // Last, because a rate limit that a burst meets goes on for some seconds.
+    let rate = config.limits.query_rate;
+    let queries = u16::try_from(rate).ok().filter(|&rate| rate > 0).unwrap_or(rate_limit::MOST);
+    let outcomes = outcomes.and_then(|mut outcomes| {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.is_none()) {
+            outcome.burst = Some(trial.scratch.burst(outcome.server, queries)?);
+        }
+        Ok(outcomes)
+    });
     trial.end()?;
     outcomes
 }
@@ -81,7 +93,7 @@ impl Trial {
         // This advances keys and clocks.
         self.gateway.refresh(&self.own).map_err(|error| error.to_string())?;
         self.before = self.gateway.counters().unwrap_or_default();
-        self.scratch.begin(server)
+        self.scratch.begin(server, self.own.check_queries)
     }
 
     /// Returns what failed first, and why, or that nothing did; `None` while the client is still

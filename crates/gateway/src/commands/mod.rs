@@ -1,11 +1,13 @@
 //! The command line. Data goes to stdout, the rest to stderr.
 //!
-//! Exit codes: 0 done, 1 a fault while running, 2 refused before anything was touched.
+//! Exit codes: 0 done, 1 a fault that may pass (while running, or at a start that may succeed
+//! later), 2 refused until somebody changes something.
 
 mod check;
 #[cfg(feature = "ebpf")]
 mod deep;
 mod detach;
+mod drain;
 mod options;
 mod picture;
 #[cfg(feature = "ebpf")]
@@ -24,14 +26,15 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::Config;
+use narrows_gateway::passing::Passing;
 use narrows_gateway::udp_limit::Question;
 
 /// Why a command ends without finishing its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Refused before anything was touched: exit code 2.
+    /// Refused until somebody changes something; nothing was touched: exit code 2.
     Refused(String),
-    /// A fault while running: exit code 1.
+    /// A fault that may pass, while running or at a start: exit code 1.
     Fault(String),
     /// Everything is already printed: exit code 2.
     Quiet,
@@ -44,6 +47,11 @@ impl Failure {
 
     pub(crate) fn fault(error: impl fmt::Display) -> Self {
         Self::Fault(error.to_string())
+    }
+
+    /// Why `run` does not start.
+    pub(crate) fn start(error: impl fmt::Display + Passing) -> Self {
+        if error.passes() { Self::fault(error) } else { Self::refused(error) }
     }
 }
 
@@ -66,6 +74,8 @@ pub(crate) fn main() -> ExitCode {
         Some(("detach", matches)) => {
             options::config(matches).and_then(|(config, _)| detach::detach(&config))
         }
+        Some(("drain", matches)) => options::config(matches)
+            .and_then(|(config, source)| drain::drain(&config, &source, matches)),
         _ => Ok(()),
     };
     let (text, code) = match result {
@@ -99,7 +109,7 @@ fn command() -> Command {
     let json =
         || Arg::new("json").long("json").action(ArgAction::SetTrue).help("print one JSON object");
     Command::new("narrows-gateway")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(narrows_gateway::VERSION)
         .about("Stateless TCP in front of any DNS server")
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -147,6 +157,17 @@ fn command() -> Command {
                         .value_name("N")
                         .value_parser(clap::value_parser!(u64))
                         .help("end after N pictures"),
+                ),
+        ))
+        .subcommand(options::with_place(
+            Command::new("drain")
+                .about("Takes the gateway off an interface once its open connections have ended, with its daemon or without")
+                .arg(
+                    Arg::new("wait")
+                        .long("wait")
+                        .value_name("SPAN")
+                        .default_value("3 min")
+                        .help("how long this command waits; after that it says how many are open, and ends with exit code 1"),
                 ),
         ))
         .subcommand(options::with_place(

@@ -44,7 +44,7 @@ pub(crate) fn config(matches: &ArgMatches) -> Result<(Config, Source), Failure> 
         })
         .collect();
     let source = Source { file, flags };
-    let config = source.read().map_err(Failure::refused)?;
+    let config = source.read().map_err(Failure::start)?;
     config.validate_interface().map_err(Failure::refused)?;
     Ok((config, source))
 }
@@ -60,11 +60,14 @@ pub(crate) fn interval_flag(default: &'static str) -> Arg {
 
 /// Returns what `--interval` says.
 pub(crate) fn interval(matches: &ArgMatches) -> Result<Duration, Failure> {
-    let text = matches.get_one::<String>("interval").map_or("1 s", String::as_str);
+    span(matches, "interval")
+}
+
+/// Returns what this flag says, which has a default.
+pub(crate) fn span(matches: &ArgMatches, flag: &str) -> Result<Duration, Failure> {
+    let text = matches.get_one::<String>(flag).map_or("1 s", String::as_str);
     let refused = |what: String| {
-        Failure::refused(format!(
-            "--interval: {what}; hint: a span of at most 1 h, such as \"2 s\""
-        ))
+        Failure::refused(format!("--{flag}: {what}; hint: a span of at most 1 h, such as \"2 s\""))
     };
     let span = parse_span(text).map_err(|error| refused(format!("{text:?} {error}")))?;
     if span > Span::from_secs(3600) {

@@ -42,6 +42,8 @@ pub(crate) struct Picture {
     pub(crate) servers: Vec<IpAddr>,
     pub(crate) port: u16,
     pub(crate) active: bool,
+    /// Whether nobody new is served, and open connections go on.
+    pub(crate) draining: bool,
     /// The share of the clients that is in force, as a bound of their hashes; `u32::MAX`: all.
     pub(crate) share: u32,
     pub(crate) close_fin: bool,
@@ -186,6 +188,8 @@ impl Picture {
             connections.insert((client, flow.query_seq));
         })?;
         let states = STATES.iter().zip(entries.states).skip(1);
+        let serves_nobody = about.as_ref().is_some_and(|about| about.settings["active"] == false);
+        let draining = settings.active != 0 && serves_nobody;
         Ok(Self {
             at,
             interface: interface.name.clone(),
@@ -204,7 +208,8 @@ impl Picture {
             }),
             servers: view.servers()?.into_iter().flatten().collect(),
             port: settings.port,
-            active: settings.active != 0,
+            active: settings.active != 0 && !draining,
+            draining,
             share: settings.share,
             close_fin: settings.close_fin != 0,
             syncache: settings.syncache != 0,

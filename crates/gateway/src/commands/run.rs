@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use narrows_gateway::config::{Config, Mode, OnExit};
+use narrows_gateway::config::{Active, Config, Mode, OnExit};
 use narrows_gateway::interface::local_addresses;
 use narrows_gateway::keys::Secret;
 use narrows_gateway::log::{Level, log, set_level};
 use narrows_gateway::metrics::{Metrics, Snapshot};
 use narrows_gateway::server::ServerError;
 use narrows_gateway::signals::{Request, Signals};
-use narrows_gateway::{privileges, systemd};
+use narrows_gateway::{VERSION, passing, privileges, systemd};
+use narrows_units::Span;
 use serde_json::json;
 
 use super::options::Source;
@@ -38,13 +39,21 @@ pub(crate) trait DataPath {
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;
     /// Applies a configuration that was read again.
     fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure>;
+    /// Begins to leave: open connections go on, and new ones are not served. `config` serves nobody.
+    /// Returns false if there is nothing to wait for, because nobody else can serve the new ones.
+    fn drain(&mut self, config: &Config) -> Result<bool, Failure>;
+    /// Returns how many connections are open.
+    fn open(&self) -> u64;
+    /// Returns whether no connection is open. A client that has sent no query counts as open for
+    /// this time after its SYN.
+    fn is_drained(&self, handshakes: Duration) -> bool;
     /// Ends it: removes everything, or leaves what the next run can take over.
     fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure>;
 }
 
 /// Runs in the foreground until a signal ends it.
 pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
-    config.validate().map_err(Failure::refused)?;
+    config.validate().map_err(Failure::start)?;
     set_level(config.loglevel);
     let secret = secret(config)?;
     // Before attaching: an occupied port is refused like anything else.
@@ -69,10 +78,39 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     };
     path.begin()?;
 
-    put(&event("ready", config, path.mode()).to_string());
+    let mut ready = event("ready", config, path.mode());
+    ready["version"] = VERSION.into();
+    put(&ready.to_string());
     systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
-    let served = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref(), silent);
+    finish(path, config.clone(), source, &signals, metrics.as_ref(), silent, None)
+}
+
+/// Drains a gateway that its daemon has left attached, for at most this time. `config` is the one
+/// with which it served.
+#[cfg(feature = "ebpf")]
+pub(crate) fn drain(config: Config, source: &Source, at_most: Duration) -> Result<(), Failure> {
+    set_level(config.loglevel);
+    let secret = secret(&config)?;
+    let signals = Signals::new().map_err(Failure::fault)?;
+    let leaving = Leaving { began: Instant::now(), at_most: Some(at_most), then: OnExit::Keep };
+    let now = Config { check_every: Span::ZERO, ..nobody(&config) };
+    let path = start_kernel(&now, secret)?;
+    privileges::drop_all().map_err(Failure::fault)?;
+    finish(path, config, source, &signals, None, Silent::default(), Some(leaving))
+}
+
+/// Serves until a signal, or the drain that has begun, ends the run; then ends the data path.
+fn finish(
+    mut path: Box<dyn DataPath>,
+    config: Config,
+    source: &Source,
+    signals: &Signals,
+    metrics: Option<&Metrics>,
+    silent: Silent,
+    leaving: Option<Leaving>,
+) -> Result<(), Failure> {
+    let served = serve(path.as_mut(), config, source, signals, metrics, silent, leaving);
     systemd::notify("STOPPING=1");
     let how = *served.as_ref().unwrap_or(&OnExit::Detach);
     let ended = path.end(how);
@@ -86,6 +124,54 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The time between the wish to end and the end, while connections are still open.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    began: Instant,
+    /// How long it waits; `None`: until no connection is open.
+    at_most: Option<Duration>,
+    /// What happens to the attachments after that.
+    then: OnExit,
+}
+
+impl Leaving {
+    /// `None` if there is nothing to wait for.
+    fn stop(config: &Config) -> Option<Self> {
+        let at_most = Duration::from_nanos(config.drain_for.as_ps() / 1000);
+        let waits = config.on_exit == OnExit::Detach && !at_most.is_zero();
+        waits.then(|| Self { began: Instant::now(), at_most: Some(at_most), then: OnExit::Detach })
+    }
+
+    /// How long a client that has sent no query counts as open: half of the time, so that the other
+    /// half is there to close its connection.
+    fn patience(self) -> Duration {
+        self.at_most.map_or(Duration::MAX, |at_most| at_most / 2)
+    }
+
+    /// Returns the settings in the meantime: nobody new is served. If open connections are reset
+    /// after the time, silent ones get a FIN before.
+    fn settings(self, config: &Config) -> Config {
+        let mut own = nobody(config);
+        if self.then == OnExit::Detach {
+            let half = u64::try_from(self.patience().as_nanos()).unwrap_or(u64::MAX);
+            own.idle = own.idle.min(Span::from_ps(half.saturating_mul(1000)));
+        }
+        own
+    }
+
+    /// Returns what shall stay, as soon as no connection is open or the time is over.
+    fn over(self, path: &dyn DataPath) -> Option<OnExit> {
+        let late = self.at_most.is_some_and(|at_most| self.began.elapsed() >= at_most);
+        let drained = path.is_drained(self.patience()).then_some(OnExit::Detach);
+        drained.or(late.then_some(self.then))
+    }
+}
+
+/// The configuration, but nobody is served.
+fn nobody(config: &Config) -> Config {
+    Config { active: Active::NONE, ..config.clone() }
+}
+
 /// Ticks and handles signals until one ends the run; returns what shall stay.
 fn serve(
     path: &mut dyn DataPath,
@@ -94,18 +180,45 @@ fn serve(
     signals: &Signals,
     metrics: Option<&Metrics>,
     mut silent: Silent,
+    mut leaving: Option<Leaving>,
 ) -> Result<OnExit, Failure> {
     loop {
         silent.ask_again();
-        match signals.wait(Duration::from_secs(1)).map_err(Failure::fault)? {
-            Some(Request::End) => return Ok(config.on_exit),
-            Some(Request::HandOver) => return Ok(OnExit::Keep),
-            Some(Request::Reload) => reload(path, &mut config, source),
-            None => {}
+        let wait = if leaving.is_some() { LEAVING_TICK } else { TICK };
+        let request = signals.wait(wait).map_err(Failure::fault)?;
+        let stop = leaving.filter(|leaving| leaving.at_most.is_some());
+        let leaves = match (request, stop) {
+            // A second signal ends it at once.
+            (Some(Request::End), Some(stop)) => return Ok(stop.then),
+            (Some(Request::End), None) => match Leaving::stop(&config) {
+                Some(stop) => Some(stop),
+                None => return Ok(config.on_exit),
+            },
+            (Some(Request::Drain), _) if leaving.is_none() => {
+                Some(Leaving { began: Instant::now(), at_most: None, then: OnExit::Detach })
+            }
+            (Some(Request::HandOver), _) => return Ok(OnExit::Keep),
+            // A drain ends in this way without an end of the run, but a stop goes on.
+            (Some(Request::Reload), None) => {
+                leaving = None;
+                reload(path, &mut config, source);
+                None
+            }
+            (Some(Request::Drain | Request::Reload) | None, _) => None,
+        };
+        if let Some(leaves) = leaves {
+            leaving = Some(leaves);
+            if !path.drain(&nobody(&config))? {
+                return Ok(leaves.then);
+            }
+            let mut said = event("draining", &config, path.mode());
+            said["open"] = path.open().into();
+            put(&said.to_string());
         }
-        let ticked = path.tick(&config).and_then(|()| {
+        let now = leaving.map_or_else(|| config.clone(), |leaving| leaving.settings(&config));
+        let ticked = path.tick(&now).and_then(|()| {
             if let Some(metrics) = metrics {
-                metrics.tell(path.snapshot(&config)?);
+                metrics.tell(path.snapshot(&now)?);
             }
             Ok(())
         });
@@ -115,8 +228,16 @@ fn serve(
             }
             log(Level::Error, "tick failed", json!({ "why": why }));
         }
+        if let Some(how) = leaving.and_then(|leaving| leaving.over(path)) {
+            return Ok(how);
+        }
     }
 }
+
+/// How often the data path is looked after.
+const TICK: Duration = Duration::from_secs(1);
+/// The same while the end waits for connections.
+const LEAVING_TICK: Duration = Duration::from_millis(200);
 
 /// An invalid configuration changes nothing.
 fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
@@ -164,7 +285,7 @@ fn keep_fixed(old: &Config, new: &mut Config) -> Vec<&'static str> {
 }
 
 fn secret(config: &Config) -> Result<Option<Secret>, Failure> {
-    config.secret.as_deref().map(Secret::read).transpose().map_err(Failure::refused)
+    config.secret.as_deref().map(Secret::read).transpose().map_err(Failure::start)
 }
 
 /// For the in-kernel data path: each server address must belong to this machine.
@@ -177,7 +298,7 @@ fn servers_here(config: &Config) -> Result<(), Failure> {
         return Ok(());
     };
     let here = here.iter().filter(|address| !address.is_loopback()).copied().collect();
-    Err(Failure::refused(ServerError::NotHere { address, here }))
+    Err(Failure::start(ServerError::NotHere { address, here }))
 }
 
 #[cfg(not(feature = "ebpf"))]
@@ -198,7 +319,7 @@ fn check_servers(config: &Config) -> Result<Silent, Failure> {
     use narrows_gateway::kernel::pins::Pins;
     use narrows_gateway::server;
     for name in config.interfaces() {
-        Interface::find(name).map_err(Failure::refused)?;
+        Interface::find(name).map_err(Failure::start)?;
     }
     servers_here(config)?;
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
@@ -213,7 +334,7 @@ fn check_servers(config: &Config) -> Result<Silent, Failure> {
     let left = Pins::of(&config.bpffs, &config.interface).directory().exists();
     match why {
         Some(error) if silent.servers.len() == config.servers.len() && !left => {
-            Err(Failure::refused(error))
+            Err(Failure::start(error))
         }
         _ => {
             for server in &silent.servers {
@@ -251,7 +372,8 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
         let text = error.to_string().to_lowercase();
         let why = text.split(" (os error").next().unwrap_or(&text);
-        Failure::refused(format!("metrics: {address}: {why}; hint: name a free port"))
+        let why = format!("metrics: {address}: {why}; hint: name a free port");
+        if passing::error(&error) { Failure::Fault(why) } else { Failure::Refused(why) }
     })
 }
 
@@ -302,7 +424,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
     use narrows_gateway::kernel::links::XdpMode;
     use narrows_gateway::ways;
     let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
-    let interfaces = interfaces.map_err(Failure::refused)?;
+    let interfaces = interfaces.map_err(Failure::start)?;
     // Before attaching, which may change some of it.
     let facts: Vec<Facts> = interfaces.iter().map(Facts::of).collect();
     match Gateway::start(config, &interfaces, secret) {
@@ -327,7 +449,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
         }
         // User space is no alternative: it needs addresses that do not belong to this machine, and
         // these do.
-        Err(error) => Err(Failure::refused(error)),
+        Err(error) => Err(Failure::start(error)),
     }
 }
 
@@ -385,6 +507,19 @@ impl DataPath for InKernel {
         self.gateway.reconfigure(config, secret).map_err(Failure::fault)?;
         self.rechecks.reconfigure(config);
         Ok(())
+    }
+
+    fn drain(&mut self, config: &Config) -> Result<bool, Failure> {
+        self.gateway.reconfigure(config, None).map_err(Failure::fault)?;
+        Ok(true)
+    }
+
+    fn open(&self) -> u64 {
+        self.gateway.open()
+    }
+
+    fn is_drained(&self, handshakes: Duration) -> bool {
+        self.gateway.is_drained(handshakes)
     }
 
     fn end(mut self: Box<Self>, how: OnExit) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use narrows_gateway::privileges;
+use narrows_gateway::rate_limit::Burst;
 use narrows_gateway::server::query;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
@@ -65,14 +66,34 @@ impl Owner {
     }
 }
 
+/// What the client is to do.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Set its addresses.
+    Begin,
+    /// Connect and ask, with this many queries at once.
+    Converse(SocketAddr, u16),
+    /// Send this many queries over UDP within a second.
+    Burst(SocketAddr, u16),
+}
+
+/// What the client found.
+#[derive(Clone, Debug)]
+enum Told {
+    /// What failed first; `None`: nothing.
+    Conversed(Option<Failed>),
+    /// What came back of a burst.
+    Burst(Result<Burst, String>),
+}
+
 /// A namespace with a client, joined to this one.
 #[derive(Debug)]
 pub(super) struct Scratch {
     /// The interface on this side.
     pub(super) host: String,
     /// `None` once it is ending.
-    tell: Option<Sender<SocketAddr>>,
-    told: Receiver<Option<Failed>>,
+    tell: Option<Sender<Job>>,
+    told: Receiver<Told>,
 }
 
 impl Scratch {
@@ -81,7 +102,7 @@ impl Scratch {
         // The interface of a killed run disappears by itself, but only a little later.
         remove(&host);
         let addresses = Addresses { owner, number };
-        let (tell, jobs) = channel::<SocketAddr>();
+        let (tell, jobs) = channel::<Job>();
         let (say, told) = channel();
         let (is, was) = channel();
         // A thread has its own namespace. When it ends, the namespace and both ends of the pair
@@ -92,18 +113,21 @@ impl Scratch {
                 let made = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.desc());
                 let gone = is.send(made.map(|()| nix::unistd::gettid())).is_err();
                 // The first message says that the pair exists.
-                while let (false, Ok(server)) = (gone, jobs.recv()) {
-                    let failed = if server.port() == 0 {
-                        let drop_all = || privileges::drop_all().map_err(|error| words(&error));
-                        addresses
-                            .client_end()
-                            .and_then(|()| drop_all())
-                            .err()
-                            .map(|how| Failed { step: Step::Connection, how })
-                    } else {
-                        converse(server).err()
+                while let (false, Ok(job)) = (gone, jobs.recv()) {
+                    let drop_all = || privileges::drop_all().map_err(|error| words(&error));
+                    let failed = |how| Failed { step: Step::Connection, how };
+                    let told = match job {
+                        Job::Begin => Told::Conversed(
+                            addresses.client_end().and_then(|()| drop_all()).err().map(failed),
+                        ),
+                        Job::Converse(server, many) => {
+                            Told::Conversed(converse(server, many).err())
+                        }
+                        Job::Burst(server, queries) => {
+                            Told::Burst(Burst::send(server, queries).map_err(|why| words(&why)))
+                        }
                     };
-                    if say.send(failed).is_err() {
+                    if say.send(told).is_err() {
                         return;
                     }
                 }
@@ -117,26 +141,39 @@ impl Scratch {
         ip(&["link", "add", &host, "type", "veth", "peer", "name", PEER, "netns", &thread])?;
         let scratch = Self { host, tell: Some(tell), told };
         addresses.host_end(&scratch.host)?;
-        scratch.begin(SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        scratch.tell(Job::Begin)?;
         match scratch.told.recv().map_err(|_| GONE)? {
-            Some(failed) => Err(failed.how),
-            None => Ok(scratch),
+            Told::Conversed(Some(failed)) => Err(failed.how),
+            _ => Ok(scratch),
         }
     }
 
-    /// Makes the client ask a server.
-    pub(super) fn begin(&self, server: SocketAddr) -> Result<(), String> {
-        let sent = self.tell.as_ref().map(|tell| tell.send(server).is_ok());
-        if sent == Some(true) { Ok(()) } else { Err(GONE.into()) }
+    /// Makes the client ask a server, with this many queries at once.
+    pub(super) fn begin(&self, server: SocketAddr, many: u16) -> Result<(), String> {
+        self.tell(Job::Converse(server, many))
+    }
+
+    /// Makes the client send this many queries over UDP within a second, and returns what came back.
+    pub(super) fn burst(&self, server: SocketAddr, queries: u16) -> Result<Burst, String> {
+        self.tell(Job::Burst(server, queries))?;
+        match self.told.recv().map_err(|_| GONE)? {
+            Told::Burst(burst) => burst,
+            Told::Conversed(_) => Err(GONE.into()),
+        }
     }
 
     /// Returns the result; `None` while the client is still asking.
     pub(super) fn outcome(&self) -> Result<Option<Option<Failed>>, String> {
         match self.told.try_recv() {
-            Ok(failed) => Ok(Some(failed)),
+            Ok(Told::Conversed(failed)) => Ok(Some(failed)),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(GONE.into()),
+            Ok(Told::Burst(_)) | Err(TryRecvError::Disconnected) => Err(GONE.into()),
         }
+    }
+
+    fn tell(&self, job: Job) -> Result<(), String> {
+        let sent = self.tell.as_ref().map(|tell| tell.send(job).is_ok());
+        if sent == Some(true) { Ok(()) } else { Err(GONE.into()) }
     }
 }
 
@@ -222,20 +259,18 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 
 /// How long each answer may take.
 const WAIT: Duration = Duration::from_secs(3);
-/// Queries that are sent at once. Their replies exceed the client's first window.
-const MANY: u16 = 200;
-
-/// A client's two connections to a server.
-fn converse(server: SocketAddr) -> Result<(), Failed> {
+/// A client's two connections to a server. `many` queries are sent at once on the first one, after
+/// two others.
+fn converse(server: SocketAddr, many: u16) -> Result<(), Failed> {
     let at = |step| move |error: io::Error| Failed { step, how: words(&error) };
     let mut stream = connect(server).map_err(at(Step::Connection))?;
     for (id, step) in [(1, Step::Query), (2, Step::Second)] {
         stream.write_all(&prefixed(id)).map_err(at(step))?;
         receive(&mut stream).map_err(at(step))?;
     }
-    let all: Vec<u8> = (0..MANY).flat_map(prefixed).collect();
+    let all: Vec<u8> = (0..many).flat_map(prefixed).collect();
     stream.write_all(&all).map_err(at(Step::Many))?;
-    for _ in 0..MANY {
+    for _ in 0..many {
         receive(&mut stream).map_err(at(Step::Many))?;
     }
     let mut stream = connect(server).map_err(at(Step::Connection))?;
@@ -257,7 +292,7 @@ fn connect(server: SocketAddr) -> io::Result<TcpStream> {
 /// 6.1.2). Without one, the gateway would add it and have to remove it from the reply; and a
 /// refusal without OPT would go to the kernel's TCP.
 fn prefixed(id: u16) -> Vec<u8> {
-    let mut query = query(id).to_vec();
+    let mut query = query(id);
     query[11] = 1;
     query.extend([0, 0, 41, 1232u16.to_be_bytes()[0], 1232u16.to_be_bytes()[1], 0, 0, 0, 0, 0, 0]);
     [&(query.len() as u16).to_be_bytes()[..], &query].concat()

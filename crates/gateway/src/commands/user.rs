@@ -35,10 +35,10 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
              where the DNS server listens",
         ));
     }
-    let secret = secret.map_or_else(Secret::random, Ok).map_err(Failure::refused)?;
+    let secret = secret.map_or_else(Secret::random, Ok).map_err(Failure::start)?;
     let publisher = match Publisher::bind(&config.interface) {
         Ok(publisher) => Some(publisher),
-        Err(error @ PublishError::Running { .. }) => return Err(Failure::refused(error)),
+        Err(error @ PublishError::Running { .. }) => return Err(Failure::start(error)),
         // Only root may prevent a gateway from running.
         Err(error) => {
             log(Level::Warning, "status cannot be shown", json!({ "why": error.to_string() }));
@@ -48,11 +48,11 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
     check_upstream(config)?;
     let link = match config.user.link {
         UserLink::Tun => NetworkLink::Tun(
-            TunLink::open(&config.interface, &config.servers).map_err(Failure::refused)?,
+            TunLink::open(&config.interface, &config.servers).map_err(Failure::start)?,
         ),
         UserLink::Packet => NetworkLink::Packet(
             PacketLink::open(&config.interface, &config.servers, config.port)
-                .map_err(Failure::refused)?,
+                .map_err(Failure::start)?,
         ),
     };
     warn_of_forwarding(config);
@@ -186,6 +186,18 @@ impl DataPath for InUserSpace {
         Ok(())
     }
 
+    fn drain(&mut self, _: &Config) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn open(&self) -> u64 {
+        self.shared.told().states.iter().map(|(_, n)| n).sum()
+    }
+
+    fn is_drained(&self, _: Duration) -> bool {
+        true
+    }
+
     fn end(self: Box<Self>, _: OnExit) -> Result<(), Failure> {
         self.shared.end.store(true, Ordering::Relaxed);
         match self.thread.map(JoinHandle::join) {
@@ -251,7 +263,7 @@ fn about(config: &Config) -> Picture {
         attached: true,
         about: Some(About {
             mode: "user".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: narrows_gateway::VERSION.into(),
             pid: std::process::id().into(),
             started_at: unix_s(),
             settings: settings.collect(),
@@ -333,7 +345,7 @@ fn settings(config: &Config, secret: &Secret) -> Settings {
 fn check_upstream(config: &Config) -> Result<(), Failure> {
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
     for &to in &config.user.upstream {
-        server::answers_with(to, wait, config.user.proxy_protocol).map_err(Failure::refused)?;
+        server::answers_with(to, wait, config.user.proxy_protocol).map_err(Failure::start)?;
         if !server::listens(to) {
             log(
                 Level::Warning,

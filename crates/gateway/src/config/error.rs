@@ -13,6 +13,8 @@ pub enum ConfigError {
         path: String,
         /// The system's message.
         why: String,
+        /// Whether it may pass by itself.
+        passes: bool,
     },
     /// The file is not TOML.
     Syntax {
@@ -53,7 +55,7 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { path, why } => {
+            Self::Unreadable { path, why, .. } => {
                 write!(f, "{path}: {why}; hint: name a file that can be read with --config")
             }
             Self::Syntax { place, what } => {

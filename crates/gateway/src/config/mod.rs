@@ -76,12 +76,17 @@ pub struct Config {
     pub rotation: Span,
     /// What happens to the attachments when the daemon ends.
     pub on_exit: OnExit,
+    /// How long the daemon waits for open connections before it detaches at its end; zero: it
+    /// detaches at once.
+    pub drain_for: Span,
     /// Where Prometheus reads the metrics; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
     /// How long the server may take to answer the first query at the start.
     pub server_wait: Span,
     /// How often `run` makes real connections to each server address; zero: never.
     pub check_every: Span,
+    /// How many queries such a check sends at once.
+    pub check_queries: u16,
     /// Where the bpf file system is mounted.
     pub bpffs: PathBuf,
     /// The SYN cache of the paper.
@@ -276,9 +281,11 @@ impl Default for Config {
             secret: None,
             rotation: Span::from_secs(3600),
             on_exit: OnExit::Detach,
+            drain_for: Span::from_secs(10),
             metrics: None,
             server_wait: Span::from_secs(3),
             check_every: Span::from_secs(300),
+            check_queries: 100,
             bpffs: PathBuf::from("/sys/fs/bpf"),
             syncache: SynCache {
                 active: false,

@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::table::{KEYS, Key, Raw, key};
 use super::{Config, ConfigError, Preset};
+use crate::passing;
 
 /// The most bytes of a configuration file.
 const FILE_MAX: u64 = 1 << 20;
@@ -22,18 +23,24 @@ const FILE_MAX: u64 = 1 << 20;
 /// Returns the first error in the file: any [`ConfigError`] except [`ConfigError::Missing`].
 pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let place = path.display().to_string();
-    let unreadable = |why: String| ConfigError::Unreadable { path: place.clone(), why };
+    let unreadable =
+        |why: String| ConfigError::Unreadable { path: place.clone(), why, passes: false };
+    let failed = |error: std::io::Error| ConfigError::Unreadable {
+        path: place.clone(),
+        why: plain(&error),
+        passes: passing::error(&error),
+    };
     // A FIFO without a writer must not block: opened in this way, it is empty, and is refused
     // below.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = file.map_err(|error| unreadable(plain(&error)))?;
-    let about = file.metadata().map_err(|error| unreadable(plain(&error)))?;
+    let file = file.map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
         return Err(unreadable("is not a regular file".into()));
     }
     let mut bytes = Vec::new();
     // Files of /proc claim to be empty, so only what is read counts.
-    file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(plain(&error)))?;
+    file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_MAX {
         return Err(unreadable(format!("is longer than {FILE_MAX} bytes")));
     }

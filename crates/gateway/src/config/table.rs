@@ -136,9 +136,9 @@ pub static KEYS: &[Key] = &[
         placeholder: "BOOL|SHARE",
         live: true,
         help: "true: serve all clients; false: let everything pass, as if the gateway were not \
-               there; a share such as \"10 %\": serve new connections of that share of the \
-               clients, chosen by a hash of their addresses, and leave the others to the kernel's \
-               TCP",
+               there (after open connections have ended, see drain); a share such as \"10 %\": \
+               serve new connections of that share of the clients, chosen by a hash of their \
+               addresses, and leave the others to the kernel's TCP",
         set: |config, raw| active(raw).map(|value| config.active = value),
         show: |config| match config.active {
             Active::ALL => "true".into(),
@@ -323,6 +323,18 @@ pub static KEYS: &[Key] = &[
         show: |config| quoted(if config.on_exit == OnExit::Detach { "detach" } else { "keep" }),
     },
     Key {
+        name: "drain_for",
+        placeholder: "SPAN",
+        live: true,
+        help: "in-kernel modes: how long SIGTERM and SIGINT leave the programs attached for open \
+               connections, while new ones go to the kernel's TCP; it ends sooner if no \
+               connection is open; 0 s: detach at once, which resets open connections",
+        set: |config, raw| {
+            span(raw, Span::ZERO, Span::from_secs(600)).map(|value| config.drain_for = value)
+        },
+        show: |config| show_span(config.drain_for),
+    },
+    Key {
         name: "metrics",
         placeholder: "ADDRESS:PORT",
         live: false,
@@ -376,6 +388,16 @@ pub static KEYS: &[Key] = &[
             Ok(())
         },
         show: |config| show_span(config.check_every),
+    },
+    Key {
+        name: "check_queries",
+        placeholder: "N",
+        live: true,
+        help: "how many queries such a check, or check --deep, sends at once on a connection that \
+               has answered two; the server must take two more than this on a connection (servers \
+               with Go's miekg/dns take 128)",
+        set: |config, raw| whole(raw, 1, 1000).map(|value| config.check_queries = value),
+        show: |config| config.check_queries.to_string(),
     },
     Key {
         name: "bpffs",

@@ -8,6 +8,7 @@ use super::pins::Pins;
 use super::{KernelError, load};
 use crate::checked::Checked;
 use crate::config::Config;
+use crate::config::table::{KEYS, Raw};
 use crate::keys::{Secret, unix_s};
 
 /// What is pinned beside the maps for people and later versions: who attached the programs, and
@@ -30,19 +31,31 @@ pub struct About {
 
 impl About {
     pub(super) fn of(config: &Config, mode: XdpMode) -> Self {
-        let settings = crate::config::table::KEYS.iter().map(|key| {
+        let settings = KEYS.iter().map(|key| {
             // The table prints TOML values that are valid JSON, too.
             let shown = key.show(config);
             (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
         });
         Self {
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: crate::VERSION.into(),
             layout: load::layout(),
             pid: std::process::id(),
             started_at: unix_s(),
             mode: mode.name().into(),
             settings: settings.collect(),
         }
+    }
+
+    /// Returns the settings as a configuration. What this version does not understand has its
+    /// default.
+    pub fn config(&self) -> Config {
+        let mut config = Config::default();
+        for key in KEYS {
+            if let Some(value) = self.settings.get(key.name) {
+                let _ = key.set(&mut config, &raw(value));
+            }
+        }
+        config
     }
 
     /// Reads it; `None` if it is missing or damaged.
@@ -69,6 +82,17 @@ impl About {
         let mut bytes = text.to_string().into_bytes();
         bytes.resize(ABOUT_SIZE, 0);
         keep(pins, "about", &bytes)
+    }
+}
+
+/// Returns a stored value as a file has it.
+fn raw(value: &Value) -> Raw {
+    match value {
+        Value::String(text) => Raw::Text(text.clone()),
+        Value::Bool(truth) => Raw::Truth(*truth),
+        Value::Array(list) => Raw::List(list.iter().map(raw).collect()),
+        Value::Number(number) => number.as_i64().map_or(Raw::Other("a number"), Raw::Whole),
+        Value::Null | Value::Object(_) => Raw::Other("nothing"),
     }
 }
 
@@ -140,6 +164,23 @@ mod tests {
 
     use super::*;
     use crate::config::SERVERS_MAX;
+
+    #[test]
+    fn the_configuration_comes_back() {
+        let path = |text: &str| Some(std::path::PathBuf::from(text));
+        let config = Config {
+            interface: "eth0".into(),
+            more_interfaces: vec!["eth1".into()],
+            servers: vec!["192.0.2.53".parse().expect("an address")],
+            active: crate::config::Active::of(1_250),
+            secret: path("/etc/secret"),
+            metrics: Some("127.0.0.1:9053".parse().expect("an address")),
+            idle: narrows_units::Span::from_ms(1_500),
+            ..Config::of(crate::config::Preset::Hayes2010)
+        };
+        assert_eq!(About::of(&config, XdpMode::Native).config(), config);
+        assert_eq!(About::of(&Config::default(), XdpMode::Native).config(), Config::default());
+    }
 
     #[test]
     fn there_is_room_for_what_is_stored_about_a_gateway() {

@@ -11,6 +11,7 @@ use super::load::Loaded;
 use super::pins::Pins;
 use crate::interface::Interface;
 use crate::log::{Level, log};
+use crate::passing;
 
 /// Attaches the three programs, or gives them to pinned links.
 pub(super) fn attach(
@@ -65,7 +66,7 @@ fn attach_one(
             Hook::TcIngress => "tc ingress".into(),
             Hook::TcEgress => "tc egress".into(),
         };
-        if hook == Hook::Xdp(XdpMode::Native) {
+        if hook == Hook::Xdp(XdpMode::Native) && !passing::error(error) {
             let (interface, why) = (interface.name.clone(), super::words(error));
             return KernelError::Native { interface, why };
         }

@@ -2,6 +2,7 @@
 //! it, and its end. `start.rs` starts it; `detach.rs` removes what an earlier run left behind.
 
 mod detach;
+mod drain;
 mod servers;
 mod start;
 
@@ -17,6 +18,7 @@ pub use detach::detach;
 pub(super) use detach::elsewhere;
 pub use start::Started;
 
+use drain::Drain;
 use servers::write_servers;
 
 use super::about::About;
@@ -51,7 +53,11 @@ pub struct Gateway {
     around: Around,
     sweeper: Sweeper,
     swept: Swept,
+    swept_at: Option<Instant>,
     sweep_at: Instant,
+    drain: Drain,
+    /// Answered SYNs, and when the last of them was noticed; `None`: there was none.
+    syns: (u64, Option<Instant>),
     quiet: bool,
     _lock: Lock,
 }
@@ -117,13 +123,15 @@ impl Gateway {
             }
         }
         self.look_around();
-        let wanted = settings::of(
+        self.advance(config.active.any())?;
+        let mut wanted = settings::of(
             config,
             &self.interfaces,
             self.mode,
             self.secret.keys(unix_s(), config.rotation),
             self.around,
         );
+        self.drain.shape(&mut wanted, self.around);
         let map = self.map("settings")?;
         let mut present = settings::read(map)?;
         // The drift between the clocks is too small to matter; steps matter.
@@ -208,6 +216,7 @@ impl Gateway {
         }
         self.count(Counter::Expired, swept.expired)?;
         self.swept = swept;
+        self.swept_at = Some(started);
         self.sweep_at = started + (started.elapsed() * SHARE).min(SWEEP_MAX);
         Ok(Some(swept))
     }
@@ -263,6 +272,16 @@ impl Gateway {
     /// Returns an error if that cannot be read.
     pub fn latencies(&self) -> Result<Latencies, KernelError> {
         view::latencies(self.map("latencies")?)
+    }
+
+    /// Returns one counter, summed over processors.
+    fn total(&self, counter: Counter) -> Result<u64, KernelError> {
+        let values = self
+            .map("counters")?
+            .lookup_percpu(&(counter as u32).to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| KernelError::refused("reading a counter", error))?;
+        let of_one = |value: &Vec<u8>| value.first_chunk().map_or(0, |it| u64::from_ne_bytes(*it));
+        Ok(values.iter().flatten().map(of_one).sum())
     }
 
     /// Adds to a counter that the programs do not count.

@@ -45,7 +45,7 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, on_print)));
     let mut place: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let refused = |step: &str, error: libbpf_rs::Error| {
-        KernelError::refused(step, format!("{error}{}", said()))
+        KernelError::refused(step, format!("{error:#}{}", said()))
     };
     let mut open = GatewaySkelBuilder::default()
         .open(&mut place)

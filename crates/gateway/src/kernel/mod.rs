@@ -37,6 +37,8 @@ pub use gateway::Gateway;
 pub use skeleton::*;
 pub use view::View;
 
+use crate::passing;
+
 /// Why the in-kernel data path does not start or cannot be reached. Displays as one line that says
 /// what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub enum KernelError {
         step: String,
         /// The kernel's or libbpf's message.
         why: String,
+        /// Whether it may pass by itself ([`passing::text`]).
+        passes: bool,
     },
 }
 
@@ -136,7 +140,7 @@ impl fmt::Display for KernelError {
                 f,
                 "{step}: {why}; hint: narrows-gateway run attaches and pins again, narrows-gateway detach removes what is left"
             ),
-            Self::Refused { step, why } => {
+            Self::Refused { step, why, .. } => {
                 write!(f, "{step}: {why}; hint: narrows-gateway check says what this kernel can do")
             }
         }
@@ -215,7 +219,10 @@ fn words(why: impl fmt::Display) -> String {
 
 impl KernelError {
     fn refused(step: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self::Refused { step: step.into(), why: words(why) }
+        // With the errors behind it, as libbpf-rs writes them.
+        let why = format!("{why:#}");
+        let passes = passing::text(&why);
+        Self::Refused { step: step.into(), why: words(why), passes }
     }
 
     fn pins(step: impl Into<String>, why: impl fmt::Display) -> Self {

@@ -107,7 +107,7 @@ impl Pins {
                 MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
                 Some("mode=0700"),
             )
-            .map_err(|error| refused("mounting the bpf file system on", &error))?;
+            .map_err(|error| refused("mounting the bpf file system on", &io::Error::from(error)))?;
         }
         let new = !self.directory.exists();
         DirBuilder::new()

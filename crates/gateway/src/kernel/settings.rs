@@ -125,6 +125,20 @@ pub fn of(
     }
 }
 
+/// Changes settings so that open connections go on and no new ones begin. The kernel's TCP gets new
+/// connections, and open ones with their next query, so that they need the programs no longer. It
+/// gets them whatever the limit, as it would without the programs. Open connections stay here if
+/// the kernel takes none over.
+pub fn drain(settings: &mut types::settings, around: Around) {
+    settings.active = 1;
+    settings.share = 0;
+    settings.adoptions = 0;
+    if !around.no_syncookies {
+        settings.later_queries = 0;
+        settings.several_queries = 0;
+    }
+}
+
 /// Writes the only element of the settings.
 ///
 /// # Errors

@@ -106,8 +106,9 @@ impl Sweeper {
                 SockProtocol::Raw,
             )
         };
-        let v4 = open(AddressFamily::Inet)
-            .map_err(|error| KernelError::refused("opening a raw socket", error))?;
+        let v4 = open(AddressFamily::Inet).map_err(|error| {
+            KernelError::refused("opening a raw socket", io::Error::from(error))
+        })?;
         Ok(Self { v4, v6: open(AddressFamily::Inet6).ok(), buckets_used: true })
     }
 

@@ -82,6 +82,11 @@ impl View {
         matches!(self.pins.lock(), Ok(None))
     }
 
+    /// Returns whether anything of it is still pinned.
+    pub fn is_pinned(&self) -> bool {
+        self.pins.directory().exists()
+    }
+
     /// Returns whether all three programs are on this interface.
     pub fn is_attached(&self, interface: &Interface) -> bool {
         [Hook::Xdp(XdpMode::Native), Hook::TcIngress, Hook::TcEgress].iter().all(|&hook| {

@@ -3,6 +3,7 @@
 #![cfg(feature = "ebpf")]
 
 mod checks;
+mod drain;
 mod place;
 mod refusals;
 
@@ -367,9 +368,12 @@ fn the_share_of_the_clients_is_shown() {
     };
     let shown = |percent: f64, metric: &str, words: &str| {
         until(words, || place.status()["active_percent"] == percent);
-        let output = place.command(&[], &["status", "--interval", "0 s"]);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains(&format!("\nsettings     {words}")), "{text}");
+        let settings = format!("\nsettings     {words}");
+        // The gateway is active until it has seen that no connection is open.
+        until(words, || {
+            let output = place.command(&[], &["status", "--interval", "0 s"]);
+            String::from_utf8_lossy(&output.stdout).contains(&settings)
+        });
         let line =
             format!("narrows_gateway_active_share{{interface=\"g0\",mode=\"native\"}} {metric}\n");
         until(&line, || scrape().contains(&line));

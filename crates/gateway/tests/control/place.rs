@@ -147,9 +147,20 @@ impl Place {
 
     /// Starts `run` as [`Self::start`] does. `prefix` may change what it runs as.
     pub(crate) fn start_as(&self, prefix: &[&str], arguments: &[&str]) -> Run {
+        self.try_start(prefix, arguments)
+            .unwrap_or_else(|(code, said)| panic!("expected a ready line, not {code:?}: {said}"))
+    }
+
+    /// Starts `run` as [`Self::start_as`] does. If it ends before its first line, returns its exit
+    /// code and everything that was logged.
+    pub(crate) fn try_start(
+        &self,
+        prefix: &[&str],
+        arguments: &[&str],
+    ) -> Result<Run, (Option<i32>, String)> {
         let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
         let mut all = [&["run", "--server", SERVER, "--check-every", "0 s"], arguments].concat();
-        for default in [["--mode", "native"], ["--loglevel", "3"]] {
+        for default in [["--mode", "native"], ["--loglevel", "3"], ["--drain-for", "0 s"]] {
             if !arguments.contains(&default[0]) {
                 all.extend(default);
             }
@@ -163,9 +174,10 @@ impl Place {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
         out.read_line(&mut line).expect("a line");
-        let ready = serde_json::from_str(&line)
-            .unwrap_or_else(|_| panic!("expected a ready line, not {line:?}; {}", self.log()));
-        Run { child, out, ready }
+        match serde_json::from_str(&line) {
+            Ok(ready) => Ok(Run { child, out, ready }),
+            Err(_) => Err((child.wait().expect("it ends").code(), self.log())),
+        }
     }
 
     /// Everything that gateways logged.
@@ -323,7 +335,12 @@ fn serve() {
         for mut stream in tcp.incoming().flatten() {
             std::thread::spawn(move || {
                 let mut length = [0; 2];
-                while stream.read_exact(&mut length).is_ok() {
+                // As many queries as Go's miekg/dns takes on a connection (server.go,
+                // maxTCPQueries).
+                for _ in 0..128 {
+                    if stream.read_exact(&mut length).is_err() {
+                        return;
+                    }
                     let mut message = vec![0; u16::from_be_bytes(length).into()];
                     if stream.read_exact(&mut message).is_err() {
                         return;

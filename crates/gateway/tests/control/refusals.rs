@@ -2,13 +2,23 @@
 
 use super::*;
 
-/// Checks that the command is refused with exit code 2 and one line with `words`, and that the
-/// machine is unchanged.
+/// Checks that the command is refused until somebody changes something: exit code 2.
 fn refused(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
+    ends(2, place, prefix, arguments, words);
+}
+
+/// Checks that the command does not start now, but may start later: exit code 1.
+fn not_now(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
+    ends(1, place, prefix, arguments, words);
+}
+
+/// Checks that the command ends with this exit code and one line with `words`, and that the machine
+/// is unchanged.
+fn ends(code: i32, place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
     let before = place.machine();
     let output = place.command(prefix, &[&["run"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(errors.len(), 1, "{said}");
     assert!(
@@ -32,14 +42,14 @@ fn what_stands_in_the_way_is_refused() {
     let server = ["--server", SERVER];
     let with = |more: &[&'static str]| [&server[..], more].concat();
 
-    refused(&place, &[], &with(&["--interface", "g1"]), &["no interface \"g1\"", "\"g0\""]);
-    refused(
+    not_now(&place, &[], &with(&["--interface", "g1"]), &["no interface \"g1\"", "\"g0\""]);
+    not_now(
         &place,
         &[],
         &["--server", "10.77.0.9"],
         &["10.77.0.9 is not an address of this machine", SERVER],
     );
-    refused(
+    not_now(
         &place,
         &[],
         &with(&["--port", "5353", "--server-wait", "200ms"]),
@@ -51,7 +61,7 @@ fn what_stands_in_the_way_is_refused() {
     refused(&place, &[], &with(&["--secret", "/nowhere"]), &["/nowhere: no such file"]);
     let port = place.at_server(|| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
     let address = port.local_addr().expect("bound").to_string();
-    refused(&place, &[], &[&server[..], &["--metrics", &address]].concat(), &["metrics", &address]);
+    not_now(&place, &[], &[&server[..], &["--metrics", &address]].concat(), &["metrics", &address]);
 
     let file = place.path("gateway.toml");
     fs::write(&file, "interface = \"g0\"\nserver = \"10.77.0.1\"\nsyncache.hashsise = 3\n")
@@ -184,7 +194,7 @@ fn another_program_or_gateway_is_left_alone() {
         assert!(said.contains("g0 has the programs of a narrows-gateway"), "{command}: {said}");
     }
     let pid = run.pid().to_string();
-    refused(
+    not_now(
         &place,
         &[],
         &["--server", SERVER, "--bpffs", &other],

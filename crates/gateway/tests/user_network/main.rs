@@ -106,7 +106,7 @@ fn a_tun_device_serves_clients_elsewhere_and_goes_with_the_gateway() {
     compare(&network, service);
     thousand(&network, service);
     assert!(ip(&format!("-n {} -o link show nrwtun", network.gateway)).contains("qlen 4000"));
-    let taken = network.refused(&mut network.run(words));
+    let taken = network.not_now(&mut network.run(words));
     assert!(taken.contains("nrwtun") && taken.contains("serves"), "{taken}");
     let words_of_link = words.replace("nrwtun", &network.link);
     let taken = network.refused(&mut network.run(&words_of_link));
@@ -151,14 +151,15 @@ fn what_cannot_work_is_refused_with_the_mend() {
     }
     let network = Network::new();
     let refused = |words: &str| network.refused(&mut network.run(words));
+    let not_now = |words: &str| network.not_now(&mut network.run(words));
     for link in ["tun", "packet"] {
         let line =
             refused(&format!("--user-link {link} --interface {} --server 10.9.0.1", network.link));
         assert!(line.contains("10.9.0.1") && line.contains("kernel's TCP"), "{line}");
     }
-    let line = refused("--user-link packet --interface nowhere0 --server 192.0.2.53");
+    let line = not_now("--user-link packet --interface nowhere0 --server 192.0.2.53");
     assert!(line.contains("nowhere0") && line.contains("does not exist"), "{line}");
-    let line = refused(
+    let line = not_now(
         "--interface nrwtun --server 192.0.2.53 --user-upstream 127.0.0.1:9 --server-wait 100ms",
     );
     assert!(line.contains("127.0.0.1:9") && line.contains("does not answer"), "{line}");
@@ -324,7 +325,7 @@ fn two_gateways_of_an_interface_do_not_get_in_each_others_way() {
     let words =
         |last| format!("--user-link packet --interface {} --server 10.9.0.{last}", network.link);
     let gateway = network.start(&words(53));
-    let line = network.refused(&mut network.run(&words(54)));
+    let line = network.not_now(&mut network.run(&words(54)));
     assert!(line.contains(&gateway.0.id().to_string()) && line.contains("serves"), "{line}");
     let ask = || {
         network.in_client(|| {

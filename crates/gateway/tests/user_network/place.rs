@@ -202,11 +202,20 @@ impl Network {
             .expect("it is built")
     }
 
-    /// The output of a refused run.
+    /// The error of a run that is refused until somebody changes something.
     pub(crate) fn refused(&self, command: &mut Command) -> String {
+        self.ends(2, command)
+    }
+
+    /// The error of a run that does not start now, but may start later.
+    pub(crate) fn not_now(&self, command: &mut Command) -> String {
+        self.ends(1, command)
+    }
+
+    fn ends(&self, code: i32, command: &mut Command) -> String {
         let Output { status, stderr, .. } = command.output().expect("it is built");
         let text = String::from_utf8_lossy(&stderr).into_owned();
-        assert_eq!(status.code(), Some(2), "{text}");
+        assert_eq!(status.code(), Some(code), "{text}");
         let line = text.lines().last().unwrap_or_default().to_owned();
         assert!(line.starts_with("error: ") && line.contains("hint: "), "{text}");
         line

@@ -51,6 +51,9 @@ impl Picture {
         };
         let passes = if self.user.is_some() { "dropped" } else { "passes" };
         let active = match (self.active, Active::of_share(self.share)) {
+            (false, _) if self.draining => {
+                "DRAINING: open connections go on, the kernel's TCP has the new ones".into()
+            }
             (false, _) => format!("NOT ACTIVE: everything {passes}"),
             (true, Active::ALL) => "active for all clients".into(),
             // The configuration's share is not 0, so the programs were told so for this reason.

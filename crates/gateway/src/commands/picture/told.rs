@@ -59,6 +59,7 @@ impl Picture {
                 .collect(),
             port: number("port") as u16,
             active: value["active"] == true,
+            draining: false,
             // The user-space path serves all or none.
             share: if value["active"] == true { u32::MAX } else { 0 },
             close_fin: settings["close"] == "fin",
@@ -97,6 +98,7 @@ impl Picture {
             "servers": self.servers,
             "port": self.port,
             "active": self.active,
+            "draining": self.draining,
             "active_percent": Active::of_share(self.share).percent(),
             "mss": { "ipv4": self.mss[0], "ipv6": self.mss[1] },
             "entries": entries,

@@ -12,6 +12,7 @@ use super::super::pins::Pins;
 use super::super::settings::{self, Around};
 use super::super::sweep::{Sweeper, Swept};
 use super::detach::remove_others;
+use super::drain::Drain;
 use super::servers::write_servers;
 use super::{Gateway, KernelError};
 use crate::config::{Config, Mode};
@@ -132,17 +133,21 @@ impl Gateway {
         write_servers(map("servers")?, &config.servers)?;
         let before = settings::read(map("settings")?)?;
         let around = Around::look(Around { tracking: before.track != 0, ..Around::default() });
+        let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
+        let drain = match (config.active.any(), taken_over) {
+            (true, _) => Drain::Serving,
+            (false, true) => Drain::Since(Instant::now()),
+            (false, false) => Drain::Over,
+        };
         let write_settings = |mode| {
             let keys = secret.keys(unix_s(), config.rotation);
-            settings::write(
-                map("settings")?,
-                &settings::of(config, &interfaces, mode, keys, around),
-            )
+            let mut wanted = settings::of(config, &interfaces, mode, keys, around);
+            drain.shape(&mut wanted, around);
+            settings::write(map("settings")?, &wanted)
         };
         // The settings for generic XDP are correct in both modes, but slower in native mode.
         write_settings(XdpMode::Generic)?;
 
-        let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
         let (mut links, mut mode) = (Vec::new(), XdpMode::Native);
         for (interface, modes) in places {
             let (made, its) = attach(&loaded, interface, modes, pins)?;
@@ -176,7 +181,11 @@ impl Gateway {
             around,
             sweeper,
             swept: Swept::default(),
+            swept_at: None,
             sweep_at: Instant::now(),
+            drain,
+            // The gateway that was taken over may have answered one just now.
+            syns: (0, taken_over.then(Instant::now)),
             quiet: false,
             _lock: lock,
         };
