@@ -48,6 +48,8 @@ SETTINGS = {
     "net/ipv6/conf/default/accept_ra": "0",
     "net/ipv6/conf/default/router_solicitations": "0",
     "net/ipv4/icmp_ratelimit": "0",
+    # How often the kernel answers a segment outside its window.
+    "net/ipv4/tcp_invalid_ratelimit": "0",
 }
 
 COUNT = itertools.count()

@@ -27,7 +27,7 @@ struct cookie_message {
 	__be16 server_port;
 	__be32 client_isn;
 	__be32 slot;
-	__be32 offer; /* our TSval with tag 0, or the class */
+	__be32 class; /* of the MSS */
 } __attribute__((aligned(8)));
 
 /* What a SYN offers. */
@@ -53,7 +53,8 @@ __noinline __u64 cookie_hash(const struct cookie_key *key, const struct cookie_m
 	return siphash_end(&hash, 48ULL << 56);
 }
 
-/* The MSS values that the classes stand for when no timestamps can hold the exact value. */
+/* The MSS values that the classes stand for if the client's segment has no timestamps, which hold
+ * the exact value. */
 static const __u16 cookie_mss[16] = { 88,   256,  536,  1200, 1220, 1240, 1300, 1360,
 				      1400, 1412, 1420, 1440, 1452, 1460, 8940, 8960 };
 
@@ -90,23 +91,22 @@ static __always_inline __u32 cookie_make(const struct settings *settings, struct
 					 __u64 now, struct offer *offer, __u32 *tsval)
 {
 	__u32 slot = cookie_slot(settings, now);
-	__u32 class = 0, value = 0;
+	__u32 class, value = 0;
 	__u64 hash;
 
 	if (offer->mss < MSS_MIN)
 		offer->mss = MSS_MIN;
+	class = cookie_class(offer->mss);
 	if (offer->timestamps) {
 		if (offer->mss > MSS_MAX)
 			offer->mss = MSS_MAX;
 		value = (__u32)offer->mss << 18 | (__u32)(offer->wscale & 15) << 14 | (__u32)(offer->sack & 1) << 13;
-		message->offer = bpf_htonl(value);
 	} else {
-		class = cookie_class(offer->mss);
 		offer->mss = cookie_mss_of(class);
 		offer->wscale = 15;
 		offer->sack = 0;
-		message->offer = bpf_htonl(class);
 	}
+	message->class = bpf_htonl(class);
 	message->slot = bpf_htonl(slot);
 	hash = cookie_hash(&settings->keys[0], message);
 	*tsval = offer->timestamps ? value | (hash >> 32 & COOKIE_TAG) : 0;
@@ -115,22 +115,17 @@ static __always_inline __u32 cookie_make(const struct settings *settings, struct
 
 /* Whether `cookie` is one that we made for `message` (as in cookie_make). If so, `offer` is what
  * the SYN offered. `tsecr`, our TSval as the client returned it, counts only if `timestamps` is
- * set. */
+ * set. A client may leave out timestamps that it offered, and then only its MSS is known. */
 static __always_inline int cookie_check(const struct settings *settings, struct cookie_message *message,
 					__u64 now, __u32 cookie, int timestamps, __u32 tsecr, struct offer *offer)
 {
 	__u32 slot = cookie_slot(settings, now);
 	__u32 class = cookie >> 27 & 15;
 
-	if (timestamps) {
-		/* We never make these: a class with timestamps, the reserved bit set, or an MSS
-		 * below the minimum. */
-		if (class || tsecr & COOKIE_HEARD || tsecr >> 18 < MSS_MIN)
-			return 0;
-		message->offer = bpf_htonl(tsecr & ~(__u32)COOKIE_TAG);
-	} else {
-		message->offer = bpf_htonl(class);
-	}
+	/* The client's connection has an entry, or had one. */
+	if (timestamps && tsecr & COOKIE_HEARD)
+		return 0;
+	message->class = bpf_htonl(class);
 	if ((slot & 1) != cookie >> 31)
 		slot--; /* so it can only come from the previous slot */
 	message->slot = bpf_htonl(slot);
@@ -143,8 +138,10 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 			break;
 		hash = cookie_hash(&settings->keys[i], message);
 
-		if ((hash ^ cookie) & COOKIE_MAC || (timestamps && ((hash >> 32 ^ tsecr) & COOKIE_TAG)))
+		if ((hash ^ cookie) & COOKIE_MAC)
 			continue;
+		if ((hash >> 32 ^ tsecr) & COOKIE_TAG || tsecr >> 18 < MSS_MIN)
+			timestamps = 0; /* not ours */
 		offer->timestamps = !!timestamps;
 		offer->mss = timestamps ? tsecr >> 18 : cookie_mss_of(class);
 		offer->wscale = timestamps ? tsecr >> 14 & 15 : 15;
@@ -166,9 +163,9 @@ static __always_inline int cookie_was(const struct settings *settings, struct co
 	__u64 until = settings->previous_until_ns;
 	__u32 changed = until > COOKIE_PREVIOUS_NS ? (until - COOKIE_PREVIOUS_NS) / COOKIE_SLOT_NS : 0;
 
-	if (timestamps && (class || tsecr & COOKIE_HEARD || tsecr >> 18 < MSS_MIN))
+	if (timestamps && tsecr & COOKIE_HEARD)
 		return 0;
-	message->offer = timestamps ? bpf_htonl(tsecr & ~(__u32)COOKIE_TAG) : bpf_htonl(class);
+	message->class = bpf_htonl(class);
 	if ((slot & 1) != cookie >> 31)
 		slot--;
 #pragma clang loop unroll(disable)
@@ -178,7 +175,7 @@ static __always_inline int cookie_was(const struct settings *settings, struct co
 		slot -= 2;
 		message->slot = bpf_htonl(slot);
 		hash = cookie_hash((__s32)(slot - changed) < 0 ? &settings->keys[1] : &settings->keys[0], message);
-		if (!((hash ^ cookie) & COOKIE_MAC) && !(timestamps && (hash >> 32 ^ tsecr) & COOKIE_TAG))
+		if (!((hash ^ cookie) & COOKIE_MAC))
 			return 1;
 	}
 	return 0;

@@ -130,6 +130,37 @@ static __always_inline enum fate on_earlier(struct verdict *v, const struct flow
 	return answer_from(v, flow, flow_end(flow) + (flow->state == FLOW_CLOSING), flow->query_seq);
 }
 
+/* Whether the segment is a keep-alive probe of this connection: it asks for an acknowledgement of
+ * what was received before. Behind a FIN, an ACK with this number is only late. */
+static __always_inline bool flow_probed(const struct verdict *v, const struct flow *flow)
+{
+	const struct incoming *in = &v->w->in;
+
+	return may_probe(in) && in->seq == flow->client_next - 1 && !(flow->flags & FLOW_CLIENT_FIN) && flow->state != FLOW_SYN &&
+	       flow->state != FLOW_OPEN && flow->state != FLOW_KERNEL &&
+	       in->ack - flow->server_seq <= flow->reply_length + (flow->state == FLOW_CLOSING);
+}
+
+/* Answers a keep-alive probe. This is no sign that the client wants anything, so the entry does
+ * not last longer for it. */
+static __always_inline enum fate on_probe(struct verdict *v, struct flow *flow)
+{
+	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
+	int closing = flow->state == FLOW_CLOSING;
+
+	count(COUNT_PROBE);
+	flow_note_fields(v, flow);
+	/* It waits for the reply, or lacks some of it: it has to go on asking. */
+	if (flow->state == FLOW_QUERY || flow->state == FLOW_SLOW || offset < length)
+		return answer_from(v, flow, flow_end(flow) + closing, flow_acknowledged(flow));
+	if (flow->state == FLOW_REPLIED)
+		flow->state = FLOW_IDLE;
+	answer_ack(v, flow);
+	if (closing && offset == length)
+		v->w->answer.flags |= FLAG_FIN; /* ours was lost */
+	return FATE_ANSWER;
+}
+
 /* "Data on an entry": data, FIN or both, except what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
@@ -288,7 +319,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	int again = 0;
 
 	if (flow->state == FLOW_SYN)
-		return drop(COUNT_HANDSHAKE_ACK);
+		return v->w->in.seq == flow->query_seq ? drop(COUNT_HANDSHAKE_ACK) : FATE_STRANGE;
 	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next + flow->ahead_length) ||
 	    (replied && offset > length + 1))
 		return FATE_STRANGE;

@@ -140,7 +140,7 @@ static __always_inline bool several_open(struct verdict *v, const struct offer *
 		.flags = (offer->timestamps ? FLOW_TIMESTAMPS : 0) | (offer->sack ? FLOW_SACK : 0),
 		.client_wscale = offer->wscale,
 	};
-	if (v->w->in.offer.timestamps) {
+	if (offer->timestamps) {
 		v->w->fresh.client_tsval = v->w->in.tsval;
 		v->w->fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
 	}
@@ -227,7 +227,7 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 		    !seq_before(v->w->in.tsval, fresh.client_tsval))
 			fresh.client_tsval = v->w->in.tsval;
 		count(COUNT_QUERY_LATER);
-	} else if (v->w->in.offer.timestamps) {
+	} else if (offer->timestamps) {
 		fresh.client_tsval = v->w->in.tsval;
 		fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
 	}
@@ -276,6 +276,26 @@ static __always_inline void look_closer(struct xdp_md *ctx, struct verdict *v)
 		options_rest(ctx, &v->w->in);
 }
 
+/* Whether the segment shows a cookie for this initial sequence number of the client; if so, what
+ * was agreed on. Separate functions, so that the verifier checks each once. */
+__noinline int cookie_shown(__u64 now, __u32 client_isn, struct offer *offer)
+{
+	struct settings *s = settings_now();
+	struct scratch *w = scratch_own();
+
+	if (!s || !w || !offer)
+		return 0;
+	w->in.who.client_isn = bpf_htonl(client_isn);
+	return cookie_check(s, &w->in.who, now, w->in.ack - 1, w->in.offer.timestamps, w->in.tsecr, offer);
+}
+
+__noinline int checksum_right(struct xdp_md *ctx)
+{
+	struct scratch *w = scratch_own();
+
+	return w && payload_take(ctx, w);
+}
+
 /* A client's segment to a server address and port, judged by what we know of its connection. */
 static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 {
@@ -314,6 +334,8 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 		if (fate != FATE_NEXT && (fate != FATE_STRANGE || pure_ack))
 			return fate;
 	}
+	if (flow && flow_probed(v, flow))
+		return on_probe(v, flow);
 	if (flow && pure_ack)
 		return on_ack(v);
 	if (flow && flow->state != FLOW_OPEN && in->length) {
@@ -331,13 +353,17 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 					.sack = !!(flow->flags & FLOW_SACK),
 					.timestamps = !!(flow->flags & FLOW_TIMESTAMPS) };
 		right = 1;
+		/* The client may leave out what it offered. Then its SYN's timestamps hold. */
+		if (!later && offer.timestamps && !in->offer.timestamps) {
+			in->tsval = flow->client_tsval;
+			in->tsecr = flow->tsval;
+		}
 	} else if (!flow || flow->state == FLOW_SYN || flow->state == FLOW_OPEN ||
 		   /* What fits the entry also fits a new connection in at most one of 2^27
 		    * cases, so there is no need to check. */
 		   (in->seq != flow->query_seq && !(seq_within(in->seq, flow->query_seq, flow->client_next) &&
 						    seq_within(in->ack, flow->server_seq, flow_end(flow) + 1)))) {
-		in->who.client_isn = bpf_htonl(in->seq - 1);
-		right = cookie_check(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr, &offer);
+		right = cookie_shown(v->now, in->seq - 1, &offer);
 	}
 	/* The handshake's third segment contains nothing that the query does not contain too. */
 	if (right && pure_ack)
@@ -360,6 +386,7 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 {
 	struct incoming *in = &v->w->in;
 	enum fate fate = on_known(ctx, v);
+	struct offer offer = {};
 
 	if (fate != FATE_STRANGE)
 		return fate;
@@ -367,6 +394,9 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 	 * kernel took the connection over. */
 	if (beside(ctx, 0) != BESIDE_SERVER)
 		return pass(COUNT_KERNEL_HAS_IT);
+	/* There may be an entry of the port's last connection. */
+	if (!(in->flags & FLAG_RST) && may_probe(in) && cookie_shown(v->now, in->seq, &offer))
+		return checksum_right(ctx) ? answer_probe(v, &offer) : drop(COUNT_BAD_CHECKSUM);
 	if (v->flow && v->flow->state != FLOW_KERNEL)
 		return drop(COUNT_STRANGE);
 	if (!in->length && !(in->flags & FLAG_FIN))

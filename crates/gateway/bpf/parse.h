@@ -139,16 +139,22 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 		__u8 *extension;
 		__u32 size;
 
-		/* Hop-by-hop options, routing, destination options (RFC 8200 section 4). */
-		if (next != 0 && next != 43 && next != 60)
-			return next == IP_FRAGMENT && left < 8 ? PARSED_MALFORMED : PARSED_OTHER;
+		/* Hop-by-hop options, routing, fragment, destination options (RFC 8200 section 4). */
+		if (next != 0 && next != 43 && next != IP_FRAGMENT && next != 60)
+			return PARSED_OTHER;
 		if (i == IPV6_EXTENSIONS_MAX && left >= 2)
 			return PARSED_OTHER;
 		extension = cursor_take(cursor, 8);
 		if (left < 8 || !extension)
 			return PARSED_MALFORMED;
-		next = extension[0];
 		size = (extension[1] + 1) * 8;
+		if (next == IP_FRAGMENT) {
+			/* One with the whole packet is no fragment (RFC 6946 section 4). */
+			if (extension[2] || extension[3] & 0xf9)
+				return PARSED_OTHER;
+			size = 8;
+		}
+		next = extension[0];
 		if (size > left || !cursor_take(cursor, size - 8))
 			return PARSED_MALFORMED;
 		at += size;

@@ -102,8 +102,8 @@ __noinline int on_open(__u64 now)
 	struct verdict v = { .s = s, .w = w, .now = now };
 	struct flow *flow = w ? flow_find(&w->key) : 0;
 	struct opens *o = w ? opens_find(&w->key) : 0;
-	__u32 seq, ack, length, next, given, begin, asked = 0, left = 0;
-	bool fin, pure, is_old, again = false, advanced = false, ended = false, known = false, leaving = false, held = false;
+	__u32 seq, ack, length, next, given, begin, asked = 0, left = 0, acknowledged = 0;
+	bool fin, pure, probe, is_old, again = false, advanced = false, ended = false, known = false, leaving = false, held = false;
 
 	if (!w || !s || !flow)
 		return FATE_STRANGE;
@@ -118,7 +118,8 @@ __noinline int on_open(__u64 now)
 	/* It belongs to no connection, or is far outside this one's window. */
 	if (!o || !seq_within(seq, begin, next + WINDOW_PLAIN))
 		return FATE_STRANGE;
-	is_old = length && seq_before(seq, flow->client_next);
+	probe = may_probe(&w->in) && seq == flow->client_next - 1;
+	is_old = length && !probe && seq_before(seq, flow->client_next);
 
 	bpf_spin_lock(&o->lock);
 	given = o->given;
@@ -151,6 +152,7 @@ __noinline int on_open(__u64 now)
 		left = given - flow->acked;
 		leaving = o->state == OPENS_LEAVING;
 		opens_advance(o);
+		acknowledged = opens_acknowledged(o, flow);
 		if (o->answered < o->count)
 			asked = opens_at(o, o->answered)->asked_us;
 		/* Each acknowledgement of a part shows the next hole in what was sent before the
@@ -158,7 +160,7 @@ __noinline int on_open(__u64 now)
 		if (advanced) {
 			again = flow->repeats >= FLOW_RECOVERING && left && seq_before(flow->acked, o->recover);
 			flow->repeats = again ? FLOW_RECOVERING - 1 : 0;
-		} else if (pure && left && ack == flow->acked && flow->repeats < FLOW_RECOVERING) {
+		} else if (pure && !probe && left && ack == flow->acked && flow->repeats < FLOW_RECOVERING) {
 			again = ++flow->repeats == 3;
 		}
 	}
@@ -174,6 +176,11 @@ __noinline int on_open(__u64 now)
 		flow_become_idle(flow);
 		bpf_map_delete_elem(&opens, &w->key);
 		return FATE_NEXT;
+	}
+	/* A probe, too, hands the connection over if nothing else is in the way. */
+	if (probe && (!leaving || left)) {
+		count(COUNT_PROBE);
+		return answer_from(&v, flow, given, acknowledged);
 	}
 	/* Data that comes again: the client misses some of what was given out, or the server
 	 * does not answer. */
@@ -192,7 +199,7 @@ __noinline int on_open(__u64 now)
 		return FATE_PASS;
 	}
 	/* Data behind a gap: the client sends it again together with the missing data. */
-	if (!pure && seq != next && seq != flow->client_next)
+	if (!pure && !probe && seq != next && seq != flow->client_next)
 		return drop(COUNT_STRANGE);
 	/* This also holds before kept_end: if the client's acknowledgement was lost, the client
 	 * sends the kept data again. */

@@ -192,6 +192,7 @@ struct source {
 	X(SYN_CACHE_FULL, "SYNs that found no room in the SYN cache and got a cookie alone")                 \
 	X(HANDSHAKE_ACK, "ACKs of handshakes; dropped, as they say nothing new")                             \
 	X(ACK, "ACKs on entries")                                                                            \
+	X(PROBE, "keep-alive probes; acknowledged")                                                          \
 	X(UNKNOWN_ACK, "ACKs of nothing known; dropped")                                                     \
 	X(UNKNOWN_FIN, "FINs of nothing known; dropped, or answered with RST")                               \
 	X(UNKNOWN_DATA, "data of nothing known; dropped, or answered with RST")                              \

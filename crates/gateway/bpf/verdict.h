@@ -51,11 +51,16 @@ static __always_inline void flow_seen(struct verdict *v, struct flow *flow)
 }
 
 /* Notes the window, and the timestamp if it is later (RFC 7323 section 4.3). */
-static __always_inline void flow_note(struct verdict *v, struct flow *flow)
+static __always_inline void flow_note_fields(const struct verdict *v, struct flow *flow)
 {
 	flow->window = (__u32)v->w->in.window << (flow->client_wscale < WSCALE_NONE ? flow->client_wscale : 0);
 	if (flow->flags & FLOW_TIMESTAMPS && v->w->in.offer.timestamps && !seq_before(v->w->in.tsval, flow->client_tsval))
 		flow->client_tsval = v->w->in.tsval;
+}
+
+static __always_inline void flow_note(struct verdict *v, struct flow *flow)
+{
+	flow_note_fields(v, flow);
 	flow_seen(v, flow);
 }
 
@@ -98,6 +103,26 @@ static __always_inline enum fate answer_fin(struct verdict *v)
 	v->w->answer.window = WINDOW_PLAIN;
 	if (v->w->in.offer.timestamps)
 		answer_timestamps(&v->w->answer, v->w->in.tsecr, v->w->in.tsval);
+	return FATE_ANSWER;
+}
+
+/* Whether a segment can be a keep-alive probe: at most one byte (RFC 9293 section 3.8.4). */
+static __always_inline bool may_probe(const struct incoming *in)
+{
+	return in->length <= 1 && !(in->flags & FLAG_FIN);
+}
+
+/* Acknowledges a keep-alive probe of a client that has sent nothing since the handshake, in which
+ * `offer` was agreed on. */
+static __always_inline enum fate answer_probe(struct verdict *v, const struct offer *offer)
+{
+	v->w->answer.seq = v->w->in.ack;
+	v->w->answer.ack = v->w->in.seq + 1;
+	v->w->answer.flags = FLAG_ACK;
+	v->w->answer.window = offer->wscale == WSCALE_NONE ? WINDOW_PLAIN : WINDOW_SCALED;
+	if (offer->timestamps)
+		answer_timestamps(&v->w->answer, v->w->in.tsecr, v->w->in.tsval);
+	count(COUNT_PROBE);
 	return FATE_ANSWER;
 }
 

@@ -16,13 +16,13 @@ use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
 /// The hash of a cookie, from another implementation of SipHash-2-4.
-fn cookie_hash(client: &Client<'_>, key: (u64, u64), slot: u32, last: u32) -> u64 {
+fn cookie_hash(client: &Client<'_>, key: (u64, u64), slot: u32, class: u32) -> u64 {
     let mut message = Vec::new();
     message.extend(common::programs::mapped(client.saying.client.ip()));
     message.extend(common::programs::mapped(client.saying.server.ip()));
     message.extend(client.saying.client.port().to_be_bytes());
     message.extend(client.saying.server.port().to_be_bytes());
-    for word in [client.saying.isn, slot, last] {
+    for word in [client.saying.isn, slot, class] {
         message.extend(word.to_be_bytes());
     }
     let mut hasher = SipHasher24::new_with_keys(key.0, key.1);
@@ -44,20 +44,17 @@ fn the_cookie_is_that_of_the_protocol() {
             let Came::Segment(answer) = client.say_packet(&syn.packet()) else {
                 panic!("no answer")
             };
+            let classes = [
+                88, 256, 536, 1200, 1220, 1240, 1300, 1360, 1400, 1412, 1420, 1440, 1452, 1460,
+                8940, 8960,
+            ];
+            let class = classes.iter().rposition(|&class| class <= mss).unwrap_or(0) as u32;
+            let hash = cookie_hash(&client, (KEYS[0].k0, KEYS[0].k1), slot, class);
             let parity = (slot & 1) << 31;
+            assert_eq!(answer.seq, parity | class << 27 | hash as u32 & 0x07ff_ffff);
             if let Some((tsval, _)) = answer.timestamps {
                 let offer = u32::from(mss.clamp(88, 16_383)) << 18 | 9 << 14 | 1 << 13;
-                let hash = cookie_hash(&client, (KEYS[0].k0, KEYS[0].k1), slot, offer);
-                assert_eq!(answer.seq, parity | hash as u32 & 0x07ff_ffff);
                 assert_eq!(tsval, offer | (hash >> 32) as u32 & 0xfff);
-            } else {
-                let classes = [
-                    88, 256, 536, 1200, 1220, 1240, 1300, 1360, 1400, 1412, 1420, 1440, 1452, 1460,
-                    8940, 8960,
-                ];
-                let class = classes.iter().rposition(|&class| class <= mss).unwrap_or(0) as u32;
-                let hash = cookie_hash(&client, (KEYS[0].k0, KEYS[0].k1), slot, class);
-                assert_eq!(answer.seq, parity | class << 27 | hash as u32 & 0x07ff_ffff);
             }
         }
     }
@@ -121,18 +118,16 @@ fn a_forged_cookie_reaches_nobody() {
         for bit in 0..32 {
             forged.push(Segment { ack: right.ack ^ 1 << bit, ..right.clone() });
             forged.push(Segment { seq: right.seq ^ 1 << bit, ..right.clone() });
-            forged.extend(right.timestamps.map(|(tsval, tsecr)| Segment {
-                timestamps: Some((tsval, tsecr ^ 1 << bit)),
-                ..right.clone()
-            }));
         }
+        forged.extend(right.timestamps.map(|(tsval, tsecr)| Segment {
+            timestamps: Some((tsval, tsecr | HEARD)),
+            ..right.clone()
+        }));
         for bit in 0..16 {
             let mut from = right.from;
             from.set_port(from.port() ^ 1 << bit);
             forged.push(Segment { from, ..right.clone() });
         }
-        let flipped = right.timestamps.xor(Some((1, 2)));
-        forged.push(Segment { timestamps: flipped, ..right.clone() });
         for segment in forged {
             let heard = segment.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
             let (verdict, _) = counted(&programs, &[Counter::UnknownData], || {
@@ -145,4 +140,43 @@ fn a_forged_cookie_reaches_nobody() {
         assert!(matches!(client.say(&right), Came::Query(_)), "the right cookie is accepted");
         programs.remove_flows();
     }
+}
+
+/// The client leaves out its timestamps, sends some that were not agreed on, or a box on the way
+/// writes others. Only the MSS is known then.
+#[test]
+fn without_our_timestamp_the_query_is_served_without_options() {
+    let programs = programs!("without_our_timestamp_the_query_is_served_without_options");
+    for client in Client::kinds(&programs) {
+        let client = client.open();
+        let tsecr = client.saying.tsecr;
+        let mut others = vec![None, Some((1, 0)), Some((1, tsecr ^ 1))];
+        if client.saying.tsval.is_none() {
+            others.push(Some((1, 2)));
+        }
+        for timestamps in others {
+            let mut client = client.clone();
+            let data = Segment { timestamps, ..client.saying.data() };
+            let came = counted(&programs, &[Counter::Query], || client.say(&data));
+            assert!(matches!(came, Came::Query(_)), "{timestamps:?}");
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.flags & (TIMESTAMPS | SACK), entry.client_wscale), (0, 15));
+            assert_eq!((entry.mss, entry.window), (1460, client.saying.window.into()));
+            assert_eq!((entry.tsval, entry.client_tsval), (0, 0));
+            programs.remove_flows();
+        }
+    }
+    // A SYN cache knows what the client offered.
+    programs.set(settings {
+        syncache: 1,
+        syncache_limit: 9,
+        syncache_bucket_limit: 9,
+        ..Programs::settings()
+    });
+    let mut client = Client::new(&programs, false, false).open();
+    let data = Segment { timestamps: None, ..client.saying.data() };
+    assert!(matches!(client.say(&data), Came::Query(_)));
+    let entry = client.flow().unwrap();
+    assert_eq!((entry.flags & TIMESTAMPS, entry.client_wscale), (TIMESTAMPS, 9));
+    assert_eq!((entry.tsval, entry.client_tsval), (client.saying.tsecr | HEARD, 7000));
 }

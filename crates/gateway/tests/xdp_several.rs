@@ -428,3 +428,34 @@ fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
         }
     }
 }
+
+#[test]
+fn keep_alive_probes_are_answered_while_queries_are_open() {
+    let programs = programs!("keep_alive_probes_are_answered_while_queries_are_open");
+    several(&programs);
+    let reply = reply_bytes(100);
+    for client in Client::kinds(&programs) {
+        for garbage in [&b""[..], b"?"] {
+            programs.remove_flows();
+            let (mut client, at) = asked(client.clone(), 2);
+            let first = nth(0).len() as u32;
+            // For replies given out: what the client has, and the answer's numbers.
+            for (given, has, seq, acknowledged) in
+                [(0, 0, 0, 0), (1, 0, 100, first), (2, 100, 200, first), (2, 200, 200, at)]
+            {
+                if u32::from(queries(&client).answered) < given && has == 0 {
+                    answer(&client, 0, &reply);
+                } else if given == 2 && has == 100 {
+                    answer(&client, 1, &reply);
+                }
+                let probe = Segment {
+                    payload: garbage.to_vec(),
+                    ..client.saying.ack(at.wrapping_sub(1), has)
+                };
+                let came = counted(&programs, &[Counter::Probe], || client.say(&probe));
+                assert_eq!(came, Came::Segment(client.segment(seq, acknowledged)), "{given} {has}");
+            }
+            assert_eq!(client.flow().unwrap().state, IDLE);
+        }
+    }
+}

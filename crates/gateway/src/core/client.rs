@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::cookie::{self, HEARD, Handshake, Keys, Offer};
+use super::cookie::{self, HEARD, Handshake, Keys, NO_SCALE, Offer};
 use super::dns::Query;
 use super::flow::{Flow, FlowKey, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
-use super::segment::{self, Outgoing, WINDOW};
+use super::segment::{self, Outgoing, WINDOW, WSCALE};
 use super::{Beside, Connection, Core, Counter, Now, Reason, Verdict, microseconds, nanoseconds};
 
 impl Core {
@@ -82,11 +82,14 @@ impl Core {
     /// Returns what the client's SYN offered, if the segment is the first after a handshake of
     /// ours.
     pub(super) fn cookie(&self, now: Now, segment: &Segment<'_>) -> Option<Offer> {
-        let handshake = Handshake {
-            client: segment.client(),
-            server: segment.server(),
-            client_isn: segment.seq.wrapping_sub(1),
-        };
+        self.cookie_for(now, segment, segment.seq.wrapping_sub(1))
+    }
+
+    /// Returns what the client's SYN offered, if the segment shows the cookie for this initial
+    /// sequence number of the client.
+    fn cookie_for(&self, now: Now, segment: &Segment<'_>, client_isn: u32) -> Option<Offer> {
+        let (client, server) = (segment.client(), segment.server());
+        let handshake = Handshake { client, server, client_isn };
         let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
         let isn = segment.ack.wrapping_sub(1);
         cookie::check(self.cookie_keys(), handshake, isn, tsecr, now.wall)
@@ -168,11 +171,14 @@ impl<'a> Client<'a> {
             return self.drop(Counter::BadChecksum);
         }
         match entry {
+            Some(flow) if flow.is_probe(segment) => self.on_probe(flow),
             Some(flow) if pure_ack => self.on_ack(flow),
             Some(flow) => self.on_data(flow),
             None => match self.core.cookie(self.now, segment) {
                 Some(_) if pure_ack => self.drop(Counter::HandshakeAck),
-                Some(offer) => self.on_first_data(offer),
+                Some(offer) => {
+                    self.on_first_data(offer, segment.options.timestamps.unwrap_or_default())
+                }
                 None => self.strange(),
             },
         }
@@ -193,6 +199,15 @@ impl<'a> Client<'a> {
         if matches!(self.beside(), Beside::Connection | Beside::TimeWait) {
             self.core.count(Counter::KernelHasIt);
             return Verdict::Pass;
+        }
+        // There may be an entry of the port's last connection.
+        let probe = segment.may_probe();
+        let offer = probe.then(|| self.core.cookie_for(self.now, segment, segment.seq)).flatten();
+        if let Some(offer) = offer {
+            if !segment.checksum_holds() {
+                return self.drop(Counter::BadChecksum);
+            }
+            return self.acknowledge_probe(offer);
         }
         let entry = self.core.flows.get(&self.key);
         if entry.is_some_and(|flow| flow.state != State::Kernel) {
@@ -227,14 +242,15 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// "The first data". `offer` is what the SYN offered.
-    pub(super) fn on_first_data(&mut self, offer: Offer) -> Verdict {
+    /// "The first data". `offer` is what the SYN offered; if that has timestamps, these are the
+    /// client's and ours.
+    pub(super) fn on_first_data(&mut self, offer: Offer, timestamps: (u32, u32)) -> Verdict {
         let segment = self.segment;
         self.core.remove(&self.key);
         if segment.payload.is_empty() {
             return self.fin_and_ack();
         }
-        self.on_query(offer, None)
+        self.on_query(offer, timestamps, None)
     }
 
     /// "A later query": it follows the reply of the entry.
@@ -245,12 +261,12 @@ impl<'a> Client<'a> {
             wscale: before.client_wscale,
             sack: before.sack,
         };
-        self.on_query(offer, Some(before))
+        self.on_query(offer, (before.client_tsval, before.tsval), Some(before))
     }
 
     /// Handles a query on a connection for which `offer` was agreed. `before` is its entry if the
     /// query is not the first.
-    fn on_query(&mut self, offer: Offer, before: Option<Flow>) -> Verdict {
+    fn on_query(&mut self, offer: Offer, timestamps: (u32, u32), before: Option<Flow>) -> Verdict {
         let segment = self.segment;
         let Some(query) = Query::read(segment.payload) else {
             let first = before.is_none();
@@ -294,12 +310,14 @@ impl<'a> Client<'a> {
         if segment.has(Flags::FIN) {
             flow.note_fin();
         }
+        (flow.client_tsval, flow.tsval) = timestamps;
         if let Some(before) = before {
-            (flow.client_tsval, flow.tsval) = (before.client_tsval, before.tsval);
             flow.earlier = before.before(segment.seq);
             self.core.count(Counter::QueryLater);
-        } else if let Some((tsval, tsecr)) = segment.options.timestamps {
-            (flow.client_tsval, flow.tsval) = (tsval, tsecr | HEARD);
+        } else if offer.timestamps {
+            flow.tsval |= HEARD;
+        } else {
+            (flow.client_tsval, flow.tsval) = (0, 0);
         }
         flow.note(segment);
         flow.query_length = length;
@@ -336,6 +354,28 @@ impl<'a> Client<'a> {
             flags: Flags::FIN | Flags::ACK,
             window: WINDOW,
             options: Options { timestamps, ..Options::default() },
+        };
+        self.transmit(&header)
+    }
+
+    /// Acknowledges a keep-alive probe of a client that has sent nothing since the handshake, in
+    /// which `offer` was agreed.
+    fn acknowledge_probe(&mut self, offer: Offer) -> Verdict {
+        self.core.count(Counter::Probe);
+        let segment = self.segment;
+        let scaled = offer.wscale != NO_SCALE;
+        let timestamps = segment.options.timestamps.filter(|_| offer.timestamps);
+        let header = Outgoing {
+            from: segment.server(),
+            to: segment.client(),
+            seq: segment.ack,
+            ack: segment.seq.wrapping_add(1),
+            flags: Flags::ACK,
+            window: if scaled { WINDOW >> WSCALE } else { WINDOW },
+            options: Options {
+                timestamps: timestamps.map(|(tsval, tsecr)| (tsecr, tsval)),
+                ..Options::default()
+            },
         };
         self.transmit(&header)
     }

@@ -6,9 +6,9 @@
 //! TSval = [ MSS : 14 | window scale : 4 | SACK : 1 | HEARD : 1 | tag : 12 ]
 //! ```
 //!
-//! Linux's cookie (`net/ipv4/syncookies.c`, 6.1) knows four classes of MSS. This one keeps the
-//! client's own MSS if there are timestamps, and otherwise one of sixteen classes. The hash is
-//! SipHash-2-4 (Aumasson, Bernstein 2012).
+//! Linux's cookie (`net/ipv4/syncookies.c`, 6.1) knows four classes of MSS. This one knows sixteen,
+//! and the client's own MSS if its segment has the timestamps. The hash is SipHash-2-4 (Aumasson,
+//! Bernstein 2012).
 
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -59,20 +59,16 @@ pub(super) struct Cookie {
 
 /// Makes the cookie for a handshake. `wall` is the time since 1970.
 pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Duration) -> Cookie {
-    let slot = slot(wall);
-    if offer.timestamps {
-        let tsval = untagged(offer);
-        let hash = hash(key, handshake, slot, tsval);
-        Cookie { isn: isn(slot, 0, hash), tsval: tsval | tag(hash) }
-    } else {
-        let class = class(offer.mss);
-        Cookie { isn: isn(slot, class, hash(key, handshake, slot, class)), tsval: 0 }
-    }
+    let (slot, class) = (slot(wall), class(offer.mss));
+    let hash = hash(key, handshake, slot, class);
+    let tsval = if offer.timestamps { untagged(offer) | tag(hash) } else { 0 };
+    Cookie { isn: isn(slot, class, hash), tsval }
 }
 
-/// Returns what the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a
-/// cookie that was made with one of `keys` in this slot or the one before. The previous key counts
-/// only while its last cookies live; after that, it would only serve to guess cookies.
+/// Returns what the SYN offered, if `isn` is a cookie that was made with one of `keys` in this slot
+/// or the one before. `tsecr` is the segment's, if it has timestamps. A client may leave out
+/// timestamps that it offered, and then only its MSS is known. The previous key counts only while
+/// its last cookies live; after that, it would only serve to guess cookies.
 pub(super) fn check(
     keys: Keys<'_>,
     handshake: Handshake,
@@ -83,14 +79,18 @@ pub(super) fn check(
     let now = slot(wall);
     // The cookie's slot bit says which of the two it is.
     let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
-    let (last, offer) = said(isn, tsecr)?;
+    let class = class_in(isn, tsecr)?;
     let [present, previous] = *keys.keys;
-    let is = |key| fits(hash(key, handshake, slot, last), isn, tsecr);
-    (is(present) || (wall < keys.previous_until && is(previous))).then_some(offer)
+    let hash = [Some(present), (wall < keys.previous_until).then_some(previous)]
+        .into_iter()
+        .flatten()
+        .map(|key| hash(key, handshake, slot, class))
+        .find(|hash| fits(*hash, isn))?;
+    let told = tsecr.filter(|tsval| tsval & TAG == tag(hash)).and_then(offer_of);
+    Some(told.unwrap_or(Offer { mss: CLASSES[class as usize], ..Offer::NOTHING }))
 }
 
-/// Returns whether `isn` and `tsecr` are a cookie of ours that expired, about nine minutes ago at
-/// most.
+/// Returns whether `isn` is a cookie of ours that expired, about nine minutes ago at most.
 pub(super) fn was(
     keys: Keys<'_>,
     handshake: Handshake,
@@ -100,27 +100,23 @@ pub(super) fn was(
 ) -> bool {
     let now = slot(wall);
     let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
-    let Some((last, _)) = said(isn, tsecr) else { return false };
+    let Some(class) = class_in(isn, tsecr) else { return false };
     let changed = self::slot(keys.previous_until.saturating_sub(PREVIOUS));
     (1..=OLD).map(|back| slot.wrapping_sub(2 * back)).any(|slot| {
         let before = (slot.wrapping_sub(changed) as i32) < 0;
-        fits(hash(keys.keys[usize::from(before)], handshake, slot, last), isn, tsecr)
+        fits(hash(keys.keys[usize::from(before)], handshake, slot, class), isn)
     })
 }
 
-/// Returns the hash's last input and what the SYN offered, if a cookie can look like this.
-fn said(isn: u32, tsecr: Option<u32>) -> Option<(u32, Offer)> {
-    let class = isn >> 27 & 0xf;
-    match tsecr {
-        Some(tsval) if class == 0 => Some((tsval & !TAG, offer_of(tsval)?)),
-        Some(_) => None,
-        None => Some((class, Offer { mss: CLASSES[class as usize], ..Offer::NOTHING })),
-    }
+/// Returns the class in a cookie. `None` if the client echoes a timestamp of an entry: its
+/// connection is past its first data.
+fn class_in(isn: u32, tsecr: Option<u32>) -> Option<u32> {
+    tsecr.is_none_or(|tsval| tsval & HEARD == 0).then_some(isn >> 27 & 0xf)
 }
 
 /// Returns whether a cookie has this hash.
-fn fits(hash: u64, isn: u32, tsecr: Option<u32>) -> bool {
-    (isn ^ hash as u32) & MAC == 0 && tsecr.is_none_or(|tsval| tsval & TAG == tag(hash))
+fn fits(hash: u64, isn: u32) -> bool {
+    (isn ^ hash as u32) & MAC == 0
 }
 
 /// The keys of cookies, as in the settings.
@@ -152,7 +148,7 @@ impl Offer {
         Self { mss: 0, timestamps: false, wscale: NO_SCALE, sack: false };
 }
 
-/// Classes of MSS, for clients without timestamps.
+/// Classes of MSS.
 const CLASSES: [u16; 16] =
     [88, 256, 536, 1200, 1220, 1240, 1300, 1360, 1400, 1412, 1420, 1440, 1452, 1460, 8940, 8960];
 /// The largest MSS that a timestamp can hold.
@@ -201,7 +197,7 @@ fn offer_of(tsval: u32) -> Option<Offer> {
     (untagged(offer) == tsval & !TAG).then_some(offer)
 }
 
-fn hash(key: CookieKey, handshake: Handshake, slot: u32, last: u32) -> u64 {
+fn hash(key: CookieKey, handshake: Handshake, slot: u32, class: u32) -> u64 {
     let Handshake { client, server, client_isn } = handshake;
     let mut message = [0; 48];
     message[..16].copy_from_slice(&mapped(client.ip()));
@@ -210,7 +206,7 @@ fn hash(key: CookieKey, handshake: Handshake, slot: u32, last: u32) -> u64 {
     message[34..36].copy_from_slice(&server.port().to_be_bytes());
     message[36..40].copy_from_slice(&client_isn.to_be_bytes());
     message[40..44].copy_from_slice(&slot.to_be_bytes());
-    message[44..].copy_from_slice(&last.to_be_bytes());
+    message[44..].copy_from_slice(&class.to_be_bytes());
     siphash(key, &message)
 }
 
@@ -353,9 +349,6 @@ mod tests {
             let tsecr = timestamps.then_some(tsval);
             for bit in 0..32 {
                 assert_eq!(check(ONE, handshake(), isn ^ 1 << bit, tsecr, wall(0)), None);
-                let tsecr = tsecr.map(|tsval| tsval ^ 1 << bit);
-                let other = check(ONE, handshake(), isn, tsecr, wall(0));
-                assert!(other.is_none() || !timestamps, "bit {bit}");
             }
             let mut others = [handshake(); 4];
             others[0].client_isn += 1;
@@ -365,11 +358,23 @@ mod tests {
             for other in others {
                 assert_eq!(check(ONE, other, isn, tsecr, wall(0)), None, "{other:?}");
             }
-            assert_eq!(
-                check(ONE, handshake(), isn, tsecr.map_or(Some(0), |_| None), wall(0)),
-                None,
-                "timestamps on one side only"
-            );
+        }
+    }
+
+    /// The client leaves out its timestamps, sends some that were not agreed on, or a box on the
+    /// way writes others.
+    #[test]
+    fn without_our_timestamp_only_the_mss_is_known() {
+        let plain = Offer { mss: 1460, ..Offer::NOTHING };
+        for offer in [FULL, plain] {
+            let Cookie { isn, tsval } = make(KEY, handshake(), offer, wall(0));
+            let check = |tsecr| check(ONE, handshake(), isn, tsecr, wall(0));
+            assert_eq!(check(None), Some(plain));
+            assert_eq!(check(Some(0)), Some(plain));
+            for bit in 0..12 {
+                assert_eq!(check(Some(tsval ^ 1 << bit)), Some(plain), "bit {bit}");
+            }
+            assert_eq!(check(Some(tsval | HEARD)), None);
         }
     }
 }

@@ -34,6 +34,7 @@ counters! {
     SynCacheFull "syn_cache_full" "SYNs that found no room in the SYN cache and got a cookie alone"
     HandshakeAck "handshake_ack" "ACKs of handshakes; dropped, as they say nothing new"
     Ack "ack" "ACKs on entries"
+    Probe "probe" "keep-alive probes; acknowledged"
     UnknownAck "unknown_ack" "ACKs of nothing known; dropped"
     UnknownFin "unknown_fin" "FINs of nothing known; dropped, or answered with RST"
     UnknownData "unknown_data" "data of nothing known; dropped, or answered with RST"

@@ -20,16 +20,19 @@ impl<'a> Client<'a> {
             return self.on_earlier(&flow);
         }
         if flow.state == State::Syn && first && segment.ack == flow.server_seq {
-            return self.on_first_data(Offer {
+            // The client may leave out what it offered. Then its SYN's timestamps hold.
+            let timestamps = segment.options.timestamps.unwrap_or((flow.client_tsval, flow.tsval));
+            let offer = Offer {
                 mss: flow.mss,
                 timestamps: flow.timestamps,
                 wscale: flow.client_wscale,
                 sack: flow.sack,
-            });
+            };
+            return self.on_first_data(offer, timestamps);
         }
         if !first || flow.state == State::Syn {
             if let Some(offer) = self.core.cookie(self.now, segment) {
-                return self.on_first_data(offer);
+                return self.on_first_data(offer, segment.options.timestamps.unwrap_or_default());
             }
         }
         let next = segment.seq == flow.client_next;
@@ -154,6 +157,33 @@ impl<'a> Client<'a> {
             seq: flow.end().wrapping_add(fin),
             ack: flow.query_seq,
             ..answer(self.ends(), flow)
+        };
+        self.transmit(&header)
+    }
+
+    /// Handles a keep-alive probe on an entry. This is no sign that the client wants anything, so
+    /// the entry does not last longer for it.
+    pub(super) fn on_probe(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        self.core.count(Counter::Probe);
+        flow.note(segment);
+        let (offset, length) = (flow.offset(segment.ack), usize::from(flow.reply_length));
+        let closing = flow.state == State::Closing;
+        // It waits for the reply, or lacks some of it: it has to go on asking.
+        let waits = matches!(flow.state, State::Query | State::Slow) || offset < length;
+        if !waits {
+            flow.query_unacked = false;
+        }
+        if !waits && flow.state == State::Replied {
+            flow.state = State::Idle;
+        }
+        self.core.flows.put(self.key, flow);
+        let header = Outgoing {
+            seq: if waits { flow.end().wrapping_add(closing.into()) } else { segment.ack },
+            ack: if waits { flow.acknowledged() } else { flow.client_next },
+            // Ours was lost.
+            flags: Flags::ACK | if !waits && closing && offset == length { Flags::FIN } else { 0 },
+            ..answer(self.ends(), &flow)
         };
         self.transmit(&header)
     }
@@ -327,7 +357,8 @@ impl<'a> Client<'a> {
     pub(super) fn on_ack(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         if flow.state == State::Syn {
-            return self.drop(Counter::HandshakeAck);
+            let handshake = segment.seq == flow.query_seq;
+            return if handshake { self.drop(Counter::HandshakeAck) } else { self.strange() };
         }
         let replied = matches!(flow.state, State::Replied | State::Idle | State::Closing);
         let length = usize::from(flow.reply_length);

@@ -232,6 +232,18 @@ impl Flow {
         if earlier { query as usize } else { 0 }
     }
 
+    /// Returns whether the segment is a keep-alive probe of this connection: it asks for an
+    /// acknowledgement of what was received before. Behind a FIN, an ACK with this number is only
+    /// late.
+    pub(super) fn is_probe(&self, segment: &Segment<'_>) -> bool {
+        let closing = usize::from(self.state == State::Closing);
+        segment.may_probe()
+            && segment.seq == self.client_next.wrapping_sub(1)
+            && !self.client_fin
+            && !matches!(self.state, State::Syn | State::Kernel)
+            && self.offset(segment.ack) <= usize::from(self.reply_length) + closing
+    }
+
     /// Notes the client's window, and its timestamp if it is later.
     pub(super) fn note(&mut self, segment: &Segment<'_>) {
         let scale = if self.scaled() { self.client_wscale } else { 0 };

@@ -97,6 +97,8 @@ impl<'a> Ip<'a> {
                     let length = payload.get(1).ok_or(Malformed)?;
                     8 * (usize::from(*length) + 1)
                 }
+                // One with the whole packet is no fragment (RFC 6946, section 4).
+                FRAGMENT if payload.len() >= 8 && u16_at(payload, 2) & 0xfff9 == 0 => 8,
                 FRAGMENT if payload.len() >= 8 => {
                     let field = u16_at(payload, 2);
                     let offset = usize::from(field & 0xfff8);
@@ -180,6 +182,11 @@ impl<'a> Segment<'a> {
     /// Returns whether all of `flags` are set.
     pub(crate) fn has(&self, flags: u8) -> bool {
         self.flags.has(flags)
+    }
+
+    /// Returns whether it can be a keep-alive probe: at most one byte (RFC 9293, section 3.8.4).
+    pub(crate) fn may_probe(&self) -> bool {
+        self.payload.len() <= 1 && !self.has(Flags::FIN) && !self.has(Flags::RST)
     }
 
     /// Returns the segment without the first bytes of its payload.

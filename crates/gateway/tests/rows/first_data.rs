@@ -28,6 +28,29 @@ fn a_whole_query_goes_to_the_server() {
     }
 }
 
+/// It may leave out the timestamps that it offered.
+#[test]
+fn without_timestamps_only_the_mss_is_known() {
+    for syncache in [false, true] {
+        let mut client = Conversation::open(Settings { syncache, ..settings() });
+        let data = Segment { timestamps: None, ..client.data() };
+        assert!(matches!(client.say(&data), Said::Query(_)));
+        let flow = client.flow().expect("an entry");
+        assert_eq!((flow.timestamps, flow.sack, flow.mss), (syncache, syncache, 1460));
+        assert_eq!(flow.window, if syncache { 512 << 9 } else { 512 });
+        let (_, segments) = client.answer(300);
+        // A SYN cache still knows the SYN's.
+        let told = syncache.then_some((client.tsecr | 4096, 7000));
+        assert_eq!(segments[0].timestamps, told);
+    }
+    // Or send some that it did not offer.
+    let mut client = Conversation::new(settings()).plain();
+    client.shake_hands();
+    let data = Segment { timestamps: Some((5, 0)), ..client.data() };
+    assert!(matches!(client.say(&data), Said::Query(_)));
+    assert!(!client.flow().expect("an entry").timestamps);
+}
+
 #[test]
 fn without_edns_an_opt_record_is_added() {
     let mut client = Conversation::open(settings());

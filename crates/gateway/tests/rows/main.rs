@@ -13,6 +13,7 @@ mod first_data;
 mod later;
 mod packets;
 mod pmtu;
+mod probes;
 mod replies;
 mod rst;
 mod syn;

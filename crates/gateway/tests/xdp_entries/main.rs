@@ -9,6 +9,7 @@ mod common;
 
 mod acknowledgements;
 mod closing;
+mod probes;
 mod query;
 mod replied;
 mod unknown;

@@ -61,7 +61,11 @@ fn headers_between_are_skipped_and_not_sent_on() {
                 &[(0, 60)],
             ]
             .map(extensions)
-            .into()
+            .into_iter()
+            // The header of a fragment that has the whole packet, alone and behind another one.
+            .chain([(44, vec![6, 0xff, 0, 6, 1, 2, 3, 4])])
+            .chain([(0, [[44, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 1, 2, 3, 4]].concat())])
+            .collect()
         } else {
             [4, 12, 40].map(|bytes| (0, vec![1; bytes])).into()
         };
