@@ -152,12 +152,12 @@ def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_half_of_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(data[:10])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    def full(descriptor: int, *_: object) -> None:
+        os.write(descriptor, b"half")
+        os.close(descriptor)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("narrows.unfinished.os.fdopen", full)
     with pytest.raises(RunFolderError, match="no space left on device"):
         write_run_report(synthetic_run(duration_s=5.0, workers=1), tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

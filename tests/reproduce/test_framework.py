@@ -26,6 +26,7 @@ from narrows.reproduce import (
 from narrows.reproduce.harhalakis_2011 import PAPER, published
 from narrows.reproduce.output import claim_folder, print_outcome, write
 from narrows.results import RunFolderError
+from narrows.unfinished import write_whole
 
 KEYS = {
     "id",
@@ -195,14 +196,13 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_result_if_it_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> int:
-        if path.name.startswith(".result.json"):
-            with path.open("wb") as file:
-                return file.write(data)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    def full(path: Path, data: bytes) -> None:
+        if path.name != "result.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write_whole(path, data)
 
     outcome = reproduce(PAPER, seeds=2, execute=pretend)
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("narrows.report.page.write_whole", full)
     with pytest.raises(RunFolderError, match="no space left on device; hint: free"):
         write([outcome], tmp_path / "out")
     result = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
