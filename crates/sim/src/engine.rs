@@ -1,6 +1,6 @@
 //! The engine: takes the next event and hands it to its recipient.
 
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
 use crate::application::{self, Application, Host, Lost, Settings, Socket, View};
@@ -9,7 +9,7 @@ use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
 use crate::goodput::Goodput;
 use crate::monitor::Monitors;
-use crate::network::{Network, Taken};
+use crate::network::{Loss, Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Capture, Plan, PlanError};
 use crate::record::{MOST_QUERIES, Records};
@@ -42,7 +42,7 @@ pub struct Simulation {
     records: Records,
     monitors: Monitors,
     goodput: Goodput,
-    /// The run's end, or the time before it at which goodput is sampled next.
+    /// The run's end, or the time before it at which goodput is sampled or a packet is lost next.
     halt: Time,
     /// Notices for applications, not yet delivered.
     news: Vec<Notice>,
@@ -219,6 +219,7 @@ impl Simulation {
     fn step(&mut self) {
         let Some((at, event)) = self.network.agenda.pop() else {
             self.stopped = Stopped::End;
+            self.note_losses(self.plan.end + Span::from_ps(1));
             return;
         };
         if at > self.halt && !self.go_beyond_halt(at) {
@@ -251,8 +252,8 @@ impl Simulation {
             Event::Handshake(end) => self.flows.end_handshake_service(at, end, network),
             Event::HalfOpen(listener) => self.flows.repeat_syn_acks(at, listener, network),
         }
-        if !self.network.losses.is_empty() {
-            self.note_losses();
+        if let Some(due) = self.network.losses.due().by(self.halt) {
+            self.halt = due;
         }
         if self.flows.has_news() {
             self.tell_news();
@@ -262,13 +263,15 @@ impl Simulation {
         }
     }
 
-    /// Takes the samples that are due before `at`, or stops at the run's end. Returns whether the
-    /// run goes on to `at`.
+    /// Takes the samples and notes the losses that are due before `at`, or stops at the run's end.
+    /// Returns whether the run goes on to `at`.
     #[cold]
     fn go_beyond_halt(&mut self, at: Time) -> bool {
         let end = self.plan.end;
         self.goodput.catch_up(at.min(end), &self.flows);
-        self.halt = self.goodput.due().by(end).unwrap_or(end);
+        self.note_losses(at.min(end + Span::from_ps(1)));
+        let due = self.goodput.due().min(self.network.losses.due());
+        self.halt = due.by(end).unwrap_or(end);
         if at > end {
             self.now = end;
             self.stopped = Stopped::End;
@@ -310,12 +313,16 @@ impl Simulation {
         self.flows.free_ended();
     }
 
-    #[cold]
-    fn note_losses(&mut self) {
-        for loss in self.network.losses.drain(..) {
-            let lost = Lost { link: loss.link, reason: loss.reason };
-            self.flows.note_loss(&loss.packet, lost);
+    /// Tells applications what was lost before `until`.
+    fn note_losses(&mut self, until: Time) {
+        while let Some((at, Loss { packet, link, reason })) = self.network.next_loss(until) {
+            self.now = at;
+            if let Some((application, datagram)) = self.flows.note_loss(&packet) {
+                let lost = Lost { link, reason };
+                self.applications[application as usize].lost(&mut self.records, datagram, lost);
+            }
         }
+        self.flows.free_ended();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The network: links, paths and the packets on their way.
 
 mod fragments;
+mod losses;
 mod neighbours;
 mod obstacles;
 
@@ -8,6 +9,7 @@ use narrows_qdisc::Dropped;
 use narrows_units::Time;
 
 use self::fragments::{Assembly, Fragments};
+use self::losses::Losses;
 pub(crate) use self::neighbours::Neighbours;
 pub(crate) use self::neighbours::check as check_neighbours;
 use self::neighbours::find_neighbours;
@@ -54,7 +56,7 @@ impl LossReason {
     }
 }
 
-/// A datagram that was lost.
+/// A datagram that is lost, or one of its fragments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
     pub(crate) packet: Packet,
@@ -71,8 +73,8 @@ pub(crate) struct Network {
     /// The ports of each flow's two ends.
     pub(crate) ports: Vec<[u16; 2]>,
     pub(crate) pool: SackPool,
-    /// Datagrams lost since the list was last emptied.
-    pub(crate) losses: Vec<Loss>,
+    /// Losses that have not been reported.
+    pub(crate) losses: Losses,
     pub(crate) captured: Vec<Taken>,
     obstacles: Obstacles,
     pub(crate) neighbours: Neighbours,
@@ -139,7 +141,7 @@ impl Network {
             paths,
             ports: Vec::new(),
             pool: SackPool::default(),
-            losses: Vec::new(),
+            losses: Losses::new(),
             captured: Vec::new(),
             obstacles: Obstacles::new(plan, &obstacles),
             neighbours: Neighbours::new(plan),
@@ -356,14 +358,28 @@ impl Network {
     #[cold]
     fn lose(&mut self, at: Time, packet: Packet, link: u32, reason: LossReason) {
         match packet.kind() {
-            // The whole datagram is lost with it, which is reported only once.
-            PacketKind::Fragment => {
-                self.losses.extend(self.fragments.lose(at, &packet, link, reason));
+            PacketKind::Fragment | PacketKind::Datagram => {
+                self.losses.push(at, Loss { packet, link, reason });
             }
-            PacketKind::Datagram => self.losses.push(Loss { packet, link, reason }),
             PacketKind::Tcp | PacketKind::TooBig | PacketKind::Arp(_) => {}
         }
         packet.discard(&mut self.pool);
+    }
+
+    /// Returns the first datagram lost before `until` that has not been reported, and when its loss
+    /// was certain: with fragments, when none was under way any more.
+    pub(crate) fn next_loss(&mut self, until: Time) -> Option<(Time, Loss)> {
+        while let Some((at, loss)) = self.losses.pop_before(until) {
+            let Loss { packet, link, reason } = loss;
+            if packet.kind() != PacketKind::Fragment {
+                return Some((at, loss));
+            }
+            // The whole datagram is lost with it, which is reported only once.
+            if let Some(whole) = self.fragments.lose(at, &packet, link, reason) {
+                return Some((at, whole));
+            }
+        }
+        None
     }
 
     /// Handles a fragment that has reached its host. Returns the datagram once it is complete.
@@ -373,7 +389,7 @@ impl Network {
             Assembly::Incomplete => None,
             Assembly::Whole(whole) => Some(whole),
             Assembly::Lost(loss) => {
-                self.losses.push(loss);
+                self.losses.push(now, loss);
                 None
             }
         }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
+use crate::record::Records;
 use crate::table::{Table, columns};
 use crate::transport::half_open::Counts;
 
@@ -204,7 +205,7 @@ impl Application for Flooding {
         self.now.reply_bytes += u64::from(HEADERS) + u64::from(reply.message.bytes);
     }
 
-    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _lost: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _lost: Lost) {
         self.now.lost += u64::from(!datagram.goes_back);
     }
 

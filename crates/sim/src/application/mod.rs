@@ -85,8 +85,8 @@ pub trait Application: fmt::Debug + Send + Sync {
     fn datagram(&mut self, _host: &mut Host<'_>, _datagram: Datagram) {}
 
     /// Called when a datagram of one of this application's associations was lost. No real host
-    /// could know this; it is for the records.
-    fn lost(&mut self, _host: &mut Host<'_>, _datagram: Datagram, _loss: Lost) {}
+    /// could know this; it is for the records alone, so there is no host to act on.
+    fn lost(&mut self, _records: &mut Records, _datagram: Datagram, _loss: Lost) {}
 
     /// Returns whether it has nothing left to do. Servers and endless traffic always return true.
     fn is_done(&self) -> bool {

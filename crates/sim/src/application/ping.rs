@@ -14,6 +14,7 @@ use super::udp::Spacing;
 use super::{Application, Association, Datagram, Host, Lost, Message, Settings, Use, is_moment};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::record::Records;
 use crate::table::{Table, columns};
 
 /// The settings of a group of probers.
@@ -184,7 +185,7 @@ impl Application for Probers {
         }
     }
 
-    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, lost: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, lost: Lost) {
         let probe = &mut self.probes[datagram.message.tag as usize];
         probe.fate = match probe.fate {
             ProbeFate::There(there) => ProbeFate::AnswerLost(there, lost),

@@ -9,6 +9,7 @@ use narrows_units::{Span, Time};
 use super::streams::{HEADERS, Stream, Streams, check, check_period};
 use super::{Application, Datagram, Host, Lost, Settings, Use};
 use crate::plan::Plan;
+use crate::record::Records;
 use crate::table::Table;
 
 /// The settings of a group of streams that all send the same list.
@@ -107,7 +108,7 @@ impl Application for Senders {
         self.streams.receive(host.now(), &datagram);
     }
 
-    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
         self.streams.lose(&datagram);
     }
 

@@ -11,6 +11,7 @@ use super::streams::{HEADERS, Stream, Streams, check, check_period};
 use super::{Application, Datagram, Draw, Host, Lost, Settings, Use};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::record::Records;
 use crate::table::Table;
 
 /// The settings of a group of streams.
@@ -162,7 +163,7 @@ impl Application for Senders {
         self.streams.receive(host.now(), &datagram);
     }
 
-    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
         self.streams.lose(&datagram);
     }
 

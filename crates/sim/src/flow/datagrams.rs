@@ -3,7 +3,7 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::application::{Datagram, Lost, Socket};
+use crate::application::{Datagram, Socket};
 use crate::network::Network;
 use crate::packet::{Packet, PacketKind, Stamp};
 
@@ -37,13 +37,15 @@ impl Flows {
         }
     }
 
-    /// Notes that a datagram was lost.
-    pub(crate) fn note_loss(&mut self, packet: &Packet, lost: Lost) {
+    /// Notes that a datagram was lost. Returns what its application is told, and which this is: the
+    /// client, which keeps the records of both directions.
+    pub(crate) fn note_loss(&mut self, packet: &Packet) -> Option<(u32, Datagram)> {
         if packet.is_quic() {
             self.note_quic_loss(packet);
-        } else if let Some(datagram) = self.datagram(packet) {
-            self.news.push(Notice::Lost(datagram, lost));
+            return None;
         }
+        let datagram = self.datagram(packet)?;
+        Some((self.owner(datagram.association.first_end()), datagram))
     }
 
     /// Returns the fields that a datagram needs, or `None` if the flow is gone.

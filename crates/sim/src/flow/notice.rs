@@ -3,7 +3,7 @@
 use narrows_units::Time;
 
 use super::Flows;
-use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
+use crate::application::{Application, Closed, Datagram, Message, Socket};
 use crate::transport::tls::Flight;
 
 /// A notice to an application.
@@ -21,7 +21,6 @@ pub(crate) enum Notice {
     /// An application has a connection to accept.
     Arrived(u32),
     Datagram(Datagram),
-    Lost(Datagram, Lost),
 }
 
 /// Who gets a notice, and how.
@@ -39,8 +38,6 @@ impl Notice {
                 let first = datagram.association.first_end();
                 flows.owner(first + u32::from(!datagram.goes_back))
             }
-            // Losses go to the client, which keeps the records of both directions.
-            Self::Lost(datagram, _) => flows.owner(datagram.association.first_end()),
         }
     }
 
@@ -65,7 +62,6 @@ impl Notice {
             }
             Self::Arrived(_) => application.arrived(host),
             Self::Datagram(datagram) => application.datagram(host, datagram),
-            Self::Lost(datagram, lost) => application.lost(host, datagram, lost),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::application::{
     Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket,
 };
 use crate::maybe_time::MaybeTime;
-use crate::record::{Fate, QueryRow, Transport};
+use crate::record::{Fate, QueryRow, Records, Transport};
 
 #[derive(Debug)]
 struct Workers {
@@ -144,9 +144,9 @@ impl Application for Workers {
         }
     }
 
-    fn lost(&mut self, host: &mut Host<'_>, datagram: Datagram, lost: Lost) {
+    fn lost(&mut self, records: &mut Records, datagram: Datagram, lost: Lost) {
         let fate = if datagram.goes_back { Fate::ReplyLost } else { Fate::QueryLost };
-        let attempt = &mut host.records().attempts[datagram.message.tag as usize];
+        let attempt = &mut records.attempts[datagram.message.tag as usize];
         attempt.fate = fate(lost.link, lost.reason);
     }
 

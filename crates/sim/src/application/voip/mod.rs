@@ -26,6 +26,7 @@ use super::{
 };
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::record::Records;
 use crate::table::{Table, columns};
 
 /// The settings of a group of calls.
@@ -267,7 +268,7 @@ impl Application for Calls {
         self.listener(&datagram).hear(datagram.message.tag, delay);
     }
 
-    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
         self.listener(&datagram).miss(datagram.message.tag);
     }
 
