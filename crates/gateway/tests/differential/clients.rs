@@ -37,10 +37,17 @@ impl Pair {
             41..=45 => saying.data_at(0, acked, &saying.query.clone()),
             46..=57 => saying.ack(length, acked),
             58..=62 => saying.ack(length + 10, acked),
-            63..=67 => saying.ack(length + 1, acked),
+            63..=65 => saying.ack(length + 1, acked),
+            66..=67 => {
+                // A keep-alive probe: before the query, or behind it.
+                let (place, ack) = if odd & 1 == 0 { (length - 1, acked) } else { (u32::MAX, 0) };
+                let payload = vec![b'?'; (odd >> 1 & 1) as usize];
+                Segment { payload, ..saying.ack(place, ack) }
+            }
             68..=72 => saying.fin(length, acked),
             73..=74 => saying.fin(length + 1, acked),
-            75..=76 => saying.fin(0, 0),
+            75 => saying.fin(0, 0),
+            76 => saying.data_at(length, end, &any_query(odd)),
             77..=80 if odd & 7 > 0 => saying.data_at(length, acked, &any_query(odd)),
             82..=83 => saying.data_at(length + 10, acked, b"and more"),
             77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
@@ -71,6 +78,10 @@ impl Pair {
         };
         if let (true, Some((_, tsecr))) = (heard && client.reply > 0, &mut segment.timestamps) {
             *tsecr |= 4096;
+        }
+        // Some leave out timestamps that they offered.
+        if segment.flags & SYN == 0 && odd & 0x3f00 == 0 {
+            segment.timestamps = None;
         }
         segment
     }
