@@ -93,10 +93,11 @@ pub(crate) fn drain(config: Config, source: &Source, at_most: Duration) -> Resul
     set_level(config.loglevel);
     let secret = secret(&config)?;
     let signals = Signals::new().map_err(Failure::fault)?;
-    let leaving = Leaving { began: Instant::now(), at_most: Some(at_most), then: OnExit::Keep };
     let now = Config { check_every: Span::ZERO, ..nobody(&config) };
     let path = start_kernel(&now, secret)?;
     privileges::drop_all().map_err(Failure::fault)?;
+    // Loading the programs may take seconds, in which nothing is looked after.
+    let leaving = Leaving { began: Instant::now(), at_most: Some(at_most), then: OnExit::Keep };
     finish(path, config, source, &signals, None, Silent::default(), Some(leaving))
 }
 

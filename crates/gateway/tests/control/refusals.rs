@@ -83,6 +83,33 @@ fn what_stands_in_the_way_is_refused() {
     refused(&place, &none, &server, &["not enough privileges", "CAP_BPF"]);
 }
 
+/// What a machine may lack for a moment. The limit is raised until a start succeeds, so many steps of
+/// the start fail at least once.
+#[test]
+fn a_lack_of_descriptors_may_pass() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    let mut failed = 0;
+    for files in (5..).step_by(4) {
+        let limit = format!("--nofile={files}");
+        let started = place.try_start(&["prlimit", &limit], &[]);
+        let (code, said) = match started {
+            Ok(run) => {
+                assert_eq!(run.end(Signal::SIGTERM), Some(0));
+                break;
+            }
+            Err(ended) => ended,
+        };
+        assert_eq!(code, Some(1), "{files} descriptors: {said}");
+        assert_eq!(place.machine(), before, "{files} descriptors: {said}");
+        failed += 1;
+    }
+    assert!(failed > 4, "{failed}");
+}
+
 #[test]
 fn a_kernel_or_interface_without_a_feature_is_named() {
     if skip().is_some() {
