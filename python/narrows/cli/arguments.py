@@ -34,6 +34,7 @@ OPTIONS = {
     "reply": "--reply",
     "retry": "--retry",
     "round_trip": "--round-trip",
+    "secret_file": "--secret-file",
     "seeds": "--seeds",
     "setting": "--tcp",
     "source": "--source",

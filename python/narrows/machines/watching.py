@@ -54,7 +54,7 @@ def watch(
         MachineError: There is no such link or queue, nobody listens, or the conductor refuses this
             part.
     """
-    secret = checked(secret, argument("secret"))
+    secret = checked(secret, "`secret`")
     known = [link["name"] for link in parts.plan["links"]]
     for link in links:
         if link not in known:

@@ -15,7 +15,6 @@ from narrows.backends.kernel.software import complete
 from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import workspace
 from narrows.backends.sim import host_facts
-from narrows.errors import argument
 from narrows.machines import tcp
 from narrows.machines.control import listening
 from narrows.machines.errors import MachineError
@@ -61,7 +60,7 @@ def work(
     Raises:
         MachineError: A port is in use, nobody listens, or the conductor refuses this part.
     """
-    secret = checked(secret, argument("secret"))
+    secret = checked(secret, "`secret`")
     job = parts.of(part, lab)
     check_target(out)
     _try_ports(job)
