@@ -23,6 +23,8 @@ NEEDS_TSHARK = pytest.mark.skipif(
 _FIELDS = (
     "udp.stream",
     "tcp.stream",
+    "tcp.srcport",
+    "tcp.dstport",
     "tcp.len",
     "tcp.flags.syn",
     "tcp.flags.ack",
@@ -52,8 +54,8 @@ class Seen:
     """Retransmitted data segments."""
 
 
-def look(file: Path) -> Seen:
-    """What tshark sees in a file."""
+def look(file: Path, port: int = 53) -> Seen:
+    """What tshark sees in a file; of the TCP connections, those of this port, as narrows does."""
     command = ["tshark", "-r", str(file), "-T", "fields", "-E", "header=y", "-E", "separator=/t"]
     # narrows waits for 60 s before it takes the same question for another query.
     command += ["-o", "dns.retransmission_timer:60"]
@@ -67,6 +69,8 @@ def look(file: Path) -> Seen:
     again = 0
     for row in rows:
         if row["tcp.stream"]:
+            if str(port) not in (row["tcp.srcport"], row["tcp.dstport"]):
+                continue
             messages.update(part for part in row["dns.flags.response"].split(",") if part)
             if row["tcp.analysis.initial_rtt"]:
                 handshakes[row["tcp.stream"]] = 1e3 * float(row["tcp.analysis.initial_rtt"])
