@@ -101,6 +101,8 @@ def test_parts_are_not_longer_than_the_whole(tmp_path: Path) -> None:
         (HEAD.replace("total_ms", "totl_ms"), 'unknown column totl_ms; hint: did you mean "total'),
         ("vantage,target,started_s,total_ms\n", "a.csv: has no column transport; hint: the first"),
         ("vantage,target,transport,started_s\n", "a.csv: has neither a time nor an outcome"),
+        (f"line,{HEAD}", "a.csv: has the unknown column line"),
+        (HEAD.replace("target", "vantage "), "a.csv: has the column vantage twice"),
         (HEAD, "a.csv: has no rows; hint:"),
         ("", "a.csv: is no table of values ("),
         (HEAD + "a,b,udp\na,b,udp,1,2,3,4,5\n", "a.csv: is no table of values ("),

@@ -136,7 +136,8 @@ class _Rows:
 
     def __init__(self, file: str, cells: pl.DataFrame) -> None:
         self.file = file
-        self.cells = cells.rename({name: name.strip() for name in cells.columns}).with_columns(
+        self._check_columns([name.strip() for name in cells.columns])
+        self.cells = cells.rename(str.strip).with_columns(
             pl.all().str.strip_chars().replace("", None)
         )
         self.frame = self.cells.with_row_index("line", offset=2)
@@ -144,7 +145,6 @@ class _Rows:
 
     def read(self) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
         """The usable rows with their types, and the kinds of unusable ones."""
-        self._check_columns()
         for name, dtype in _TABLE.schema.items():
             if name in self.frame.columns:
                 self._convert(name, dtype)
@@ -163,17 +163,19 @@ class _Rows:
             raise CsvError(self.file, *self._nothing())
         return self.frame.drop("line"), self.skipped
 
-    def _check_columns(self) -> None:
+    def _check_columns(self, names: Sequence[str]) -> None:
         known = [name for name in _TABLE.schema if name not in _OURS]
-        for name in self.cells.columns:
+        for name in names:
             if name not in known:
                 hint = nearest(name, known)
                 raise CsvError(self.file, f"has the unknown column {name}", hint)
-        lacking = [name for name in _NEEDED if name not in self.cells.columns]
+            if names.count(name) > 1:
+                raise CsvError(self.file, f"has the column {name} twice", "leave one out")
+        lacking = [name for name in _NEEDED if name not in names]
         if lacking:
             hint = f"the first line names the columns, such as {','.join(COLUMNS)}"
             raise CsvError(self.file, f"has no column {lacking[0]}", hint)
-        if not {"total_ms", "query_ms", "outcome"} & set(self.cells.columns):
+        if not {"total_ms", "query_ms", "outcome"} & set(names):
             hint = "add total_ms, from before connecting or sending to the last byte of the reply"
             raise CsvError(self.file, "has neither a time nor an outcome", hint)
 
