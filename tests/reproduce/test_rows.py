@@ -85,9 +85,10 @@ def test_a_row_alone_is_judged_from_its_own_cells() -> None:
     claim = above(14.0, "a", "b")
     touching = Row("a only", "", {"x": "16"}, frozenset({"a"}))
     alone = replace(touching, name="alone", alone=True)
-    outcome = reproduce(
-        paper([claim], [touching, alone]), rows=[touching, alone], execute=Counted()
-    )
+    # Three runs of each: two do not decide the sign of a difference.
+    cells = [Cell("a", "A", "none.toml"), Cell("b", "B", "none.toml", seeds=3)]
+    subject = replace(paper([claim], [touching, alone]), cells=cells)
+    outcome = reproduce(subject, rows=[touching, alone], execute=Counted())
     (judged,) = outcome.judged()
     verdicts = {name: verdict for name, (_, verdict) in judged.rows.items()}
     assert verdicts == {"a only": Verdict.FAILS, "alone": Verdict.HOLDS}
