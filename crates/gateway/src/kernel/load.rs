@@ -7,7 +7,9 @@
 //! cookie when the client sends the query again.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::Hasher;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -36,13 +38,30 @@ pub struct Loaded {
     pub reused: Vec<String>,
 }
 
+/// How many descriptors a load may open at once: one for each map (twice while it is taken over),
+/// program and BTF, and those of libbpf's probes.
+const DESCRIPTORS: usize = 128;
+
+/// Fails if descriptors are lacking, of the process or of the machine.
+///
+/// libbpf (1.7) asks which features the kernel has by making maps and programs. If a descriptor is
+/// lacking there, it takes the feature to be missing, leaves maps out, and fails later with EINVAL,
+/// which nobody can tell from a wrong setting.
+fn room_for_descriptors() -> Result<(), KernelError> {
+    let taken: io::Result<Vec<_>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    taken.map(drop).map_err(|error| {
+        KernelError::refused("opening the programs", format!("{error} ({DESCRIPTORS} are needed)"))
+    })
+}
+
 /// Opens, sizes, takes over and loads.
 ///
 /// # Errors
 ///
-/// Returns an error if the kernel refuses a map or a program.
+/// Returns an error if descriptors are lacking, or if the kernel refuses a map or a program.
 pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, on_print)));
+    room_for_descriptors()?;
     let mut place: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let refused = |step: &str, error: libbpf_rs::Error| {
         KernelError::refused(step, format!("{error:#}{}", said()))

@@ -93,7 +93,7 @@ fn a_lack_of_descriptors_may_pass() {
     let place = Place::new();
     let before = place.machine();
     let mut failed = 0;
-    for files in (5..).step_by(4) {
+    for files in (5..).step_by(7) {
         let limit = format!("--nofile={files}");
         let started = place.try_start(&["prlimit", &limit], &[]);
         let (code, said) = match started {
