@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from narrows.backends import BackendError, run
-from narrows.backends.kernel import guest, ways
+from narrows.backends.kernel import guest, prepare, ways
 from narrows.cli import main
 from tests.kernel.scenarios import DUMBBELL, dumbbell
 from tests.kernel.test_leftovers import gone, of_folder
@@ -171,6 +171,17 @@ def test_a_build_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
         process.wait()
     assert gone(lambda: bool(_below(tmp_path)))
     assert gone(lambda: bool(left(runs) or list(cache.glob("narrows/kernel/*.building*"))))
+
+
+def test_a_build_that_lacks_a_tool_says_only_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(prepare, "_TOOLS", {"no-such-tool": "a-package", "sh": "dash"})
+    assert main(["kernel", "prepare"]) == 2
+    assert capsys.readouterr().err == (
+        "error: a-package is missing; hint: apt-get install a-package\n"
+    )
 
 
 def _below(folder: Path) -> list[int]:

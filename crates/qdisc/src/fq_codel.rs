@@ -15,8 +15,8 @@
 //!
 //! - When a flow's queue becomes empty, the flow forgets since when its packets have waited for
 //!   more than `target`, as in the RFC. Kernels before March 2026 kept that time ("net_sched:
-//!   codel: fix stale state for empty flows in fq_codel", 815980fe6dbb; 6.1.192 has it). If a
-//!   packet of a sparse flow arrived much later and waited too long, it was then taken for the end
+//!   codel: fix stale state for empty flows in fq_codel", 815980fe6dbb; that is mainline's date,
+//!   and stable kernels have the fix since 6.1.191 and 6.12.115). If a packet of a sparse flow arrived much later and waited too long, it was then taken for the end
 //!   of a standing queue and dropped.
 //!
 //! Differences from Linux:
@@ -70,7 +70,8 @@ settings! {
         /// behind.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
         /// Whether a flow's queue, once empty, forgets when its packets began to wait for more than
-        /// `target`. Linux has forgotten it since March 2026, and kept it before.
+        /// `target`. Linux has forgotten it since March 2026 (stable kernels since 6.1.191 and
+        /// 6.12.115), and kept it before.
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
     }
 }

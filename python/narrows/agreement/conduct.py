@@ -13,7 +13,7 @@ from typing import Any
 from narrows.agreement.compare import METRICS, Comparison, Metric, compared
 from narrows.agreement.draws import drawn, set_of
 from narrows.agreement.kept import kernel_run
-from narrows.backends import run
+from narrows.backends import get, run
 from narrows.backends.interrupts import as_ended, until
 from narrows.scenario import Bulk, Scenario
 from narrows.scenario.amounts import DataRate
@@ -141,7 +141,9 @@ def conduct(
         facts = real.host.get("kernel", {})
         result.kernel = {key: facts.get(key) for key in ("way", "version", "virtual_time")}
         simulated = [run(scenario, seed=other, progress=watch) for other in range(1, sim_seeds + 1)]
-        left_out = "; ".join(facts.get("flags", ()))
+        # What the kernel does in every run of the draw is not a reason to leave this run out.
+        known = get(backend).differences(scenario)
+        left_out = "; ".join(flag for flag in facts.get("flags", ()) if flag not in known)
         return compared(number, scenario.name, words(scenario), real, simulated, left_out)
 
     with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="narrows") as pool:

@@ -49,10 +49,11 @@ def command(
     """
     from narrows.backends.kernel import kernels
     from narrows.backends.kernel import prepare as build
-    from narrows.backends.kernel.ways import guest_folder
+    from narrows.backends.kernel.ways import guest_version
 
     chosen = None if kernel is None else kernels.find(kernel)
-    if not quiet and not (guest_folder(chosen) / "about.json").exists():
+    if not quiet and guest_version(chosen) is None:
+        build.check_tools()
         say(f"building a guest kernel: about {build.estimate_s() / 60.0:.0f} minutes")
     with shown("prepare", quiet=quiet) as update:
         print(build.prepare(lambda what, done: update(done, what), source, chosen))

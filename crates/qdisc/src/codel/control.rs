@@ -26,7 +26,7 @@ words! {
     /// What happens to the time since which packets have waited for more than `target`, once their
     /// queue is empty.
     pub enum WhenEmpty {
-        /// It is forgotten: RFC 8289, and Linux since March 2026.
+        /// It is forgotten: RFC 8289, and Linux since March 2026 (stable: 6.1.191, 6.12.115).
         Forget = "forget",
         /// It stays until a packet has waited for less, or leaves less than an MTU behind: Linux
         /// before.

@@ -14,6 +14,7 @@ from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
 from narrows.backends.kernel import kernels
+from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.idle_red import idle_red
@@ -74,9 +75,16 @@ def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
     return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
 
 
-def differences(scenario: Scenario) -> Sequence[str]:
-    """Sentences that say where Linux differs from the simulator in a scenario."""
-    return [*small_queues(scenario.plan()), *idle_red(scenario)]
+def differences(scenario: Scenario, way: str | None = None) -> Sequence[str]:
+    """Sentences that say where a kernel differs from the simulator in a scenario.
+
+    Args:
+        scenario: What would be run.
+        way: As for `run_kernel`.
+    """
+    plan = scenario.plan()
+    cables = unlike_cables(scenario, way) if plan["tcp"] else []
+    return [*small_queues(plan), *idle_red(scenario), *cables]
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
@@ -145,8 +153,7 @@ def _run(
         "flags": [
             *_flags(missed, lost, tables),
             *_no_cookies(job, done["applied"], place, plan),
-            *small_queues(plan),
-            *idle_red(scenario),
+            *differences(scenario, way.name),
         ],
         "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
     }
@@ -213,10 +220,8 @@ def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
 
 def _backend(name: str, way: str | None) -> Backend:
     runner: Callable[..., Run] = partial(run_kernel, way=way)
-    if way not in kernels.names():
-        return Backend(name, runner, refusals, differences)
-    profile = kernels.find(way).profile
-    return Backend(name, runner, partial(refusals, profile=profile), differences)
+    profile = kernels.find(way).profile if way in kernels.names() else "linux-6"
+    return Backend(name, runner, partial(refusals, profile=profile), partial(differences, way=way))
 
 
 BACKEND = _backend("kernel", None)

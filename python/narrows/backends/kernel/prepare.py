@@ -27,7 +27,7 @@ from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.errors import argument
 from narrows.private import open_lock
 
-__all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
+__all__ = ["Step", "check_tools", "estimate_s", "prepare"]
 
 Step = Callable[[str, float], object]
 """Called with the current step, and the completed share of the build, from 0 to 1."""
@@ -60,13 +60,19 @@ _SOURCE = re.compile(r"^linux-source-(6\.\d+)$")
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
-def missing_packages() -> list[str]:
-    """Packages that a build needs but that are not installed."""
-    return [
+def check_tools() -> None:
+    """Checks that the programs that a build needs are installed.
+
+    Raises:
+        BackendError: One is missing.
+    """
+    missing = [
         package
         for tool, package in _TOOLS.items()
         if shutil.which(tool, path=_ENVIRONMENT["PATH"]) is None
     ]
+    if missing:
+        raise BackendError("", f"{missing[0]} is missing", f"apt-get install {' '.join(missing)}")
 
 
 def estimate_s() -> float:
@@ -90,9 +96,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
     program = folder / "linux"
     if guest_version(kernel) is not None:
         return program
-    missing = missing_packages()
-    if missing:
-        raise BackendError("", f"{missing[0]} is missing", f"apt-get install {' '.join(missing)}")
+    check_tools()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (

@@ -120,6 +120,8 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",
         # As in the simulator, a connection knows nothing of earlier ones.
         "ipv4/tcp_no_metrics_save": "1",
+        # A connection keeps its hash at a timeout, and so its queue (see `cables`).
+        "core/txrehash": "0",
     }
     return TcpUse(
         metrics=tuple(metrics),
