@@ -88,8 +88,8 @@ lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newe
 guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes on one core)
 	$(BIN)/narrows kernel prepare --kernel 2010
 
-agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1003)
-	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1003)
+agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1); goes on where it was stopped
+	$(BIN)/narrows agreement --draws $(or $(DRAWS),60) --seed $(or $(SEED),1) --out runs/agreement-seed-$(or $(SEED),1)
 
 bench-sim: setup ## Speed compared with ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py

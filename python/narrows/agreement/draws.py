@@ -5,13 +5,17 @@ and a server near the senders. Each draw chooses these independently:
 
 - the bottleneck's rate: 1 to 50 Mbit/s, uniform in its logarithm
 - the round trip: 5 to 300 ms for bulk traffic and 2 to 60 ms for DNS, uniform in its logarithm
-- the queue: bfifo, pfifo, red, codel, fq-codel, pie or sfq
+- the queue: bfifo, pfifo, red, codel, fq-codel, pie or sfq; in half of the draws one that can mark,
+  marks, and meets connections of which half or all use ECN
 - its size: a quarter to four times the bandwidth-delay product, 15 kB to 2 MB, uniform in its
   logarithm; RED's `min` and `max` as shares of it; CoDel's and PIE's `target` 2 to 30 ms
-- marking: in half of the draws whose queue can mark
-- connections: 1 to 60, uniform in their logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
-- DNS workers: 5 to 40; pauses of 50 to 500 ms on average
+- buckets of FQ-CoDel and SFQ: 1024, which flows then share by chance, or 65536; one draw in eight
+  has one of these two, with 1024 buckets and 60 to 200 connections
+- connections: 1 to 200, uniform in their logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
+- DNS workers: 5 to 40; pauses of 50 to 500 ms on average; half over UDP, half of these with a new
+  port for each query; else over TCP or TLS, on new or on kept connections
 - the ring: none in two draws of three, otherwise 2 to 40 ms at the line's rate
+- the rate: without a ring, it changes twice in every third draw, to half to twice its first value
 
 The delay of acknowledgements of bulk traffic varies by the time that the bottleneck takes to send a
 frame. Without this variation, every data segment would arrive a fixed time after another one has
@@ -46,6 +50,11 @@ SETTLED_S = 12.0
 """When DNS starts, and with it the figures."""
 
 QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
+MARKING = ("red", "codel", "fq-codel", "pie")
+HASHING = ("fq-codel", "sfq")
+
+CHANGES_S = (34.0, 57.0)
+"""When the rate changes, if it does."""
 
 DEVELOPMENT = range(100)
 SEALED_FROM = 1000
@@ -81,18 +90,28 @@ def drawn(seed: int, number: int) -> Scenario:
     rate = round(between(1e6, 50e6), -4)
     round_trip_ms = between(5.0, 300.0)
     dns_ms = between(2.0, 60.0)
-    connections = round(between(1.0, 60.0))
-    share = chance.choice((0.0, 0.5, 1.0))
+    crowded = chance.random() < 1 / 8
+    connections = round(between(60.0 if crowded else 1.0, 200.0))
+    marks = chance.random() < 0.5
+    share = chance.choice((0.5, 1.0) if marks else (0.0, 0.5, 1.0))
     congestion = chance.choice(("cubic", "reno"))
     workers = chance.randint(5, 40)
     pause_ms = between(50.0, 500.0)
     room = between(0.25, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
-    queue = _queue(chance, min(2e6, max(15e3, room)))
+    queue = _queue(chance, min(2e6, max(15e3, room)), marks=marks, crowded=crowded)
     # Half of the range, but never more than the delay itself.
     jitter_ms = min(1e3 * FRAME_BITS / rate / 2.0, math.floor(500.0 * round_trip_ms) / 1e3)
     ring_ms = between(2.0, 40.0) if chance.random() < 1 / 3 else 0.0
     ring_bytes = max(3100, round(rate / 8.0 * ring_ms * 1e-3))
     ring = f'ring = {{ bytes = "{ring_bytes} B" }}\n' if ring_ms else ""
+    factors = [between(0.5, 2.0) for _ in CHANGES_S] if chance.random() < 1 / 3 else []
+    changes = "".join(
+        f'[[changes]]\nat = "{at:g} s"\nlink = "bottleneck.forward"\n'
+        f'rate = "{round(rate * factor)} bit/s"\n\n'
+        for at, factor in zip(CHANGES_S, factors, strict=False)
+        if not ring_ms
+    )
+    transport = _transport(chance)
     text = f"""
 name = "draw-{seed}-{number}"
 seed = {number + 1}
@@ -134,7 +153,7 @@ between = ["far", "stubs"]
 rate = "1 Gbit/s"
 framing = "ethernet"
 
-[[traffic]]
+{changes}[[traffic]]
 kind = "bulk"
 name = "bulk"
 sender = "senders"
@@ -152,7 +171,7 @@ client = "stubs"
 server = "server"
 workers = {workers}
 queries = 100000
-retry = "windows"
+{transport}
 start = "{SETTLED_S:g} s"
 spread = "1 s"
 think_mean = "{pause_ms:.1f} ms"
@@ -166,9 +185,19 @@ links = {{ links = ["bottleneck.forward"], rate = 10 }}
     return Scenario.parse(text, file=f"draw {number} of seed {seed}")
 
 
-def _queue(chance: random.Random, room: float) -> str:
-    kind = chance.choice(QUEUES)
-    ecn = "true" if chance.random() < 0.5 else "false"
+def _transport(chance: random.Random) -> str:
+    kind = chance.choice(("udp", "udp", "tcp", "tls"))
+    other = "true" if chance.random() < 0.5 else "false"
+    if kind == "udp":
+        return f'retry = "windows"\nnew_port = {other}'
+    return f'transport = "{kind}"\nconnections = {{ reuse = {other} }}'
+
+
+def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) -> str:
+    kinds = MARKING if marks else QUEUES
+    kind = chance.choice([each for each in kinds if each in HASHING] if crowded else kinds)
+    ecn = "true" if marks else "false"
+    buckets = 1024 if crowded else chance.choice((1024, 65536))
     target = math.exp(chance.uniform(math.log(2.0), math.log(30.0)))
     packets = max(10, round(room / 1514))
     low, width = chance.uniform(0.1, 0.3), chance.uniform(0.2, 0.5)
@@ -194,9 +223,8 @@ def _queue(chance: random.Random, room: float) -> str:
                 f"ecn = {ecn} }}"
             )
         case "fq-codel":
-            # Many buckets, so that two flows never share one by chance in a single run.
             return (
-                f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = 65536, '
+                f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = {buckets}, '
                 f'target = "{target:.1f} ms", ecn = {ecn} }}'
             )
         case "pie":
@@ -206,5 +234,7 @@ def _queue(chance: random.Random, room: float) -> str:
                 f'jiffy = "10 ms", ecn = {ecn} }}'
             )
         case _:
-            # Many buckets, as above; the kernel's default is 1024.
-            return f'{{ kind = "sfq", limit = {min(packets, 1000)}, depth = 127, divisor = 65536 }}'
+            return (
+                f'{{ kind = "sfq", limit = {min(packets, 1000)}, depth = 127, '
+                f"divisor = {buckets} }}"
+            )

@@ -18,9 +18,11 @@ __all__ = ["scatter", "write_scatter"]
 @style.styled
 def scatter(result: Agreement) -> Figure:
     """Plots all metrics. Both agree on the diagonal; rings are figures that do not count."""
-    figure = Figure(figsize=(9.6, 6.0), layout="constrained")
-    axes = figure.subplots(2, 3)
-    for place, metric in zip(axes.flat, METRICS, strict=True):
+    figure = Figure(figsize=(12.6, 6.0), layout="constrained")
+    axes = figure.subplots(2, 4)
+    for unused in axes.flat[len(METRICS) :]:
+        unused.remove()
+    for place, metric in zip(axes.flat, METRICS, strict=False):
         known = [each for each in result.counted if metric.name in each.differences()]
         pairs, others = (
             [
@@ -31,8 +33,9 @@ def scatter(result: Agreement) -> Figure:
             for counts in (True, False)
         )
         place.set_title(metric.name, fontsize=10.5)
-        place.set_xlabel(f"kernel ({metric.unit})")
-        place.set_ylabel(f"narrows ({metric.unit})")
+        unit = f" ({metric.unit})" if metric.unit else ""
+        place.set_xlabel(f"kernel{unit}")
+        place.set_ylabel(f"narrows{unit}")
         if not known:
             continue
         values = [value for pair in (*pairs, *others) for value in pair]
@@ -47,7 +50,7 @@ def scatter(result: Agreement) -> Figure:
                     markerfacecolor=inside,
                     markersize=3.5,
                 )
-        if metric.name != "first-attempt success":
+        if metric.relative:
             place.set_xscale("symlog", linthresh=max(metric.floor, 1e-3))
             place.set_yscale("symlog", linthresh=max(metric.floor, 1e-3))
     return figure

@@ -1,6 +1,6 @@
 """Keeps the kernel's runs of draws in a folder, so that an interrupted agreement can resume.
 
-    FOLDER/kernel/draw-N     a run folder
+    FOLDER/kernel/draw-N-SEED     a run folder
 
 It does not keep the simulator's runs. They take a hundredth of the time, and after a change to the
 simulator, they run again and are compared with the same kernel runs.
@@ -26,18 +26,24 @@ OWN = frozenset({RUNS, "agreement.json", "scatter.svg"})
 
 
 def kernel_run(
-    folder: Path | None, number: int, scenario: Scenario, backend: str, progress: Progress
+    folder: Path | None,
+    number: int,
+    scenario: Scenario,
+    backend: str,
+    progress: Progress,
+    *,
+    seed: int,
 ) -> Run:
-    """A draw's kernel run: the kept one, or a new one, which it then keeps.
+    """A draw's kernel run with a seed: the kept one, or a new one, which it then keeps.
 
     Raises:
         BackendError: The kernel is not available, or refuses the draw.
         RunFolderError: The kept run cannot be read, or belongs to something else.
     """
-    path = None if folder is None else folder / RUNS / f"draw-{number}"
+    path = None if folder is None else folder / RUNS / f"draw-{number}-{seed}"
     if path is not None and path.exists():
         return _kept(path, scenario)
-    real = run(scenario, backend=backend, progress=progress)
+    real = run(scenario, seed=seed, backend=backend, progress=progress)
     if path is not None and real.status == "complete":
         path.parent.mkdir(parents=True, exist_ok=True)
         real.save(path)

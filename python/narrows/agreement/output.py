@@ -63,6 +63,12 @@ def agreement_table(result: Agreement) -> TextTable:
             "attempt answers so close to 95 % of the queries that chance decides; with them, its "
             f"mean difference is {_number(every['mean_absolute_difference_with_jumps'], '%')}"
         )
+    each_one = result.goodput_difference()
+    if each_one is not None:
+        notes.append(
+            f"the goodput of each connection differs by {each_one:.3g} % of their mean, by rank "
+            "(without a bound)"
+        )
     kernel = result.kernel
     clock = "virtual" if kernel.get("virtual_time") else "real"
     return TextTable(

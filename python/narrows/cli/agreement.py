@@ -38,6 +38,15 @@ def command(
     sim_seeds: Annotated[
         int, typer.Option(min=1, max=100, metavar="K", help="Simulator runs of each scenario.")
     ] = 10,
+    kernel_seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            metavar="K",
+            help="Kernel runs of each scenario; with one, chance is not known.",
+        ),
+    ] = 2,
     backend: Annotated[
         str, typer.Option("--backend", metavar="NAME", help="The kernel backend.")
     ] = "kernel",
@@ -72,6 +81,7 @@ def command(
             draws=draws,
             seed=seed,
             sim_seeds=sim_seeds,
+            kernel_seeds=kernel_seeds,
             backend=backend,
             jobs=jobs,
             told=lambda done, total: update(done / total, f"{done} of {total}"),
