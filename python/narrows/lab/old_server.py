@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-__all__ = ["OldServer", "main"]
+__all__ = ["OldServer", "is_query", "main"]
 
 Writing = Literal["once", "writev", "cork", "two", "two-nodelay", "byte"]
 
@@ -60,6 +60,11 @@ class OldServer:
     def text(self) -> str:
         """The settings as the program's argument."""
         return json.dumps(asdict(self))
+
+
+def is_query(message: bytes) -> bool:
+    """Whether a message asks. A server that answers replies never stops once it meets another."""
+    return len(message) >= 17 and not message[2] & 0x80
 
 
 def reply(query: bytes, size: int) -> bytes:
@@ -128,11 +133,19 @@ class _Running:
 
     def datagram(self) -> None:
         """Answers over UDP."""
-        query, client = self.udp.recvfrom(65_535)
-        if len(query) < 17:
+        try:
+            query, client = self.udp.recvfrom(65_535)
+        except OSError:
+            # Linux reports here that an earlier answer reached nobody.
             return
-        answer = reply(query, self.settings.reply_bytes)
-        self.later(self.settings.udp_delay_ms / 1e3, lambda: self.udp.sendto(answer, client))
+        if is_query(query):
+            answer = reply(query, self.settings.reply_bytes)
+            self.later(self.settings.udp_delay_ms / 1e3, lambda: self.send(answer, client))
+
+    def send(self, answer: bytes, client: tuple[str, int]) -> None:
+        """Answers over UDP, if the client can be reached."""
+        with contextlib.suppress(OSError):
+            self.udp.sendto(answer, client)
 
     def accept_again(self) -> None:
         """Accepts connections again once a slot is free."""
@@ -172,7 +185,7 @@ class _Running:
             if len(have) < length:
                 break
             query, self.input[made] = have[2:length], have[length:]
-            if self.settings.closes or len(query) < 17:
+            if self.settings.closes or not is_query(query):
                 self.close(made)
                 return
             self.answer_later(made, reply(query, self.settings.reply_bytes))
