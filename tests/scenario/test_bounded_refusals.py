@@ -9,8 +9,8 @@ import pytest
 
 from narrows import Scenario
 from narrows.errors import MOST_TOGETHER, ScenarioError
-from narrows.scenario import near
-from narrows.scenario.rules import MOST_FAULTS
+from narrows.scenario import Link, near
+from narrows.scenario.rules import MOST_FAULTS, Faults
 
 LINK = {"name": "l{i}", "between": ["n{i}", "hub"], "rate": "1 Mbit/s", "count": 2000}
 INCAST = {"kind": "incast", "name": "s", "client": "hub", "block": "1 kB", "rounds": 1}
@@ -58,3 +58,35 @@ def test_hints_compare_a_bounded_number_of_characters(
     assert len(errors) <= MOST_TOGETHER and all(len(str(each)) < 2000 for each in errors)
     # Two comparisons for each word, of up to 80 characters, in a second look as well.
     assert compared <= 4 * MOST_FAULTS * 80 * near.MOST_COMPARED
+
+
+def test_the_rules_of_a_copied_link_are_checked_for_few_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = 0
+    rules = Link.faults
+
+    def counted(link: Link) -> Faults:
+        nonlocal checked
+        checked += 1
+        return rules(link)
+
+    monkeypatch.setattr(Link, "faults", counted)
+    with pytest.raises(ScenarioError, match=r"traffic\[0\].sendr"):
+        Scenario.from_dict(
+            {
+                "name": "a",
+                "duration": "1 s",
+                "links": [LINK],
+                "traffic": [{"kind": "bulk", "name": "x", "sendr": "n1", "receiver": "hub"}],
+            }
+        )
+    assert checked <= 2
+
+
+def test_a_copy_that_joins_a_node_with_itself_is_found_among_the_others() -> None:
+    with pytest.raises(ScenarioError, match="joins a node with itself") as refused:
+        Scenario.from_dict(
+            {"name": "a", "duration": "1 s", "links": [{**LINK, "between": ["n{i}", "n7"]}]}
+        )
+    assert not refused.value.others

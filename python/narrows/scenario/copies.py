@@ -20,6 +20,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from narrows.errors import ScenarioError
 from narrows.scenario.base import Table
 from narrows.scenario.links import Link
@@ -105,7 +107,7 @@ def _links(links: list[Any], file: str, copies: Copies) -> None:
             most = _MOST_LINKS - len(result)
             try:
                 count = _count_of_link(link, rest, f"links[{index}]", most, file)
-                made = [_numbered_link(rest, i) for i in range(count)]
+                made = _copies_of_link(rest, count)
             except ScenarioError as error:
                 copies.errors.append(error)
                 made = [Miscounted(_numbered_link(rest, 0))]
@@ -128,6 +130,29 @@ def _count_of_link(
     if count * _values(rest) > _MOST_VALUES:
         raise ScenarioError(file, f"{key}.count", "makes more values than can be held", "lower it")
     return count
+
+
+def _copies_of_link(link: dict[str, Any], count: int) -> list[Any]:
+    """The copies of a link: tables, or values if these are wrong.
+
+    Copies differ in names alone, and the last number is the longest. So if the first and the last
+    are valid, only links of a node with itself can be wrong among the others.
+    """
+    first, last = _numbered_link(link, 0), _numbered_link(link, count - 1)
+    try:
+        pattern = Link.model_validate(first)
+        Link.model_validate(last)
+    except ValidationError:
+        return [_numbered_link(link, i) for i in range(count)]
+    made: list[Any] = []
+    for number in range(count):
+        one, other = (_numbered(end, number) for end in link["between"])
+        if one == other:
+            made.append(_numbered_link(link, number))
+        else:
+            names = {"name": _numbered(link["name"], number), "between": (one, other)}
+            made.append(pattern.model_copy(update=names))
+    return made
 
 
 def _numbered_link(link: dict[str, Any], number: int) -> dict[str, Any]:
