@@ -52,7 +52,7 @@ def test_what_receivers_read_is_sampled() -> None:
     ends |= {"acceptor": "", "acceptor_address": "127.0.0.1", "start_s": 0.0}
     told = {
         **{"port": port, "congestion": "reno", "mss": None, "nodelay": False, "stop_s": 0.15},
-        **{"bursts": None, "goodput_s": 0.05},
+        **{"bursts": None, "goodput_s": 0.05, "samples_s": [0.1, 0.3]},
         "flows": [
             {**ends, "flow": 0, "download": False, "backward": False, "opener_port": port + 1},
             {**ends, "flow": 1, "download": True, "backward": True, "opener_port": port + 2},
@@ -75,6 +75,11 @@ def test_what_receivers_read_is_sampled() -> None:
     times = [sample[0] for sample in sampled["samples"]]
     assert len(times) == 8
     assert all(at >= 0.05 * number for number, at in enumerate(times, start=1))
+    for row in rows:
+        first, last = row["samples"]
+        assert first["t_s"] >= 0.1 and last["t_s"] >= 0.3
+        assert 0 < first["bytes_received"] <= last["bytes_received"] == row["bytes_received"]
+        assert 0 < first["sender"]["segs_out"] <= last["sender"]["segs_out"]
     for one, other in zip(sampled["samples"], sampled["samples"][1:], strict=False):
         assert one[1] <= other[1] and one[2] <= other[2]
 

@@ -133,6 +133,7 @@ def drawn(seed: int) -> Table:
         "duration": draw.choice(["2 s", "5 s"]),
         "links": links,
         "changes": changes,
+        "measure": {"from": "1 s"},
         "dns": [resolvers(draw, f"dns{number}") for number in range(draw.randrange(1, 3))],
         "traffic": [traffic(draw, f"traffic{number}") for number in range(draw.randrange(4))],
     }

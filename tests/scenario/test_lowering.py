@@ -267,6 +267,7 @@ def test_the_whole_plan() -> None:
         ],
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
+        "flow_samples": [],
         "goodput_interval": 100 * ms,
         "captures": [{"name": "lan.backward", "link": 3, "back": None, "snaplen": None}],
         "neighbours": [],

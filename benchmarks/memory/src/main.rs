@@ -173,6 +173,7 @@ impl Case {
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             goodput_interval: None,
+            flow_samples: Vec::new(),
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

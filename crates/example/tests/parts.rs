@@ -46,6 +46,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(10) }],
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

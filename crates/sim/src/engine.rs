@@ -6,6 +6,7 @@ use crate::agenda::Event;
 use crate::application::{self, Application, Host, Lost, Settings, Socket, View};
 use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
+use crate::flow_samples::FlowSamples;
 use crate::foresight::Foresight;
 use crate::goodput::Goodput;
 use crate::monitor::Monitors;
@@ -42,7 +43,8 @@ pub struct Simulation {
     records: Records,
     monitors: Monitors,
     goodput: Goodput,
-    /// The run's end, or the time before it at which goodput is sampled or a packet is lost next.
+    flow_samples: FlowSamples,
+    /// The run's end, or the time before it at which TCP is sampled or a packet is lost next.
     halt: Time,
     /// Notices for applications, not yet delivered.
     news: Vec<Notice>,
@@ -100,6 +102,7 @@ impl Simulation {
         uses.dedup();
         let network = Network::new(&plan, &uses);
         let goodput = Goodput::new(&plan);
+        let flow_samples = FlowSamples::new(&plan);
         let neighbours = std::mem::take(&mut plan.neighbours);
         plan.paths = Vec::new();
         let queries = plan.queries();
@@ -120,6 +123,7 @@ impl Simulation {
             records: Records::default(),
             monitors: Monitors::default(),
             goodput,
+            flow_samples,
             halt: Time::ZERO,
             news: Vec::new(),
             queries,
@@ -269,8 +273,9 @@ impl Simulation {
     fn go_beyond_halt(&mut self, at: Time) -> bool {
         let end = self.plan.end;
         self.goodput.catch_up(at.min(end), &self.flows);
+        self.flow_samples.catch_up(at.min(end), &self.flows);
         self.note_losses(at.min(end + Span::from_ps(1)));
-        let due = self.goodput.due().min(self.network.losses.due());
+        let due = self.goodput.due().min(self.flow_samples.due()).min(self.network.losses.due());
         self.halt = due.by(end).unwrap_or(end);
         if at > end {
             self.now = end;
@@ -329,7 +334,7 @@ impl Simulation {
 /// Results.
 impl Simulation {
     /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`,
-    /// `links`, `goodput`, and those of the applications.
+    /// `links`, `goodput`, `flow_samples`, and those of the applications.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.records.clone();
         for application in &self.applications {
@@ -344,6 +349,7 @@ impl Simulation {
             tables::queues(&self.monitors, plan),
             tables::links(&self.monitors, plan),
             self.goodput.table(self.now, &self.flows),
+            self.flow_samples.table(self.now, &self.flows),
         ];
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));

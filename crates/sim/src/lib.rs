@@ -8,6 +8,7 @@ pub mod application;
 pub mod captured;
 mod engine;
 mod flow;
+mod flow_samples;
 mod foresight;
 mod goodput;
 mod link;

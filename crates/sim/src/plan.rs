@@ -53,6 +53,10 @@ pub struct Plan {
     /// is taken at this time. `None`: there are no samples.
     #[cfg_attr(feature = "serde", serde(default))]
     pub goodput_interval: Option<Span>,
+    /// When to sample what each connection of the table `flows` has done. The run's end stands for
+    /// times after it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub flow_samples: Vec<Time>,
     /// Whose packets are kept for capture files.
     pub captures: Vec<Capture>,
     /// Changes of links' rates and delays during the run, in any order.

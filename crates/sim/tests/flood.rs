@@ -85,6 +85,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -47,6 +47,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

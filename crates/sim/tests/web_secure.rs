@@ -79,6 +79,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -249,6 +249,11 @@ class Parts:
                     f"traffic.{application['name']}.kind: only bulk traffic and DNS run between "
                     "machines yet"
                 )
+        if self.scenario.measure is not None:
+            raise MachineError(
+                "measure: machines do not sample their connections at the window's ends; "
+                "hint: leave it out"
+            )
         held: dict[str, str] = {}
         for server in self.job["dns_servers"]:
             name, node = server["group"], server["namespace"]
@@ -275,7 +280,12 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
         )
     links = [{**link, **_PLAIN, "rate": max(link["rate"], 10**9)} for link in plan["links"]]
     nothing: dict[str, Any] = {"changes": [], "captures": [], "neighbours": []}
-    nothing |= {"queue_monitors": [], "link_monitors": [], "goodput_interval": None}
+    nothing |= {
+        "queue_monitors": [],
+        "link_monitors": [],
+        "goodput_interval": None,
+        "flow_samples": [],
+    }
     profile = json.loads(_core.tcp_profile("linux-6"))
     told = {**plan, **nothing, "links": links}
     design = Design(told, profile, prefix="", stall_s=0.0)

@@ -125,10 +125,13 @@ class Record:
     """The title of its section, for people."""
     figures: tuple[Figure, ...]
     summarise: Callable[[pl.DataFrame, float], Mapping[str, Any]]
-    """Computes the section's figures from one or more rows and the run's end in seconds. If the
+    """Computes the section's figures from one or more rows and the length in seconds of the time
+    that they cover, which is the run or the declared window. If the
     table has a column `group` or `flow`, it does so for each group too. Keys that are not in
     `figures` are only in the summary. A figure that the rows do not give is None."""
     headline: Headline | None = None
     completed: Completed | None = None
     parts: Parts | None = None
     pictures: tuple[Picture, ...] = ()
+    whole: bool = False
+    """Whether the figures always cover the whole run, as those of samples of a counter."""

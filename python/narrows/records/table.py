@@ -63,6 +63,11 @@ class Table:
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     @property
+    def began(self) -> str:
+        """The column that says when what a row represents began: the first that is in seconds."""
+        return next(column.name for column in self.columns if column.unit == "s")
+
+    @property
     def file_name(self) -> str:
         """Its file in a run folder."""
         return f"{self.name}.parquet"

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from narrows.foreign_text import printable
+from narrows.results.window import declared_window
 
 __all__ = [
     "LONGEST_S",
@@ -41,6 +42,10 @@ def fault_of_document(document: Mapping[str, Any]) -> str:
         return "end_s is no length of a run"
     if not 0 <= document["seed"] < 2**64 or document["events"] < 0:
         return "seed or events is out of range"
+    try:
+        declared_window(document["scenario"])
+    except ValueError:
+        return "the scenario's measure is no window"
     if not is_summary(document["summary"]):
         return "summary is of a wrong form"
     kernel = document["host"].get("kernel", {})

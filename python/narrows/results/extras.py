@@ -1,4 +1,4 @@
-"""Tables that only some runs have: `goodput`, and what kinds of traffic, links and kernels record.
+"""Tables that only some runs have: samples of TCP, and records of traffic, links and kernels.
 
 The kinds are loaded only if a run has their tables, because the scenario language takes a while to
 load.
@@ -12,9 +12,14 @@ from typing import Any
 import polars as pl
 
 from narrows.records import Record, Table
+from narrows.results.flow_samples import FLOW_SAMPLES
 from narrows.results.goodput import GOODPUT
 
-__all__ = ["by_group", "extra_table", "records", "summaries", "wanted"]
+__all__ = ["SAMPLES", "by_group", "extra_table", "records", "summaries", "wanted"]
+
+
+SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES)}
+"""Tables that only some runs have, and that have no section of their own in summaries."""
 
 
 def records() -> Mapping[str, Record]:
@@ -28,8 +33,8 @@ def records() -> Mapping[str, Record]:
 
 def extra_table(name: str) -> Table | None:
     """The declaration of a table that only some runs have; None if no such table exists."""
-    if name == GOODPUT.name:
-        return GOODPUT
+    if name in SAMPLES:
+        return SAMPLES[name]
     record = records().get(name)
     return None if record is None else record.table
 
@@ -50,28 +55,34 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
     return tables
 
 
-def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
+def summaries(
+    tables: Mapping[str, pl.DataFrame], end_s: float, window: tuple[float, float] | None
+) -> dict[str, Any]:
     """The sections that kinds of traffic add to a summary, for the tables of a run.
 
-    A table without rows gives None. If a table has several groups, `groups` has each one's figures.
+    With a window, in seconds, those rows count that began within it. A table without rows gives
+    None. If a table has several groups, `groups` has each one's figures.
     """
     found: dict[str, Any] = {}
     for name, record in records().items():
         if name not in tables:
             continue
-        rows = tables[name]
+        rows, length_s = tables[name], end_s
+        if window is not None and not record.whole:
+            rows = rows.filter(pl.col(record.table.began).is_between(*window, closed="left"))
+            length_s = window[1] - window[0]
         if rows.is_empty():
             found[name] = None
             continue
-        found[name] = dict(record.summarise(rows, end_s))
+        found[name] = dict(record.summarise(rows, length_s))
         if record.parts is not None:
             for part in rows.get_column(record.parts.column).unique(maintain_order=True):
                 of_part = rows.filter(pl.col(record.parts.column) == part)
-                found[name][part] = dict(record.summarise(of_part, end_s))
+                found[name][part] = dict(record.summarise(of_part, length_s))
         of_groups = by_group(rows, tables["flows"])
         if len(of_groups) > 1:
             found[name]["groups"] = {
-                group: dict(record.summarise(of_group, end_s))
+                group: dict(record.summarise(of_group, length_s))
                 for group, of_group in of_groups.items()
             }
     return found

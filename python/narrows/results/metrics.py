@@ -87,15 +87,17 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -
     link = (*_LINK, *_LINK_DETAILS) if details else _LINK
     tcp = (*_FLOWS, *_FLOWS_DETAILS) if details else _FLOWS
     groups = summary.get("dns_groups") or {}
+    window = summary.get("window")
+    words_of = _PHASES if window is None else {**_PHASES, "run": _from_to(window)}
     yield from _dns(summary.get("dns"), "dns", "DNS", details=details)
     for group, figures in groups.items():
         yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}", details=details)
     for name, phases in (summary.get("queues") or {}).items():
-        for phase, words in _PHASES.items():
+        for phase, words in words_of.items():
             prefix, section = f"queues.{name}.{phase}", f"queue {name}, {words}"
             yield from _section(phases.get(phase), prefix, section, queue)
     for name, phases in (summary.get("links") or {}).items():
-        for phase, words in _PHASES.items():
+        for phase, words in words_of.items():
             prefix, section = f"links.{name}.{phase}", f"link {name}, {words}"
             yield from _section(phases.get(phase), prefix, section, link)
     flows = summary.get("flows")
@@ -117,9 +119,12 @@ def _flows(
     for metric in _section(figures, prefix, section, known):
         window = (figures or {}).get("window")
         if window and metric.key == f"{prefix}.goodput_mbit_per_s":
-            span = f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
-            metric = replace(metric, of=span)
+            metric = replace(metric, of=_from_to(window))
         yield metric
+
+
+def _from_to(window: Mapping[str, float]) -> str:
+    return f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
 
 
 def _dns(
@@ -333,4 +338,4 @@ _FLOWS_DETAILS = (
     Figure("window.end_s", "end of the last connection", "s"),
     Figure("window.length_s", "time over which goodput is a mean", "s"),
 )
-_OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})
+_OF_EVERY_RUN = frozenset({"window", "dns", "dns_groups", "queues", "links", "flows", "flags"})

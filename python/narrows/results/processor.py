@@ -124,6 +124,7 @@ PROCESSOR = Record(
         ),
     ),
     summarise=_summarise,
+    whole=True,
     pictures=(
         Picture(
             "processor",

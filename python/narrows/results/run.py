@@ -15,12 +15,13 @@ from narrows.records import Table
 from narrows.results import folder as run_folder
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
-from narrows.results.extras import extra_table, records, wanted
+from narrows.results.extras import SAMPLES, extra_table, records, wanted
 from narrows.results.foreign import declared
 from narrows.results.goodput import GOODPUT
 from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import in_order_of, summarise
+from narrows.results.window import declared_window
 
 __all__ = ["Run"]
 
@@ -110,6 +111,12 @@ class Run:
         if "queries" in known and "fates" not in known["queries"]:
             attempts = frame(TABLES["attempts"], known["attempts"])
             known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
+        window = declared_window(facts["scenario"])
+        if window is not None and "queries" in known:
+            asked = zip(known["queries"]["measured"], known["queries"]["start_s"], strict=True)
+            known["queries"]["measured"] = [
+                bool(measured) and window[0] <= start < window[1] for measured, start in asked
+            ]
         schema = _schema(facts["backend"], known)
         tables = {name: frame(schema[name], table) for name, table in known.items()}
         if tables.keys() - TABLES.keys():
@@ -181,7 +188,13 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The run's figures as JSON values; docs/run-folder.md says what they mean."""
-        return in_order_of(self.scenario, summarise(self.tables, self.end_s))
+        return in_order_of(self.scenario, summarise(self.tables, self.end_s, self.window))
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """The window that the scenario declares for figures, as far as the run went, in seconds."""
+        declared = declared_window(self.scenario)
+        return declared and (declared[0], max(declared[0], min(declared[1], self.end_s)))
 
     @property
     def settings(self) -> str:
@@ -346,7 +359,7 @@ def _schema(
 
 def _extra_tables(names: Collection[str]) -> dict[str, Table]:
     """The declarations of those tables that only some runs have."""
-    found = {GOODPUT.name: GOODPUT} if GOODPUT.name in names else {}
+    found = {name: table for name, table in SAMPLES.items() if name in names}
     if set(names) - TABLES.keys() - found.keys():
         found |= {name: record.table for name, record in records().items() if name in names}
     return found

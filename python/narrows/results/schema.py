@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 
 from narrows.records import Column, Record, Table
-from narrows.results.extras import records
-from narrows.results.goodput import GOODPUT
+from narrows.results.extras import SAMPLES, records
 
 __all__ = [
     "DROPS",
@@ -86,7 +85,7 @@ def mismatch(table: Table, found: pl.DataFrame) -> str | None:
 
 def reference() -> str:
     """The tables as Markdown, for docs/run-folder.md: first of every run, then of some runs."""
-    parts = [table_reference(table) for table in (*TABLES.values(), GOODPUT)]
+    parts = [table_reference(table) for table in (*TABLES.values(), *SAMPLES.values())]
     parts += [_record_reference(record) for record in records().values()]
     return "\n".join(parts)
 
@@ -243,7 +242,13 @@ _TABLES: Sequence[Table] = (
                 "",
                 "Number of the query within its worker, or among the arrivals, from 0.",
             ),
-            Column("measured", _BOOL, "", "False for warm-up queries, which no summary counts."),
+            Column(
+                "measured",
+                _BOOL,
+                "",
+                "False for warm-up queries and for those that began outside the declared window; "
+                "no summary counts them.",
+            ),
             Column("start_s", _F64, "s", "When it began: its first attempt was sent."),
             _null(
                 "end_s", "s", "When it was answered or given up; null: not by the end of the run."

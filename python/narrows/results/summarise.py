@@ -3,11 +3,13 @@
 Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation. Figures
 have nine significant digits. A run has these phases:
 
-- ``run``: from 0 to the end.
+- ``run``: from 0 to the end, or the window that the scenario declares.
 - ``dns_phase``: from the sending of the first query, warm-up included, until the last query is
   done. The kernel reference takes its drops, marks and backlog over it.
 - ``measured_phase``: the same for measured queries only. Workers end their warm-up at different
   times, so others may still be warming up when it starts.
+
+A declared window cuts off the parts of the other phases that lie outside it.
 
 Rates over a phase come from the cumulative counters, interpolated linearly between samples at the
 phase's ends. Means and percentiles of a backlog are over the samples within the phase.
@@ -33,9 +35,9 @@ from narrows.records.numbers import (
     reached,
     total,
 )
-from narrows.results.extras import summaries
+from narrows.results.extras import SAMPLES, summaries
+from narrows.results.flow_samples import FLOW_SAMPLES, flows_within
 from narrows.results.frozen import standstills
-from narrows.results.goodput import GOODPUT
 from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
 from narrows.results.schema import DROPS, MARKS, TABLES
@@ -48,8 +50,10 @@ CONFIDENCE = 0.95
 Span = tuple[float, float]
 
 
-def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
-    """The figures of a run that ended at ``end_s``.
+def summarise(
+    tables: Mapping[str, pl.DataFrame], end_s: float, window: Span | None = None
+) -> dict[str, Any]:
+    """The figures of a run that ended at ``end_s``, or of a window of it.
 
     Returns:
         ``dns`` and ``flows`` (None if the run had none), ``queues`` and ``links`` by link, and the
@@ -57,13 +61,16 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
         Percentages are 0 to 100. A figure that the run does not give is None.
     """
     queries = tables["queries"]
-    phase = dns_phase(queries, end_s)
-    spans: dict[str, Span] = {"run": (0.0, end_s)}
+    whole = (0.0, end_s) if window is None else window
+    phase = _common(dns_phase(queries, end_s), window)
+    spans: dict[str, Span] = {"run": whole}
     if phase is not None:
         spans["dns_phase"] = phase
+    known = TABLES.keys() | SAMPLES.keys()
     links = {str(key[0]): part for key, part in _by_link(tables["links"])}
     figures = {
-        "dns": _dns(queries, tables["attempts"], end_s),
+        **({} if window is None else {"window": _span(window)}),
+        "dns": _dns(queries, tables["attempts"], end_s, window),
         "queues": {
             str(key[0]): {name: _queue(part, span) for name, span in spans.items()}
             for key, part in _by_link(tables["queues"])
@@ -72,14 +79,23 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             link: {name: _link(part, span) for name, span in spans.items()}
             for link, part in links.items()
         },
-        "flows": _flows(tables["flows"], end_s),
-        "flags": [*standstills(tables["queues"]), *late_replies(queries, tables["attempts"])],
-        **(summaries(tables, end_s) if tables.keys() - TABLES.keys() - {GOODPUT.name} else {}),
+        "flows": _flows(
+            tables["flows"]
+            if window is None or FLOW_SAMPLES.name not in tables
+            else flows_within(tables["flows"], tables[FLOW_SAMPLES.name], window),
+            whole[1],
+        ),
+        "flags": [
+            *_empty(window),
+            *standstills(tables["queues"]),
+            *late_replies(queries, tables["attempts"]),
+        ],
+        **(summaries(tables, end_s, window) if tables.keys() - known else {}),
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()
     if len(groups) > 1:
         figures["dns_groups"] = {
-            group: _dns(queries.filter(pl.col("group") == group), tables["attempts"], end_s)
+            group: _dns(queries.filter(pl.col("group") == group), tables["attempts"], end_s, window)
             for group in groups
         }
     rounded = _rounded(figures)
@@ -120,6 +136,21 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
     ends = queries.get_column("end_s")
     last = end_s if ends.null_count() else max(floats(ends))
     return min(floats(queries.get_column("start_s"))), float(last)
+
+
+def _common(phase: Span | None, window: Span | None) -> Span | None:
+    """The part of a phase that lies within a window, if there is one; None if no part does."""
+    if phase is None or window is None:
+        return phase
+    start, end = max(phase[0], window[0]), min(phase[1], window[1])
+    return (start, end) if start <= end else None
+
+
+def _empty(window: Span | None) -> list[str]:
+    """A flag if the run ended before its window began."""
+    if window is None or window[0] < window[1]:
+        return []
+    return [f"the run ended before the window that begins at {window[0]:g} s; it has no figures"]
 
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
@@ -191,8 +222,10 @@ def _packets_per_answer(transports: Mapping[str, Any], answered: int) -> float |
     return ratio(packets, answered)
 
 
-def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
-    phase = dns_phase(queries, end_s)
+def _dns(
+    queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float, window: Span | None
+) -> dict[str, Any] | None:
+    phase = _common(dns_phase(queries, end_s), window)
     if phase is None:
         return None
     measured = queries.filter(pl.col("measured"))
@@ -209,7 +242,7 @@ def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> di
     if total:
         low, high = wilson(first, total, CONFIDENCE)
         interval = [100.0 * low, 100.0 * high]
-    finished = queries.get_column("end_s").drop_nulls().len()
+    finished = queries.filter(pl.col("end_s").is_between(*phase)).height
     transports = _transports(done, attempts_made)
     return {
         "queries": total,
@@ -235,7 +268,7 @@ def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> di
         "late_answers": int(done.get_column("late_answers").cast(pl.Int64).sum()),
         "queries_per_s": ratio(finished, phase[1] - phase[0]),
         "dns_phase": _span(phase),
-        "measured_phase": _span(dns_phase(measured, end_s)),
+        "measured_phase": _span(_common(dns_phase(measured, end_s), window)),
     }
 
 

@@ -94,7 +94,8 @@ def summary_table(run: Run) -> TextTable:
     name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
     name += f", with {run.settings}" if run.set else ""
     events = f", {run.events} events" if run.events else ""
-    title = f"{name}: {length(run.backend, run.end_s)}{events}"
+    window = "" if run.window is None else "; figures from {:g} to {:g} s".format(*run.window)
+    title = f"{name}: {length(run.backend, run.end_s)}{events}{window}"
     return TextTable(title, (), list(sections.items()), notes)
 
 

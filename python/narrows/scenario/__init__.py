@@ -15,6 +15,7 @@ from narrows.scenario.dns_messages import Exchange, Lengths
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.example_files import Example, copy_example, example, examples
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way
+from narrows.scenario.measure import Measure
 from narrows.scenario.model import Scenario
 from narrows.scenario.monitor import Capture, Monitor, Sampler
 from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
@@ -50,6 +51,7 @@ __all__ = [
     "Jitter",
     "Lengths",
     "Link",
+    "Measure",
     "Middlebox",
     "Monitor",
     "Nodes",

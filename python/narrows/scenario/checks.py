@@ -53,6 +53,7 @@ def faults(scenario: Tables) -> Faults:
         _starts_are_in_time,
         _queues_are_bounded,
         _monitors_are_known,
+        _window_is_possible,
         _changes_are_possible,
         _shared_servers_exist,
         _dns_servers_exist,
@@ -263,6 +264,23 @@ def _starts_are_in_time(scenario: Tables) -> Faults:
                 f'"{start}" is not before the end of the run ("{scenario.duration}")',
                 "start earlier or raise duration",
                 f"{key}.start",
+            )
+
+
+def _window_is_possible(scenario: Tables) -> Faults:
+    measure = known(scenario, "measure")
+    if measure is None:
+        return
+    start, end = (known(measure, key) for key in ("from", "to"))
+    if start is not None and end is not None and start >= end:
+        yield refuse(f'"{start}" is not before `to` ("{end}")', "begin earlier", "measure.from")
+    for key, at, late in (("from", start, scenario.duration), ("to", end, scenario.duration + 1)):
+        if at is not None and at >= late:
+            yield refuse(
+                f'"{at}" is {"not before" if key == "from" else "after"} the end of the run '
+                f'("{scenario.duration}")',
+                "name an earlier time, or raise duration",
+                f"measure.{key}",
             )
 
 

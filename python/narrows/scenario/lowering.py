@@ -72,6 +72,7 @@ def lower(
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
         "goodput_interval": round(SECOND / scenario.monitor.goodput.rate),
+        "flow_samples": [at for at in scenario.window() or () if at > 0],
         "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
         "collapse": True,

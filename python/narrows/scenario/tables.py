@@ -11,6 +11,7 @@ from narrows.scenario.base import Table
 from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
 from narrows.scenario.links import Link
+from narrows.scenario.measure import Measure
 from narrows.scenario.monitor import Monitor
 from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.routing import Network
@@ -57,6 +58,8 @@ class Tables(Table):
     """Groups of resolver workers."""
     monitor: Monitor = Monitor()
     """What is sampled and captured."""
+    measure: Measure | None = None
+    """The window of time that the figures of the summary cover; by default, the whole run."""
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """All groups that use the network, each after its key: traffic, then resolver workers."""
@@ -76,6 +79,13 @@ class Tables(Table):
             for amount in group.amounts():
                 found[amount.of] += amount.number
         return found
+
+    def window(self) -> tuple[int, int] | None:
+        """The start and end of the declared window, in picoseconds; None if none is declared."""
+        if self.measure is None:
+            return None
+        start, end = (getattr(self.measure, key) for key in ("from", "to"))
+        return start or 0, self.duration if end is None else end
 
     def network(self) -> Network:
         """The links and hosts, for finding routes."""

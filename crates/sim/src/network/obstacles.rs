@@ -331,6 +331,7 @@ mod tests {
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             goodput_interval: None,
+            flow_samples: Vec::new(),
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

@@ -121,10 +121,28 @@ def _flows(
                 "cwnd_mean_segments": None,
             }
         )
+    samples = [
+        {
+            "t_s": sample["t_s"],
+            "flow": row["flow"],
+            "bytes_received": sample["bytes_received"],
+            "segments_sent": sample["sender"].get("segs_out", 0),
+            "segments_retransmitted": sample["sender"].get("retransmitted", 0),
+            "timeouts": None,
+            "ecn_reductions": None,
+            "srtt_ms": sample["sender"].get("srtt_ms") or None,
+        }
+        for row in rows
+        for sample in row.get("samples", ())
+    ]
     bursts = [burst for row in rows for burst in row.get("bursts", ())]
     # The simulator's order: ended bursts in the order of their ends, then those that did not end.
     bursts.sort(key=lambda row: math.inf if row["end_s"] is None else row["end_s"])
-    return {"flows": _columns(found), "bursts": _columns(bursts)}
+    return {
+        "flows": _columns(found),
+        "flow_samples": _columns(samples),
+        "bursts": _columns(bursts),
+    }
 
 
 def _asking(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:

@@ -59,15 +59,15 @@ def over_time(axes: Axes, runs: Sequence[Run], top: float, title: str, label: st
     """
     axes.set_xlim(0.0, max(run.end_s for run in runs))
     style.from_zero(axes, top)
-    _mark_dns(axes, dns_start(runs[0]))
+    if runs[0].window is not None:
+        for at, name in zip(runs[0].window, ("measured from here", "to here"), strict=True):
+            _mark(axes, at, name)
+    _mark(axes, dns_start(runs[0]), "DNS starts")
     style.name_axes(axes, title, "time (s)", label)
 
 
-def _mark_dns(axes: Axes, start_s: float | None) -> None:
-    """Marks the time of the first DNS query."""
-    if start_s is None:
-        return
+def _mark(axes: Axes, at_s: float | None, name: str) -> None:
+    """Marks a moment within the run."""
     low, high = axes.get_xlim()
-    if not low < start_s < high:
-        return
-    marks.moment(axes, start_s, "DNS starts")
+    if at_s is not None and low < at_s < high:
+        marks.moment(axes, at_s, name)

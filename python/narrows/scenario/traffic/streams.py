@@ -29,7 +29,7 @@ STREAM = Countable("stream of datagrams", "streams of datagrams", MOST_STREAMS)
 ROWS = Countable("row of the table streams", "rows of the table streams", MOST_ROWS, "recorded")
 
 
-def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
+def _summarise(rows: pl.DataFrame, length_s: float) -> dict[str, Any]:
     import polars as pl
 
     from narrows.records.numbers import floats, percent, ratio
@@ -48,8 +48,8 @@ def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
         "received_packets": received,
         "lost_percent": percent(total("lost_packets"), known),
         "reordered_packets": total("reordered_packets"),
-        "sent_mbps": ratio(total("sent_bytes") * 8e-6, end_s),
-        "received_mbps": ratio(total("received_bytes") * 8e-6, end_s),
+        "sent_mbps": ratio(total("sent_bytes") * 8e-6, length_s),
+        "received_mbps": ratio(total("received_bytes") * 8e-6, length_s),
         "delay_mean_ms": ratio(float(delays.sum()), received),
         "delay_max_ms": float(maxima.max()) if len(maxima) else None,
         "jitter_mean_ms": ratio(float(jitters.sum()), len(jitters)),
@@ -162,8 +162,8 @@ STREAMS = Record(
             better="lower",
         ),
         Figure("reordered_packets", "out of order", "packets", better="lower"),
-        Figure("sent_mbps", "sent, over the whole run", "Mbit/s"),
-        Figure("received_mbps", "received, over the whole run", "Mbit/s"),
+        Figure("sent_mbps", "sent", "Mbit/s"),
+        Figure("received_mbps", "received", "Mbit/s"),
         Figure("delay_mean_ms", "one-way delay, mean", "ms", better="lower"),
         Figure("delay_max_ms", "one-way delay, longest", "ms", better="lower"),
         Figure("jitter_mean_ms", "jitter, mean over the rows", "ms", better="lower"),

@@ -256,6 +256,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

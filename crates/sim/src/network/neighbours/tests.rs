@@ -47,6 +47,7 @@ fn plan(loss: f64) -> Plan {
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         goodput_interval: None,
+        flow_samples: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: vec![NeighbourPair { there: 2, back: 3 }],

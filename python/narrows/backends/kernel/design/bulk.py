@@ -66,6 +66,7 @@ class BulkDesign:
                 groups[same] = {
                     "group": name,
                     "goodput_s": network.goodput_s,
+                    "samples_s": [at / PS for at in network.plan["flow_samples"]],
                     "port": _BULK_PORT + len(self.jobs) + len(groups),
                     "congestion": use.congestion,
                     "mss": use.mss,

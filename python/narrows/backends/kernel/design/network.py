@@ -25,7 +25,7 @@ WIRES = "wires"
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
-    "collapse",
+    *("collapse", "flow_samples"),
     # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }

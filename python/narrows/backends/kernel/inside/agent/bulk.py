@@ -31,6 +31,11 @@ class Flow:
         self.end_s: float | None = None
         self.received = 0
         self.facts: dict[str, Any] = {}
+        self.samples: list[dict[str, Any]] = []
+
+    def sent(self) -> dict[str, Any]:
+        """What the kernel knows of the sending end."""
+        return tcp_info(self.sender) if self.sender is not None else self.facts
 
 
 class Bulk:
@@ -77,12 +82,16 @@ class Bulk:
                 self._loop.at(flow.told["start_s"], partial(self._open, flow))
         if self._job["stop_s"] is not None:
             self._loop.at(self._job["stop_s"], self._stop_sending)
+        for at in self._job["samples_s"]:
+            self._loop.at(at, self._sample)
 
     def rows(self) -> list[dict[str, Any]]:
         """What became of each connection."""
         rows = []
         for flow in self.flows:
-            sent = tcp_info(flow.sender) if flow.sender is not None else flow.facts
+            if len(flow.samples) < len(self._job["samples_s"]):
+                # The run's end stands for times after it.
+                self._sample_of(flow)
             rows.append(
                 {
                     "flow": flow.told["flow"],
@@ -90,10 +99,20 @@ class Bulk:
                     "established_s": flow.established_s,
                     "end_s": flow.end_s,
                     "bytes_received": flow.received,
-                    "sender": sent,
+                    "sender": flow.sent(),
+                    "samples": flow.samples,
                 }
             )
         return rows
+
+    def _sample(self) -> None:
+        for flow in self.flows:
+            self._sample_of(flow)
+
+    def _sample_of(self, flow: Flow) -> None:
+        flow.samples.append(
+            {"t_s": self._loop.now(), "bytes_received": flow.received, "sender": flow.sent()}
+        )
 
     def _open(self, flow: Flow) -> None:
         with system.inside(flow.told["opener"]):
