@@ -9,6 +9,7 @@ import pytest
 
 from narrows import Run, Scenario, ScenarioError, run
 from narrows.report import figures
+from narrows.report.source import dns_start
 from narrows.results import summary_table
 from narrows.results.checked import fault_of_document
 
@@ -184,6 +185,7 @@ def test_people_see_the_window(parts: list[Run]) -> None:
     axes = figures.backlog(parts[1], "wan.forward").axes[0]
     names = {getattr(line, "name", "") for line in axes.lines}
     assert {"measured from here", "to here"} <= names
+    assert dns_start(parts[1]) == parts[1].queries["start_s"].min() < 1.0
 
 
 def test_a_window_that_the_run_never_reached_has_no_figures() -> None:

@@ -123,8 +123,8 @@ def asked(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def dns_start(run: Run) -> float | None:
     """When the first query was sent, in seconds; None without queries."""
-    dns = run.summary.get("dns")
-    return None if not dns else float(dns["dns_phase"]["start_s"])
+    first = run.queries.get_column("start_s").min()
+    return None if first is None else float(first)  # type: ignore[arg-type]
 
 
 def queue_facts(run: Run, link: str) -> QueueFacts | None:
