@@ -67,6 +67,23 @@ fn a_delay_that_was_in_vain_doubles() {
     assert!(waited > Span::from_ms(44) && waited <= Span::from_ms(104), "waited {waited}");
 }
 
+/// `TCP_DELACK_MAX`: 200 ms at most, though lone segments on a path of 600 ms double the estimate
+/// from 40 ms to 320 ms. 50 jiffies; the wheel fires at the next.
+#[test]
+fn no_acknowledgement_waits_for_more_than_two_hundred_milliseconds() {
+    let mut server = Script::accepted(&linux(), 600.0);
+    let mut next = 1;
+    for n in 0..16 {
+        server.at(600.0 + f64::from(n)).gets(&format!(". {next}:{} ack 1", next + 1448)).forget();
+        next += 1448;
+    }
+    for (at, waited) in [(1000.0, 44.0), (1400.0, 84.0), (1800.0, 164.0), (2200.0, 204.0)] {
+        server.at(at).gets(&format!(". {next}:{} ack 1", next + 1448)).at(at + 399.0);
+        next += 1448;
+        server.sends_at(&[(at + waited, &format!(". 1:1 ack {next}"))]);
+    }
+}
+
 #[test]
 fn the_end_of_a_write_is_acknowledged_when_it_is_read() {
     let (mut server, next) = settled();
@@ -141,7 +158,11 @@ fn pure_ack(flags: &str, ack: u32, stamp: u32) -> Segment {
 /// A sender whose first segment was acknowledged with the timestamp 5000; the clock stands at
 /// 200 ms.
 fn sender() -> Script {
-    let mut client = Script::connected(&linux(), 100.0);
+    sender_with(&linux())
+}
+
+fn sender_with(config: &Config) -> Script {
+    let mut client = Script::connected(config, 100.0);
     client.write_forever();
     client.at(200.0).gets_segment(&pure_ack(".", 1449, 5000)).forget();
     client
@@ -185,6 +206,19 @@ fn an_overtaken_duplicate_is_accepted_unless_it_is_older_than_a_timeout() {
     wider.window += 1;
     client.at(210.0).gets_segment(&wider);
     assert_eq!(answers(&mut client), 1, "a window update");
+}
+
+/// RFC 6298 (5.5): the timeout backs off to a maximum, and a duplicate may not be older than that.
+#[test]
+fn an_overtaken_duplicate_is_too_old_beyond_the_longest_timeout() {
+    let mut client = sender_with(&Config { max_rto: Span::from_secs(1), ..linux() });
+    // 300 ms, 600 ms, and then a second each time. Doubling would have led to 4.8 s.
+    client.at(8000.0).forget();
+    assert!(client.endpoint.counters().timeouts >= 6);
+    client.gets_segment(&pure_ack(".", 1449, 4010));
+    assert_eq!(answers(&mut client), 0, "a duplicate of 0.99 s ago");
+    client.gets_segment(&pure_ack(".", 1449, 3990));
+    assert_eq!(answers(&mut client), 1, "a duplicate of 1.01 s ago");
 }
 
 fn with_ecn(config: &Config) -> (Script, u32) {

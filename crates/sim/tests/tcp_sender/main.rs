@@ -244,6 +244,19 @@ fn rfc6298_5_the_timeout_doubles() {
     assert_eq!(client.endpoint.cwnd(), 1);
 }
 
+/// RFC 6298 (5.5) allows a maximum, `TCP_RTO_MAX` in Linux.
+#[test]
+fn rfc6298_5_5_the_timeout_doubles_up_to_the_maximum() {
+    let config = Config { tlp: false, max_rto: Span::from_secs(1), ..linux() };
+    let mut client = Script::connected(&config, 100.0);
+    client.write(100).forget();
+    client.at(4100.0);
+    let times: Vec<u64> =
+        client.take_sent().iter().map(|(at, _)| at.as_ps() / 1_000_000_000).collect();
+    // 75 and 150 jiffies as above, and then 250 each.
+    assert_eq!(times, [416, 1024, 2048, 3072, 4096]);
+}
+
 /// `tcp_rto_min`: at least 200 ms are added to SRTT.
 #[test]
 fn the_variance_term_is_never_below_the_minimum_rto() {
@@ -321,6 +334,32 @@ fn rfc3708_d_sack_undoes_a_needless_fast_retransmit() {
     assert_eq!(client.endpoint.counters().undos, 1);
 }
 
+/// RFC 8985, 6.2: a D-SACK widens the reordering window by a quarter of the minimum RTT, and 16
+/// recoveries without another one narrow it again (`TCP_RACK_RECOVERY_THRESH`).
+#[test]
+fn rfc8985_6_2_the_reordering_window_widens_and_narrows() {
+    let mut client = Script::connected(&linux(), 100.0);
+    client.write(2 * u64::from(MSS)).forget();
+    // Reordering, without a loss.
+    client.at(200.0).gets(&sack(0, 1, 2)).at(202.0).gets(&ack(2));
+    let (mut start, mut next) = (1000.0, 2);
+    let mut lose_one = |client: &mut Script| {
+        client.at(start).write(2 * u64::from(MSS)).forget();
+        client.at(start + 100.0).gets(&sack(next, next + 1, next + 2)).at(start + 190.0);
+        let sent = client.take_sent();
+        assert_eq!((sent.len(), sent[0].1.seq.0), (1, byte(next)));
+        client.at(start + 300.0).gets(&ack(next + 2));
+        (start, next) = (start + 1000.0, next + 2);
+        sent[0].0.since(tcp_script::ms(start - 900.0)).as_us() / 1000
+    };
+    // 25 ms and 2 ms of slack are 7 jiffies, and 50 ms and 2 ms are 13; the wheel fires at the next.
+    assert_eq!(lose_one(&mut client), 32);
+    client.at(1310.0).gets(&sack(4, 2, 3));
+    let waits: Vec<u64> = (0..17).map(|_| lose_one(&mut client)).collect();
+    assert_eq!(waits, [[56; 16].as_slice(), &[32]].concat());
+    assert_eq!(client.endpoint.counters().timeouts, 0);
+}
+
 #[test]
 fn a_lost_retransmission_is_found_by_rack_before_the_timeout() {
     let mut client = bulk(&linux());
@@ -375,6 +414,43 @@ fn rfc3168_6_1_2_an_echo_reduces_the_window_once_and_is_answered_with_cwr() {
     assert!(client.endpoint.cwnd() >= 7);
     client.at(311.0).gets(&format!("E{}", ack(13)));
     assert_eq!(client.endpoint.counters().ecn_reductions, 2);
+}
+
+/// `tcp_fastretrans_alert`, A: an echo during recovery means congestion, so a D-SACK that shows the
+/// retransmission to be needless does not bring the old window back.
+#[test]
+fn an_echo_during_recovery_rules_out_the_old_window() {
+    for (echo, ssthresh) in [("", None), ("E", Some(7))] {
+        let mut client = ecn_bulk();
+        client.echo(100.0).at(200.0).gets(&sack(0, 1, 4)).forget();
+        assert_eq!(client.endpoint.counters().fast_recoveries, 1);
+        client.echo(200.0).at(210.0).gets(&format!("{echo}{}", ack(6))).forget();
+        let text = format!(". 1:1 ack {} sack {}:{}", byte(6), byte(0), byte(1));
+        client.at(300.0).gets(&text);
+        assert_eq!(client.endpoint.counters().undos, 1);
+        assert_eq!(client.endpoint.ssthresh(), ssthresh);
+    }
+}
+
+/// `tcp_init_undo` starts `undo_retrans` at -1 if nothing has been retransmitted: 0 would mean that
+/// D-SACKs have reported every retransmission. In a reduction after an echo, recovery may begin
+/// without a retransmission (RFC 6937 lets nothing out).
+#[test]
+fn a_recovery_that_has_sent_nothing_is_not_undone() {
+    let mut client = ecn_bulk();
+    client.at(200.0).gets(&format!("E{}", ack(1)));
+    // 7 segments may go for 10 delivered, and 3 have gone for 4.
+    for k in 3..=5 {
+        client.at(200.0 + f64::from(k)).gets(&sack(1, 2, k));
+    }
+    assert_eq!(client.endpoint.counters().fast_recoveries, 1);
+    assert_eq!(client.endpoint.counters().segments_retransmitted, 0);
+    client.forget();
+    for k in 6..=8 {
+        client.at(200.0 + f64::from(k)).gets(&sack(1, 2, k));
+    }
+    assert_eq!(client.endpoint.counters().undos, 0);
+    assert_eq!(show(&client.take_sent()[0].1), data(1));
 }
 
 #[test]

@@ -111,6 +111,24 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     assert_eq!(entered(3, 3, 0), 1);
 }
 
+/// `codel_dequeue` keeps the old rate only if `delta > 1`. Otherwise, the next drop comes a whole
+/// interval later, not an interval over the root of the last count.
+#[test]
+fn a_cycle_with_a_single_drop_starts_again_at_the_interval() {
+    let start = Time::ZERO + Span::from_ms(500);
+    let next_ms = |count, rec_inv_sqrt| {
+        let mut control =
+            Control { lastcount: 3, drop_next: Some(start), ..with_count(count, rec_inv_sqrt) };
+        control.enter_dropping(start, &params());
+        control.drop_next.expect("it has been entered").since(start).as_us() / 1000
+    };
+    assert_eq!(next_ms(4, 32_768), 99, "an interval, less one part in 65536");
+    // Two drops do keep it: the root of 2 drops, by one Newton step from the root of 5.
+    let x = f64::from(29_309) / 65_536.0;
+    let kept = 100.0 * x / 2.0 * (3.0 - 2.0 * x * x);
+    assert_eq!(next_ms(5, 29_309), kept as u64);
+}
+
 /// In this case, `drop_next` is zero in Linux. Its clock began at boot, so it takes zero for long
 /// ago.
 #[test]
