@@ -33,6 +33,26 @@ ODD: list[Any] = [
     *([], {}, [[]], {"a": [1]}, [1], ["x"], ESCAPES, "../../x", "<b>", "$x^{", "\ud800"),
 ]
 
+SAMPLE = Path(__file__).parents[2] / "samples" / "csv" / "example.csv"
+
+SWEPT = """
+name = "s"
+duration = "2 s"
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "1 Mbit/s"
+[[traffic]]
+kind = "bulk"
+name = "x"
+sender = "a"
+receiver = "b"
+[[dns]]
+name = "d"
+client = "b"
+server = "a"
+"""
+
 NAMES = [
     '"><img src=x onerror=alert(1)>',
     "<script>alert(1)</script>",
@@ -120,6 +140,51 @@ def test_a_folder_knows_whether_it_was_edited(written: Path, tmp_path: Path) -> 
     assert not is_as_written(tmp_path / "a")
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A sweep's folder, and one of a measurement."""
+    place = tmp_path_factory.mktemp("others")
+    scenario = place / "s.toml"
+    scenario.write_text(SWEPT)
+    vary = ["--vary", "links.l.rate=1 Mbit/s,2 Mbit/s", "--seeds", "2"]
+    assert main(["sweep", str(scenario), *vary, "--out", str(place / "sweep")]) == 0
+    assert main(["import", "csv", str(SAMPLE), "--out", str(place / "measurement")]) == 0
+    return {name: place / name for name in ("sweep", "measurement")}
+
+
+COMMANDS = {
+    "sweep": [
+        ["compare", "FOLDER"],
+        ["sweep", "plot", "FOLDER", "--metric", "goodput_mbit_per_s", "--against", "l.rate"],
+    ],
+    "measurement": [["ratio", "FOLDER"]],
+}
+
+
+@pytest.mark.parametrize("seed", range(EDITS))
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_edited_sweeps_and_measurements_are_read_or_refused(
+    kind: str,
+    seed: int,
+    others: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "edited"
+    shutil.copytree(others[kind], folder)
+    edit(folder, random.Random(seed))
+    files = {path for path in tmp_path.rglob("*") if folder in path.parents}
+    for words in COMMANDS[kind]:
+        out = ["--out", str(tmp_path / "out")] if words[0] != "compare" else []
+        code = main([*(str(folder) if word == "FOLDER" else word for word in words), *out])
+        found = capsys.readouterr()
+        assert code in (0, 2) and "a bug" not in found.err, found.err
+        assert is_harmless(found.out + found.err)
+        assert code == 0 or found.err.startswith("error: "), found.err
+    assert {path for path in tmp_path.rglob("*") if folder in path.parents} == files
+    assert not list(tmp_path.glob("*ESC*"))
+
+
 @pytest.mark.parametrize("seed", range(EDITS))
 def test_an_edited_folder_is_read_or_refused(
     seed: int, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -141,8 +206,12 @@ def test_an_edited_folder_is_read_or_refused(
 
 
 def edit(folder: Path, draw: random.Random) -> None:
-    """Changes one thing, or some, in run.json or a table."""
-    document = json.loads((folder / RUN_FILE).read_text())
+    """Changes one thing, or some, in a file of JSON or a table."""
+    texts = [*folder.glob("*.json"), *folder.glob("*.jsonl")]
+    chosen = draw.choice(sorted(texts))
+    lines = chosen.read_text().splitlines() if chosen.suffix == ".jsonl" else [chosen.read_text()]
+    documents = [json.loads(line) for line in lines]
+    document = draw.choice(documents)
     if draw.random() < 0.65:
         for _ in range(draw.choice((1, 1, 1, 2, 5))):
             _edit_value(document, draw)
@@ -150,8 +219,11 @@ def edit(folder: Path, draw: random.Random) -> None:
         path = draw.choice(sorted(folder.glob("*.parquet")))
         _edit_table(path, draw)
         if draw.random() < 0.9:
-            document["files"][path.name] = None
-    (folder / RUN_FILE).write_text(json.dumps(document))
+            # The table's digest is forgotten, or else the edit is found by it.
+            for each in documents:
+                if "files" in each:
+                    each["files"][path.name] = None
+    chosen.write_text("\n".join(json.dumps(each) for each in documents) + "\n")
 
 
 def _edit_value(document: Any, draw: random.Random) -> None:
