@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from narrows import Run, Scenario, ScenarioError, run
-from narrows.report import figures
+from narrows.report import REPORT_FILE, figures, write_run_report
 from narrows.report.source import dns_start
 from narrows.results import summary_table
 from narrows.results.checked import fault_of_document
@@ -178,13 +179,16 @@ def test_tables_hold_the_whole_run(whole: Run, parts: list[Run]) -> None:
     assert samples["t_s"].unique().sort().to_list() == [10.0, 17.3]
 
 
-def test_people_see_the_window(parts: list[Run]) -> None:
+def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     text = str(summary_table(parts[1]))
     assert "30 s simulated" in text and "figures from 10 to 17.3 s" in text
     assert "queue wan.forward, from 10 to 17.3 s" in text
     axes = figures.backlog(parts[1], "wan.forward").axes[0]
     names = {getattr(line, "name", "") for line in axes.lines}
     assert {"measured from here", "to here"} <= names
+    write_run_report(parts[1], tmp_path)
+    page = (tmp_path / REPORT_FILE).read_text()
+    assert "from 10 to\n17.3 s; curves over time show the whole run" in page
     assert dns_start(parts[1]) == parts[1].queries["start_s"].min() < 1.0
 
 
