@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from narrows import Scenario
 from narrows.errors import MOST_TOGETHER, ScenarioError
-from narrows.scenario import Link, near
+from narrows.scenario import Link, checks, near
+from narrows.scenario.links import Direction
 from narrows.scenario.rules import MOST_FAULTS, Faults
 
 LINK = {"name": "l{i}", "between": ["n{i}", "hub"], "rate": "1 Mbit/s", "count": 2000}
@@ -90,3 +91,47 @@ def test_a_copy_that_joins_a_node_with_itself_is_found_among_the_others() -> Non
             {"name": "a", "duration": "1 s", "links": [{**LINK, "between": ["n{i}", "n7"]}]}
         )
     assert not refused.value.others
+
+
+@pytest.mark.parametrize(
+    ("pattern", "changes", "refusal", "most"),
+    [
+        # 1500 patterns for 4000 names of directions are more than 5 million comparisons.
+        ("*1*", 1500, "has too many patterns for so many links", 0),
+        # Each selects all 4000 directions, so the 26th goes beyond 100,000 changes.
+        ("l*", 50, "make more than 100000 changes to links", 26 * 4000),
+        ("l7", 1500, None, 0),
+    ],
+)
+def test_the_work_for_changes_is_bounded(
+    pattern: str, changes: int, refusal: str | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+    fits = checks._fits
+
+    def counted(name: str, pieces: list[str]) -> bool:
+        nonlocal compared
+        compared += 1
+        return fits(name, pieces)
+
+    monkeypatch.setattr(checks, "_fits", counted)
+    built = 0
+    direction = Link.direction
+
+    def counted_direction(link: Link, way: Literal["forward", "backward"]) -> Direction:
+        nonlocal built
+        built += 1
+        return direction(link, way)
+
+    monkeypatch.setattr(Link, "direction", counted_direction)
+    change = {"at": "1 s", "link": pattern, "rate": "2 bit/s"}
+    values = {"name": "a", "duration": "2 s", "links": [LINK], "changes": [change] * changes}
+    if refusal is None:
+        assert len(Scenario.from_dict(values).plan()["changes"]) == 2 * changes
+    else:
+        with pytest.raises(ScenarioError, match=refusal):
+            Scenario.from_dict(values)
+    # Finding the other errors of a refused file takes a second look.
+    assert compared <= 2 * most
+    # A few times for each of the 4000 directions, however many changes there are.
+    assert built <= 4 * 4000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,7 @@ from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, un
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
     from narrows.scenario.dns import Dns
-    from narrows.scenario.links import Link
+    from narrows.scenario.links import Direction, Link
     from narrows.scenario.monitor import Sampler
     from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Amount, Countable, Group, Leg
@@ -323,6 +324,12 @@ def _changes_are_possible(scenario: Tables) -> Faults:
     yield from too_long
     if too_long:
         return
+
+    # Many changes may select the same links.
+    @functools.cache
+    def direction(number: int) -> Direction:
+        return scenario.links[number // 2].direction(WAYS[number % 2])
+
     number = 0
     for index, (change, pattern) in enumerate(zip(scenario.changes, patterns, strict=True)):
         links = links_of(pattern, names)
@@ -334,7 +341,8 @@ def _changes_are_possible(scenario: Tables) -> Faults:
         if pattern and not links:
             yield no_link(pattern, names, f"changes[{index}].link")
         for link in links:
-            fits = list(until_unknown(_fits_link(scenario, change, link, f"changes[{index}]")))
+            key = f"changes[{index}]"
+            fits = list(until_unknown(_fits_link(change, link, direction, key)))
             yield from fits
             if fits:
                 break
@@ -351,10 +359,11 @@ def _changes_are_in_time(scenario: Tables) -> Faults:
             )
 
 
-def _fits_link(scenario: Tables, change: Change, number: int, key: str) -> Faults:
+def _fits_link(
+    change: Change, number: int, direction_of: Callable[[int], Direction], key: str
+) -> Faults:
     """What is wrong between a change and a directed link."""
-    link, way = scenario.links[number // 2], WAYS[number % 2]
-    direction = link.direction(way)
+    direction = direction_of(number)
     if direction.opportunities is not None:
         yield refuse(
             f"selects {direction.name}, which follows rate_trace", "name other links", f"{key}.link"
