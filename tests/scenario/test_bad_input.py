@@ -189,6 +189,8 @@ CASES = [
     ("links/0/backward", {"jitter": {"deviation": "51 ms"}}, "links[0].backward.jitter.deviation: is above the delay of the backward direction"),
     ("links/0/jitter", {"deviation": "1 ms", "correlation": 25}, "links[0].jitter.correlation: must be at most 1"),
     ("links/0/ring", {}, "links[0].ring: needs either packets or bytes"),
+    ("links/0/ring", {"packets": 8, "wake": 8}, "links[0].ring.wake: must be below packets"),
+    ("links/0/ring", {"bytes": "1 MB", "wake": 8}, "links[0].ring.wake: is for a ring of packets"),
     ("links/0/ring", {"packets": 80, "bytes": "1 MB"}, "links[0].ring: needs either packets or bytes"),
     ("links/0/mtu", "500 B", "links[0].mtu: must be at least \"576 B\""),
     ("links/0/mtu", "70 kB", "links[0].mtu: must be at most \"65535 B\""),

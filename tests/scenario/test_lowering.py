@@ -346,6 +346,12 @@ rate = "3 Mbit/s"
     ]
 
 
+def test_a_ring_that_refills_in_bursts_says_when() -> None:
+    text = TEXT.replace("ring = { packets = 80 }", "ring = { packets = 60, wake = 47 }")
+    plan = lower(Scenario.parse(text), seed=1, event_limit=1, profile=profile)
+    assert plan["links"][0]["ring"] == {"thresholds": {"stop": 60, "wake": 47}}
+
+
 def test_every_group_of_resolvers_has_a_server_of_its_own() -> None:
     more = (
         TEXT + '[[dns]]\nname = "more"\nclient = "r"\nserver = "b"\nqueries = 1\nservice = "3 ms"\n'

@@ -286,6 +286,16 @@ pub struct Framing {
 pub enum Ring {
     /// Holds this many packets, including the one in transmission.
     Packets(u32),
+    /// A driver that refills in bursts: it stops the queue when the ring holds `stop` packets,
+    /// including the one in transmission, and wakes it when no more than `wake` are left (e1000's
+    /// `e1000_maybe_stop_tx` and `TX_WAKE_THRESHOLD`). With `wake` = `stop` - 1, it is
+    /// [`Ring::Packets`].
+    Thresholds {
+        /// The most packets in the ring.
+        stop: u32,
+        /// Below `stop`.
+        wake: u32,
+    },
     /// Holds this many bytes, framing included. Each transmitted byte makes room at once.
     Bytes(Bytes),
 }

@@ -62,6 +62,9 @@ class Ring(Table):
 
     packets: Packets | None = None
     """Packets that it holds, including the one in transmission."""
+    wake: Packets | None = None
+    """Packets left at which a full ring takes more, so that it refills in bursts. By default, the
+    end of each transmission makes room. (e1000 with 80 descriptors: `packets = 60, wake = 47`.)"""
     bytes: PositiveBytes | None = None
     """Bytes that it holds, including `framing`; every transmitted byte makes room."""
 
@@ -69,6 +72,10 @@ class Ring(Table):
     def _is_one(self) -> Faults:
         if (self.packets is None) == (self.bytes is None):
             yield refuse("needs either packets or bytes", "such as { packets = 80 }")
+        elif self.wake is not None and self.packets is None:
+            yield refuse("is for a ring of packets", "leave it out, or give packets", "wake")
+        elif self.wake is not None and self.packets is not None and self.wake >= self.packets:
+            yield refuse("must be below packets", "such as { packets = 60, wake = 47 }", "wake")
 
 
 class Jitter(Table):

@@ -154,9 +154,11 @@ def _middlebox(middlebox: Middlebox | None) -> dict[str, Any] | None:
     }
 
 
-def _ring(ring: Ring | None) -> dict[str, int] | None:
+def _ring(ring: Ring | None) -> dict[str, Any] | None:
     if ring is None:
         return None
+    if ring.wake is not None:
+        return {"thresholds": {"stop": ring.packets, "wake": ring.wake}}
     if ring.packets is not None:
         return {"packets": ring.packets}
     assert ring.bytes is not None, "a ring has one of the two, as its validator says"

@@ -13,7 +13,7 @@ use narrows_units::{Pace, Span, Time};
 use super::changes::{Changes, Sent};
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
-use super::ring::RingState;
+use super::ring::{Entry, RingState};
 use super::short::FifoLimit;
 use super::{Link, Mode, Passage};
 use crate::packet::Packet;
@@ -145,7 +145,7 @@ impl Link {
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
         }
-        clock.ring.transmit(starts_at, ends_at, framed);
+        clock.ring.transmit(Entry { leaves_at, starts_at, ends_at, framed });
         self.free_at = ends_at;
         if lost {
             return Passage::Lost;

@@ -2,10 +2,11 @@
 //! of any AQM.
 //!
 //! A packet leaves the queue as soon as the ring has room for it. If the ring counts packets, the
-//! end of each transmission makes room. If it counts bytes, every transmitted byte makes room, like
-//! the tokens of a bucket: on Linux, such a ring is a `tbf` above another one of the same rate
-//! (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what this changes). In both
-//! cases, the time is known when a packet is enqueued, from the packets before it.
+//! end of each transmission makes room, unless the driver waits until more have ended
+//! ([`Ring::Thresholds`]). If it counts bytes, every transmitted byte makes room, like the tokens
+//! of a bucket: on Linux, such a ring is a `tbf` above another one of the same rate
+//! (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what this changes). In all cases,
+//! the time is known when a packet is enqueued, from the packets before it.
 
 use std::collections::VecDeque;
 
@@ -17,9 +18,6 @@ use crate::plan::Ring;
 #[derive(Debug)]
 pub(crate) struct RingState {
     room: Room,
-    /// For a ring that counts packets: the ends of transmission of those that may still be in it,
-    /// oldest first.
-    ends: VecDeque<Time>,
     /// When the last packet left the queue. No later packet leaves before this.
     last_leaves_at: Time,
 }
@@ -28,11 +26,24 @@ pub(crate) struct RingState {
 enum Room {
     /// Takes one packet at a time: the queue is asked when the transmitter is free.
     Single,
-    Packets(usize),
+    Packets(Packets),
     Bytes(u64),
     /// Counts bytes on a link whose rate changes: how long bytes take depends on when they are
     /// sent.
     BytesAtRates(u64, Sent),
+}
+
+/// A ring that counts packets.
+#[derive(Debug)]
+struct Packets {
+    /// The driver stops the queue when it holds this many.
+    stop: usize,
+    /// The driver wakes the queue when no more than these are left.
+    wake: usize,
+    /// When the driver wakes the queue; a time that has passed if it has not stopped it.
+    wakes_at: Time,
+    /// The ends of transmission of those that were in it after the last packet came, oldest first.
+    ends: VecDeque<Time>,
 }
 
 /// The most recent packets, as many as the ring may hold.
@@ -44,6 +55,19 @@ struct Sent {
     bytes: u64,
 }
 
+/// A packet that enters the ring.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// When it leaves the queue.
+    pub(crate) leaves_at: Time,
+    /// When its transmission starts.
+    pub(crate) starts_at: Time,
+    /// When its transmission ends.
+    pub(crate) ends_at: Time,
+    /// Its bytes on the wire.
+    pub(crate) framed: u32,
+}
+
 /// The value that [`RingState::undo`] needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Undo(Time);
@@ -53,13 +77,14 @@ impl RingState {
     pub(crate) fn new(ring: Option<Ring>, rate_changes: bool) -> Self {
         let room = match ring {
             None => Room::Single,
-            Some(Ring::Packets(packets)) => Room::Packets(packets as usize),
+            Some(Ring::Packets(packets)) => Room::packets(packets, packets - 1),
+            Some(Ring::Thresholds { stop, wake }) => Room::packets(stop, wake),
             Some(Ring::Bytes(bytes)) if rate_changes => {
                 Room::BytesAtRates(bytes.get(), Sent::default())
             }
             Some(Ring::Bytes(bytes)) => Room::Bytes(bytes.get()),
         };
-        Self { room, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
+        Self { room, last_leaves_at: Time::ZERO }
     }
 
     /// Returns when a packet of `framed` bytes that is enqueued at `at` leaves the queue. The
@@ -96,8 +121,7 @@ impl RingState {
     fn room_in(&self, room: &Room, framed: u32, free_at: Time, pace: Pace) -> Time {
         match room {
             Room::Single => free_at,
-            &Room::Packets(limit) if self.ends.len() < limit => Time::ZERO,
-            &Room::Packets(limit) => self.ends[self.ends.len() - limit],
+            Room::Packets(packets) => packets.wakes_at,
             &Room::Bytes(limit) => {
                 // When the packet leaves the queue, the bytes ahead of it may take this long to
                 // transmit. A packet longer than the ring leaves when the ring is empty.
@@ -116,25 +140,22 @@ impl RingState {
         matches!(self.room, Room::Bytes(_) | Room::BytesAtRates(..))
     }
 
-    /// Notes that a packet of `framed` bytes was accepted.
+    /// Notes that a packet was accepted.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
+    pub(crate) fn transmit(&mut self, entry: Entry) {
         if !matches!(self.room, Room::Single | Room::Bytes(_)) {
-            self.remember(starts_at, ends_at, framed);
+            self.remember(entry);
         }
     }
 
     #[inline(never)]
-    fn remember(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
+    fn remember(&mut self, entry: Entry) {
         match &mut self.room {
             Room::Single | Room::Bytes(_) => {}
-            Room::Packets(limit) => {
-                if self.ends.len() == *limit {
-                    self.ends.pop_front();
-                }
-                self.ends.push_back(ends_at);
+            Room::Packets(packets) => packets.push(entry),
+            Room::BytesAtRates(limit, sent) => {
+                sent.push(entry.starts_at, entry.ends_at, entry.framed, *limit);
             }
-            Room::BytesAtRates(limit, sent) => sent.push(starts_at, ends_at, framed, *limit),
         }
     }
 
@@ -142,6 +163,26 @@ impl RingState {
     #[inline]
     pub(crate) fn undo(&mut self, Undo(last_leaves_at): Undo) {
         self.last_leaves_at = last_leaves_at;
+    }
+}
+
+impl Room {
+    fn packets(stop: u32, wake: u32) -> Self {
+        let (stop, wake) = (stop as usize, wake as usize);
+        Self::Packets(Packets { stop, wake, wakes_at: Time::ZERO, ends: VecDeque::new() })
+    }
+}
+
+impl Packets {
+    /// Adds a packet, and stops the queue if the ring is then full.
+    fn push(&mut self, entry: Entry) {
+        while self.ends.front().is_some_and(|&ends_at| ends_at <= entry.leaves_at) {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(entry.ends_at);
+        if self.ends.len() == self.stop {
+            self.wakes_at = self.ends[self.stop - self.wake - 1];
+        }
     }
 }
 
@@ -199,7 +240,7 @@ mod tests {
                 let (leaves_at, _) = state.admit(Time::ZERO, 1000, free_at, pace());
                 let starts_at = free_at.max(leaves_at);
                 free_at = starts_at + Span::from_ms(1);
-                state.transmit(starts_at, free_at, 1000);
+                state.transmit(Entry { leaves_at, starts_at, ends_at: free_at, framed: 1000 });
                 leaves_at
             })
             .collect()
@@ -214,6 +255,35 @@ mod tests {
     fn a_ring_of_packets_takes_that_many_at_once() {
         let times = leave_times(Some(Ring::Packets(3)), 6);
         assert_eq!(times, [ms(0), ms(0), ms(0), ms(1), ms(2), ms(3)]);
+    }
+
+    #[test]
+    fn a_stopped_ring_takes_packets_when_few_enough_are_left() {
+        // It stops at 4 packets and takes 3 more when 1 is left.
+        let times = leave_times(Some(Ring::Thresholds { stop: 4, wake: 1 }), 11);
+        let bursts = [0, 0, 0, 0, 3, 3, 3, 6, 6, 6, 9].map(ms);
+        assert_eq!(times, bursts);
+        for (stop, packets) in [(1, 4), (3, 9)] {
+            let plain = leave_times(Some(Ring::Packets(stop)), packets);
+            let same = Ring::Thresholds { stop, wake: stop - 1 };
+            assert_eq!(leave_times(Some(same), packets), plain);
+        }
+    }
+
+    #[test]
+    fn a_ring_that_is_not_full_takes_a_packet_at_once() {
+        // After the stop, 3 of 4 have ended; then it holds 2 packets, more than `wake`, and room.
+        let mut state = RingState::new(Some(Ring::Thresholds { stop: 4, wake: 1 }), false);
+        let mut free_at = Time::ZERO;
+        let mut leaves = |at| {
+            let (leaves_at, _) = state.admit(at, 1000, free_at, pace());
+            let starts_at = free_at.max(leaves_at);
+            free_at = starts_at + Span::from_ms(1);
+            state.transmit(Entry { leaves_at, starts_at, ends_at: free_at, framed: 1000 });
+            leaves_at
+        };
+        let times = [0, 0, 0, 0, 1, 4, 4].map(|at| leaves(ms(at)));
+        assert_eq!(times, [0, 0, 0, 0, 3, 4, 4].map(ms));
     }
 
     #[test]
@@ -236,7 +306,7 @@ mod tests {
             let (leaves_at, _) = state.admit(Time::ZERO, framed, free_at, pace());
             let starts_at = free_at;
             free_at += Span::from_us(u64::from(framed));
-            state.transmit(starts_at, free_at, framed);
+            state.transmit(Entry { leaves_at, starts_at, ends_at: free_at, framed });
             times.push(leaves_at.since(Time::ZERO));
         }
         let us = [0, 0, 0, 1000, 1100, 2100].map(Span::from_us);
@@ -253,7 +323,8 @@ mod tests {
     fn a_dropped_packet_leaves_no_trace() {
         let mut state = RingState::new(Some(Ring::Packets(1)), false);
         let (leaves_at, _) = state.admit(ms(0), 1000, ms(0), pace());
-        state.transmit(leaves_at, leaves_at + Span::from_ms(1), 1000);
+        let ends_at = leaves_at + Span::from_ms(1);
+        state.transmit(Entry { leaves_at, starts_at: leaves_at, ends_at, framed: 1000 });
         let (blocked, undo) = state.admit(ms(0), 1000, ms(1), pace());
         assert_eq!(blocked, ms(1));
         state.undo(undo);

@@ -27,7 +27,7 @@ use narrows_units::{Span, Time};
 use super::changes::{Changes, Sent};
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
-use super::ring::RingState;
+use super::ring::{Entry, RingState};
 use super::{Link, Mode, Passage};
 use crate::maybe_time::MaybeTime;
 use crate::packet::{Packet, PacketKind};
@@ -309,7 +309,7 @@ impl Link {
         };
         self.free_at = ends_at;
         let scheduled = self.scheduled();
-        scheduled.ring.transmit(starts_at, ends_at, framed);
+        scheduled.ring.transmit(Entry { leaves_at: at, starts_at, ends_at, framed });
         if let Some(observed) = &mut scheduled.observed {
             observed.settle(at);
             observed.enter_ring(InRing { ends_at, span, framed, lost }, at);

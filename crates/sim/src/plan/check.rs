@@ -200,9 +200,10 @@ impl Link {
         let ring_fits = match self.ring {
             None => true,
             Some(Ring::Packets(packets)) => packets > 0,
+            Some(Ring::Thresholds { stop, wake }) => wake < stop,
             Some(Ring::Bytes(bytes)) => bytes > Bytes::ZERO,
         };
-        found.unless(ring_fits, || name("ring: must hold something"));
+        found.unless(ring_fits, || name("ring: must hold something, and wake must be below stop"));
         found.unless(self.mtu >= SMALLEST_MTU, || {
             let every = format!("every host takes {SMALLEST_MTU}");
             name(&format!("mtu: must be {SMALLEST_MTU} to 65535 bytes ({every})"))
