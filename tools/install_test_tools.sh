@@ -60,10 +60,15 @@ need cc libc6-dev
 need setpriv util-linux
 # systemd-resolved's package would take over /etc/resolv.conf, so only the program is taken from it.
 ours=/usr/local/lib/narrows-tests
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
 resolved=yes
 for place in /usr/lib/systemd /lib/systemd $ours; do
     [ ! -x $place/systemd-resolved ] || resolved=""
 done
+# For the test that runs have the same bytes with another C library.
+libc=""
+[ -e $ours/libc6 ] || libc=yes
+[ -e $keys ] || missing="$missing debian-archive-keyring"
 # For the tests of reports in a browser.
 need chromium chromium
 # For the tests of the gateway's man page, systemd unit and packages.
@@ -72,7 +77,7 @@ need systemd-analyze systemd
 need dpkg-shlibdeps dpkg-dev
 need strip binutils
 need rpmbuild rpm
-[ -n "$missing$resolved" ] || exit 0
+[ -n "$missing$resolved$libc" ] || exit 0
 
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root=sudo
@@ -104,5 +109,27 @@ if [ -n "$resolved" ]; then
     (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root systemd-resolved && dpkg-deb -x systemd-resolved_*.deb .)
     $as_root install -D -m 755 "$folder"/*/systemd/systemd-resolved $ours/systemd-resolved ||
         $as_root install -D -m 755 "$folder"/usr/lib/systemd/systemd-resolved $ours/systemd-resolved
+    rm -rf "$folder"
+fi
+if [ -n "$libc" ]; then
+    # A newer one than this machine's, which has all symbols that programs built here need.
+    case $(getconf GNU_LIBC_VERSION) in
+    "glibc 2.3"* | "glibc 2.40") other=trixie ;;
+    *) other=sid ;;
+    esac
+    # apt with lists of its own, so nothing else here comes from that release.
+    folder=$(mktemp -d)
+    mkdir -p "$folder/lists/partial"
+    echo "deb [signed-by=$keys] http://deb.debian.org/debian $other main" >"$folder/sources.list"
+    (
+        cd "$folder"
+        set -- -qq -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$folder/sources.list" \
+            -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$folder/lists" -o Dir::Cache="$folder"
+        apt-get "$@" update
+        apt-get "$@" download libc6
+        dpkg-deb -x libc6_*.deb libc6
+    )
+    $as_root mkdir -p $ours
+    $as_root cp -r "$folder/libc6" $ours/
     rm -rf "$folder"
 fi

@@ -59,7 +59,9 @@ impl Config {
         let interval = Self::default().interval;
         let (n, r) = (2.0 * f64::from(flows), round_trip.as_secs_f64());
         let w = n / (r * r * packets_per_second);
-        let k = w * (w * r).hypot(1.0) * n * n / (r * packets_per_second).powi(3);
+        // Without hypot and powi, whose last bits depend on the C library and the target.
+        let (gain, product) = ((w * r * w * r + 1.0).sqrt(), r * packets_per_second);
+        let k = w * gain * n * n / (product * product * product);
         let half = k * interval.as_secs_f64() / 2.0;
         Self { reference, a: k / w + half, b: k / w - half, ..Self::default() }
     }

@@ -70,7 +70,7 @@ fn run(name: &str, mut queue: AnyQdisc<Item>, load: f64) {
     let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
     for number in 0..PACKETS {
         let u = (f64::from(random.next_u32()) + 0.5) / 4_294_967_296.0;
-        now += Span::from_secs_f64(-u.ln() * service.as_secs_f64() / load);
+        now += Span::from_secs_f64(-libm::log(u) * service.as_secs_f64() / load);
         // The line takes the next packet whenever it is free.
         while free_at <= now {
             let Some(item) = queue.dequeue(free_at, &mut dropped) else {

@@ -252,7 +252,7 @@ mod tests {
                 .collect();
             let n = batches.len() as f64;
             let mean = batches.iter().sum::<f64>() / n;
-            let variance = batches.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let variance = batches.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / (n - 1.0);
             let bound = 4.506 * (variance / n).sqrt();
             assert!(bound < 0.05 * expected, "{rho}: the interval is too wide to tell anything");
             assert!((mean - expected).abs() < bound, "{rho}: {mean} s, not {expected} s");

@@ -89,7 +89,7 @@ impl Iterator for Poisson {
 
     fn next(&mut self) -> Option<Self::Item> {
         // 1 - u is never zero.
-        let gap = -(1.0 - uniform(&mut self.random)).ln() * self.mean_gap.as_secs_f64();
+        let gap = -libm::log(1.0 - uniform(&mut self.random)) * self.mean_gap.as_secs_f64();
         self.at += Span::from_secs_f64(gap);
         Some((self.at, TestPacket { bytes: self.bytes, ..TestPacket::default() }))
     }

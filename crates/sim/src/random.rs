@@ -37,13 +37,13 @@ impl Random {
     /// Returns an exponentially distributed number with mean 1.
     pub fn standard_exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1], so the logarithm is finite.
-        -(1.0 - self.uniform()).ln()
+        -libm::log(1.0 - self.uniform())
     }
 
     /// Returns a Pareto-distributed number with the given mean and a shape above 1.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
-        scale * (1.0 - self.uniform()).powf(-1.0 / shape)
+        scale * libm::pow(1.0 - self.uniform(), -1.0 / shape)
     }
 }
 

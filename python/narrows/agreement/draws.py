@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import math
 import random
+from decimal import Decimal
 
 from narrows.scenario import Scenario
 
@@ -85,7 +86,7 @@ def drawn(seed: int, number: int) -> Scenario:
     chance = random.Random(f"narrows agreement/{seed}/{number}")
 
     def between(low: float, high: float) -> float:
-        return math.exp(chance.uniform(math.log(low), math.log(high)))
+        return _log_uniform(chance, low, high)
 
     rate = round(between(1e6, 50e6), -4)
     round_trip_ms = between(5.0, 300.0)
@@ -193,12 +194,18 @@ def _transport(chance: random.Random) -> str:
     return f'transport = "{kind}"\nconnections = {{ reuse = {other} }}'
 
 
+def _log_uniform(chance: random.Random, low: float, high: float) -> float:
+    """In decimals: the last bits of math.exp and math.log depend on the C library."""
+    steps = Decimal(chance.random())
+    return float(Decimal(low) * (Decimal(high) / Decimal(low)) ** steps)
+
+
 def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) -> str:
     kinds = MARKING if marks else QUEUES
     kind = chance.choice([each for each in kinds if each in HASHING] if crowded else kinds)
     ecn = "true" if marks else "false"
     buckets = 1024 if crowded else chance.choice((1024, 65536))
-    target = math.exp(chance.uniform(math.log(2.0), math.log(30.0)))
+    target = _log_uniform(chance, 2.0, 30.0)
     packets = max(10, round(room / 1514))
     low, width = chance.uniform(0.1, 0.3), chance.uniform(0.2, 0.5)
     probability = chance.choice((0.02, 0.05, 0.1, 0.2))

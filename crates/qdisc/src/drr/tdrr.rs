@@ -405,7 +405,7 @@ mod tests {
         for ms in 0..3_200 {
             pass(&mut queue, at_ms(ms), 1);
         }
-        let power = |n| f64::powi(1.0 - 0.03125, n);
+        let power = |n| libm::pow(1.0 - 0.03125, f64::from(n));
         let full = 1e6 * (1.0 - power(32));
         let average = |at| queue.throughput(at_ms(at), 1).expect("it is known");
         assert!((average(3_199) / full - 1.0).abs() < 1e-9);

@@ -162,7 +162,7 @@ impl Config {
             limit: (12.0 * min).ceil() as u64,
             min,
             max: 3.0 * min,
-            weight: 1.0 - (-1.0 / packets_per_second).exp(),
+            weight: 1.0 - libm::exp(-1.0 / packets_per_second),
             gentle: true,
             bandwidth: Some(bandwidth),
             adaptive: Some(Adaptive { bottom, ..Adaptive::default() }),

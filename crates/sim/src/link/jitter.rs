@@ -133,7 +133,7 @@ fn normal_quantile(p: f64, start: f64) -> f64 {
     let mut x = start;
     // The function is concave above 0, so each step that starts below stays below.
     for _ in 0..40 {
-        let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let density = libm::exp(-x * x / 2.0) / (2.0 * std::f64::consts::PI).sqrt();
         let step = (p - normal_distribution(x)) / density;
         x += step;
         if step.abs() < 1e-9 {
@@ -152,7 +152,7 @@ fn normal_distribution(x: f64) -> f64 {
         term *= x * x / n;
         sum += term;
     }
-    0.5 + sum * (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
+    0.5 + sum * libm::exp(-x * x / 2.0) / (2.0 * std::f64::consts::PI).sqrt()
 }
 
 #[cfg(test)]
@@ -170,7 +170,8 @@ mod tests {
 
     fn mean_and_sd(values: &[f64]) -> (f64, f64) {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let variance =
+            values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / values.len() as f64;
         (mean, variance.sqrt())
     }
 

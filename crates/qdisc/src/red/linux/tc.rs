@@ -75,7 +75,7 @@ pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
     }
     let mut w = 0.5;
     for wlog in 1..32 {
-        if a <= (1.0 - f64::powf(1.0 - w, f64::from(burst))) / w {
+        if a <= (1.0 - libm::pow(1.0 - w, f64::from(burst))) / w {
             return Ok(wlog);
         }
         w /= 2.0;
@@ -116,7 +116,7 @@ pub(super) fn eval_idle_damping(
         return Err(too_low());
     }
     let xmit_time = (1e6 * (config.avpkt.get() as f64 / bytes_per_s) * TICKS_PER_US).trunc();
-    let lw = -f64::ln(1.0 - 1.0 / (1u64 << wlog) as f64) / xmit_time;
+    let lw = -libm::log(1.0 - 1.0 / (1u64 << wlog) as f64) / xmit_time;
     let max_time = 31.0 / lw;
     let scell_log =
         (0..32).find(|&log| max_time / ((1u64 << log) as f64) < 512.0).ok_or_else(too_low)?;

@@ -68,7 +68,7 @@ fn the_average_follows_a_constant_backlog_by_powers_of_one_minus_w() {
     let (mut qavg, backlog, w) = (0, 200_000, 1.0 / 64.0);
     for n in 1..2_000 {
         qavg = red.parms.calc_qavg_no_idle_time(qavg, backlog);
-        let closed = backlog as f64 * (1.0 - f64::powi(1.0 - w, n));
+        let closed = backlog as f64 * (1.0 - libm::pow(1.0 - w, f64::from(n)));
         let average = qavg as f64 / 64.0;
         // A shift drops less than one unit of 1/64 byte at each step. The sum of these errors,
         // weighted by (1-w)^k, stays below one byte, and the average stays above the closed form.
@@ -145,7 +145,8 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
         }
     }
     let expected = 1000.0;
-    let chi_square: f64 = gaps.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
+    let chi_square: f64 =
+        gaps.iter().map(|&n| libm::pow(f64::from(n) - expected, 2.0) / expected).sum();
     // With 19 degrees of freedom, the statistic exceeds 50.8 once in 10000 times, and is below
     // 4.9 once in 2000 times.
     assert!(chi_square < 50.8, "{chi_square}: {gaps:?}");
@@ -289,13 +290,13 @@ fn idle_decay_stays_within_a_factor_of_two_of_its_closed_form() {
     let parms = Red::<TestPacket>::new(bed(), 1).parms;
     let qavg = 200_000 << 6;
     // 2^-(t lW), lW being -ln(1 - W) / 17500 for each microsecond.
-    let lw = -f64::ln(1.0 - 1.0 / 64.0) / 17_500.0;
+    let lw = -libm::log(1.0 - 1.0 / 64.0) / 17_500.0;
     for ms in (1_200..30_000).step_by(50) {
         let idle = Span::from_ms(ms);
         let decayed = parms.calc_qavg_from_idle_time(qavg, idle) as f64;
         // The table is looked up at the start of a cell of 2^17 us.
         let cell = idle.as_us() >> 17 << 17;
-        let closed = qavg as f64 * f64::exp2(-(cell as f64) * lw);
+        let closed = qavg as f64 * libm::exp2(-(cell as f64) * lw);
         let ratio = decayed / closed;
         assert!(ratio > 0.99 && ratio < 2.01 || decayed < 100.0, "{ms} ms: {ratio}");
     }
@@ -330,7 +331,7 @@ fn an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper() {
     let parms = Red::<TestPacket>::new(bed(), 1).parms;
     let qavg = 200_000u64 << 6;
     // Each bit of the table takes 15.625 / ln 2 times the paper's half-life.
-    let half_life_us = core::f64::consts::LN_2 / -f64::ln(1.0 - 1.0 / 64.0) * 1120.0;
+    let half_life_us = core::f64::consts::LN_2 / -libm::log(1.0 - 1.0 / 64.0) * 1120.0;
     let bits = 20.0;
     let us = bits * half_life_us * 15.625 / core::f64::consts::LN_2;
     let just_before = Span::from_us((us - 131_072.0) as u64);
@@ -364,7 +365,7 @@ fn adaptation_lowers_the_probability_by_a_tenth_down_to_below_a_percent() {
     assert_eq!(red.parms.max_p, 429_496_729 / 10 * 9);
     red.adapt(Time::ZERO + Span::from_secs(3600));
     // 0.1 * 0.9^22 = 0.00985 is the first value below 1 %.
-    assert!((red.probability() - 0.1 * f64::powi(0.9, 22)).abs() < 1e-6);
+    assert!((red.probability() - 0.1 * libm::pow(0.9, 22.0)).abs() < 1e-6);
 }
 
 #[test]

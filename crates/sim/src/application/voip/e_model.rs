@@ -11,6 +11,8 @@
 //! - A burst ratio below 1 counts as 1: losses more regular than random ones are no better.
 //! - The advantage factor A is 0, and delay sensitivity has its default (sT = 1, mT = 100 ms).
 
+use libm::{exp, hypot, log2, log10, pow};
+
 /// The parameters of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Equipment {
@@ -67,19 +69,19 @@ fn delay(ro: f64, noise: f64, delay_ms: f64) -> f64 {
     let talker = if t < 1.0 {
         0.0
     } else {
-        let echo_loss = TELR - 40.0 * ((1.0 + t / 10.0) / (1.0 + t / 150.0)).log10()
-            + 6.0 * (-0.3 * t * t).exp();
+        let echo_loss =
+            TELR - 40.0 * log10((1.0 + t / 10.0) / (1.0 + t / 150.0)) + 6.0 * exp(-0.3 * t * t);
         let half = (-1.5 * (noise - RLR) - (80.0 + 2.5 * (echo_loss - 14.0))) / 2.0;
-        (half + half.hypot(10.0) - 1.0) * (1.0 - (-t).exp())
+        (half + hypot(half, 10.0) - 1.0) * (1.0 - exp(-t))
     };
     // 7-25, 7-26.
-    let half = (ro - 10.5 * (WEPL + 7.0) * (tr + 1.0).powf(-0.25)) / 2.0;
-    let listener = half + half.hypot(13.0);
+    let half = (ro - 10.5 * (WEPL + 7.0) * pow(tr + 1.0, -0.25)) / 2.0;
+    let listener = half + hypot(half, 13.0);
     // 7-27, 7-28.
     let mere = if delay_ms <= 100.0 {
         0.0
     } else {
-        let x = (delay_ms / 100.0).log2();
+        let x = log2(delay_ms / 100.0);
         25.0 * (saturate(x, 6.0) - 3.0 * saturate(x / 3.0, 6.0) + 2.0)
     };
     talker + listener + mere
@@ -90,36 +92,40 @@ fn simultaneous(ro: f64, noise: f64, t_ms: f64) -> f64 {
     let loudness = SLR + RLR;
     let x = (loudness + 0.2 * (64.0 + noise - RLR)) / 8.0;
     let too_loud = 20.0 * (saturate(x, 8.0) - x);
-    let sidetone = -10.0 * (power(-STMR) + (-t_ms / 4.0).exp() * power(-TELR)).log10();
+    let sidetone = -10.0 * log10(power(-STMR) + exp(-t_ms / 4.0) * power(-TELR));
     let unfit = 12.0 * saturate((sidetone - 13.0) / 6.0, 8.0)
         - 28.0 * saturate((sidetone + 1.0) / 19.4, 35.0)
         - 13.0 * saturate((sidetone - 3.0) / 33.0, 13.0)
         + 29.0;
-    let q = 37.0 - 15.0 * QDU.log10();
+    let q = 37.0 - 15.0 * log10(QDU);
     let g = 1.07 + 0.258 * q + 0.0602 * q * q;
     let y = (ro - 100.0) / 15.0 + 46.0 / 8.4 - g / 9.0;
     let z = 46.0 / 30.0 - g / 40.0;
-    let quantised = 15.0 * (1.0 + 10f64.powf(y) + 10f64.powf(z)).log10();
+    let quantised = 15.0 * log10(1.0 + pow(10.0, y) + pow(10.0, z));
     too_loud + unfit + quantised
 }
 
 /// Returns No: the sum of all noise, in dBm0p (7-3 to 7-7).
 fn noise() -> f64 {
-    let at_sender = PS - SLR - DS - 100.0 + 0.004 * (PS - (SLR + RLR) - DS - 14.0).powi(2);
-    let with_sidetone = PR + 10.0 * (1.0 + power(10.0 - LSTR)).log10();
-    let at_receiver = RLR - 121.0 + with_sidetone + 0.008 * (with_sidetone - 35.0).powi(2);
+    let at_sender = PS - SLR - DS - 100.0 + 0.004 * square(PS - (SLR + RLR) - DS - 14.0);
+    let with_sidetone = PR + 10.0 * log10(1.0 + power(10.0 - LSTR));
+    let at_receiver = RLR - 121.0 + with_sidetone + 0.008 * square(with_sidetone - 35.0);
     let powers = [NC, at_sender, at_receiver, NFOR + RLR].map(power);
-    10.0 * powers.iter().sum::<f64>().log10()
+    10.0 * log10(powers.iter().sum())
 }
 
 /// Returns (1 + x^n)^(1/n), which is 1 for small x, and x for large x.
 fn saturate(x: f64, n: f64) -> f64 {
-    (1.0 + x.abs().powf(n)).powf(1.0 / n)
+    pow(1.0 + pow(x.abs(), n), 1.0 / n)
 }
 
 /// Converts decibels to a power ratio.
 fn power(db: f64) -> f64 {
-    10f64.powf(db / 10.0)
+    pow(10.0, db / 10.0)
+}
+
+fn square(x: f64) -> f64 {
+    x * x
 }
 
 /// Values of G.107, Table 2, with its names: send and receive loudness, sidetone, echo losses,

@@ -111,7 +111,7 @@ impl Window {
         let cubic = &mut self.cubic;
         let epoch = *cubic.epoch.get_or_insert_with(|| {
             cubic.most = cubic.most.max(window);
-            cubic.k = ((cubic.most - window) / C).cbrt();
+            cubic.k = libm::cbrt((cubic.most - window) / C);
             cubic.estimate = window;
             now
         });
@@ -124,7 +124,8 @@ impl Window {
         };
         cubic.estimate += alpha * acked / window;
         let at = now.since(epoch).as_secs_f64();
-        let curve = |at: f64| C * (at - cubic.k).powi(3) + cubic.most;
+        let cube = |x: f64| x * x * x;
+        let curve = |at: f64| C * cube(at - cubic.k) + cubic.most;
         let target = curve(at + rtt.as_secs_f64()).clamp(window, 1.5 * window);
         let grown = if curve(at) < cubic.estimate {
             cubic.estimate.max(window)
