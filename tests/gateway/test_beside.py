@@ -105,6 +105,8 @@ def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
     """The gateway notices the setting while it runs.
 
     Without cookies, new connections go to the kernel at once, so the kernel takes none over later.
+    Those that are open and idle are closed, so that their clients connect anew. One that needs the
+    kernel before that is closed, too, and not reset.
     """
     assert lab.gateway is not None
     address = lab.address("nsd", "gateway")
@@ -118,12 +120,20 @@ def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
             time.sleep(0.1)
 
     until("syn")
-    with connect(lab.network.client, address) as kept:
-        kept.sendall(prefixed(SMALL))
-        receive(kept)
+    with contextlib.ExitStack() as stack:
+        kept, needy, fresh = (
+            stack.enter_context(connect(lab.network.client, address)) for _ in range(3)
+        )
+        for stream in (kept, needy):
+            stream.sendall(prefixed(SMALL))
+            receive(stream)
         lab.network.server.settings({"net/ipv4/tcp_syncookies": "0"})
         try:
+            for stream in (needy, fresh):
+                stream.sendall(prefixed(SMALL)[:20])
             until("syn_aside")
+            for stream in (kept, needy, fresh):
+                assert stream.recv(1) == b""
             failed = lab.counter("adopt_failed")
             with connect(lab.network.client, address) as stream:
                 for _ in range(3):
@@ -133,8 +143,6 @@ def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
         finally:
             lab.network.server.settings({"net/ipv4/tcp_syncookies": "1"})
         until("syn")
-        kept.sendall(prefixed(SMALL))
-        assert receive(kept)[3] & 15 == 0
     assert "tcp_syncookies is 0" in (lab.gateway.folder / "log").read_text()
 
 

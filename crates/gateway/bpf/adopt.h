@@ -107,6 +107,39 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 	}
 }
 
+/* Whether the kernel can take a connection over. With tcp_syncookies = 0 its TCP does not look at
+ * what bpf_sk_assign_tcp_reqsk gave it, and answers with RST (kernel 6.18, net/ipv4/syncookies.c
+ * cookie_v4_check). */
+static __always_inline bool adopt_possible(struct __sk_buff *ctx)
+{
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
+
+	return skb->dev->nd_net.net->ipv4.sysctl_tcp_syncookies;
+}
+
+/* Leaves the connection to the user side, which closes it with a FIN. */
+static __noinline int adopt_refuse(const struct incoming *in, const struct options *options, const struct offer *agreed,
+				   const struct flow_key *key)
+{
+	struct flow fresh = {
+		.seen_ms = bpf_ktime_get_boot_ns() / 1000000,
+		.query_seq = in->seq,
+		.client_next = in->seq + in->length,
+		.server_seq = in->ack,
+		.acked = in->ack,
+		.tsval = options->tsecr | COOKIE_HEARD,
+		.client_tsval = options->tsval,
+		.mss = agreed->mss,
+		.state = FLOW_SLOW,
+		.flags = (agreed->timestamps ? FLOW_TIMESTAMPS : 0) | (agreed->sack ? FLOW_SACK : 0),
+		.client_wscale = agreed->wscale,
+	};
+
+	bpf_map_update_elem(&flows, key, &fresh, BPF_NOEXIST);
+	count(COUNT_ADOPT_FAILED);
+	return TC_ACT_SHOT;
+}
+
 /* Gives the segment to the listener. If tcp_sack or tcp_timestamps is switched off, the kernel
  * refuses a connection that has them. It then gets the connection without them, which is better
  * than a RST: selective acknowledgements are optional, and Linux accepts segments without
@@ -250,6 +283,10 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (adoption == ADOPT_LATE) {
 		count(COUNT_STRANGE);
 		verdict = TC_ACT_SHOT;
+		goto release;
+	}
+	if (!adopt_possible(ctx)) {
+		verdict = adopt_refuse(in, &options, &agreed, &key);
 		goto release;
 	}
 	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;

@@ -8,7 +8,20 @@
 
 /* The fields of the kernel's struct that say who computes the checksum and where the headers are
  * (kernel 6.18, include/linux/skbuff.h). */
+struct netns_ipv4 {
+	__u8 sysctl_tcp_syncookies;
+} __attribute__((preserve_access_index));
+struct net {
+	struct netns_ipv4 ipv4;
+} __attribute__((preserve_access_index));
+typedef struct {
+	struct net *net;
+} __attribute__((preserve_access_index)) possible_net_t;
+struct net_device {
+	possible_net_t nd_net;
+} __attribute__((preserve_access_index));
 struct sk_buff {
+	struct net_device *dev;
 	unsigned char *head;
 	unsigned char *data;
 	__u16 csum_start;

@@ -168,7 +168,7 @@ impl Gateway {
         if now.no_syncookies && !before.no_syncookies {
             log(
                 Level::Error,
-                "tcp_syncookies is 0: the kernel takes no connection over, so its own TCP serves all new ones",
+                "tcp_syncookies is 0: the kernel takes no connection over, so its own TCP serves all new ones, and idle ones are closed",
                 json!({ "hint": "sysctl net.ipv4.tcp_syncookies=1" }),
             );
         } else if before.no_syncookies && !now.no_syncookies {
@@ -194,6 +194,7 @@ impl Gateway {
             timeout_ms: ms(config.timeout),
             patience_ms: ms(config.patience),
             idle_ms: ms(config.idle),
+            no_adoption: self.around.no_syncookies,
         };
         let servers: Vec<Option<SocketAddr>> = view::servers(self.map("servers")?)?
             .into_iter()

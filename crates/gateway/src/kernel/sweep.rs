@@ -29,6 +29,9 @@ use crate::core::segment::Outgoing;
 /// How long an entry that is closing or waits for the kernel stays, in milliseconds: until its
 /// cookie has expired (PROTOCOL.md, "Time").
 pub const LINGER_MS: u32 = 64_000;
+/// How long a connection has nothing to say, in milliseconds, before it is closed because the kernel
+/// could not take it over.
+const CALM_MS: u32 = 1_000;
 /// The most FINs of one sweep. If many connections become idle at once, closing them takes several
 /// seconds.
 const FINS: usize = 4096;
@@ -233,6 +236,9 @@ pub struct Times {
     pub patience_ms: u32,
     /// For the client's next segment.
     pub idle_ms: u32,
+    /// The kernel takes no connection over, so those that ask nothing are closed. Their clients
+    /// connect anew, to the kernel's TCP.
+    pub no_adoption: bool,
 }
 
 /// Returns how many milliseconds have passed since an entry's last packet.
@@ -251,6 +257,9 @@ fn judge(flow: &flow, times: Times) -> EntryAction {
             EntryAction::Close
         }
         state::QUERY if unused >= times.timeout_ms => EntryAction::Leave,
+        state::REPLIED | state::IDLE | state::SLOW if times.no_adoption && unused >= CALM_MS => {
+            EntryAction::Close
+        }
         state::REPLIED | state::IDLE if unused >= times.idle_ms => EntryAction::Close,
         // The client has sent nothing for so long that it must be gone.
         state::OPEN if unused >= times.idle_ms => EntryAction::Remove,
@@ -348,8 +357,13 @@ fn recount(maps: &Maps<'_>, buckets: &[u32]) {
 mod tests {
     use super::*;
 
-    const TIMES: Times =
-        Times { now_ms: 2_000, timeout_ms: 3_000, patience_ms: 500, idle_ms: 10_000 };
+    const TIMES: Times = Times {
+        now_ms: 2_000,
+        timeout_ms: 3_000,
+        patience_ms: 500,
+        idle_ms: 10_000,
+        no_adoption: false,
+    };
 
     fn of(state: u8, unused_ms: u32) -> flow {
         flow { state, seen_ms: TIMES.now_ms.wrapping_sub(unused_ms), ..flow::default() }
@@ -380,6 +394,19 @@ mod tests {
         assert_eq!(judge(&of(state::OPEN, 10_000), TIMES), EntryAction::Remove);
         assert_eq!(judge(&of(state::CLOSING, LINGER_MS - 1), TIMES), EntryAction::Keep);
         assert_eq!(judge(&of(state::CLOSING, LINGER_MS), TIMES), EntryAction::Remove);
+    }
+
+    /// Also those that the kernel should have.
+    #[test]
+    fn without_adoption_calm_connections_are_closed() {
+        let times = Times { no_adoption: true, ..TIMES };
+        for state in [state::REPLIED, state::IDLE, state::SLOW] {
+            assert_eq!(judge(&of(state, CALM_MS - 1), times), EntryAction::Keep);
+            assert_eq!(judge(&of(state, CALM_MS), times), EntryAction::Close);
+        }
+        for state in [state::SYN, state::QUERY, state::OPEN, state::CLOSING, state::KERNEL] {
+            assert_eq!(judge(&of(state, CALM_MS), times), EntryAction::Keep);
+        }
     }
 
     #[test]
