@@ -137,6 +137,27 @@ class Segment:
         return ether + kind.to_bytes(2) + head + tcp + self.padding
 
 
+def fragments(segment: Segment, at: int) -> list[bytes]:
+    """The segment in two IP fragments; the first ends behind so many bytes of TCP."""
+    frame = segment.frame()
+    size = 34 if frame[14] >> 4 == 4 else 54
+    head, tcp = frame[:size], frame[size:]
+    identification = DRAW.getrandbits(16)
+    parts = []
+    for offset, more, data in ((0, 1, tcp[:at]), (at, 0, tcp[at:])):
+        made = bytearray(head)
+        if size == 34:
+            place = more << 13 | offset // 8
+            made[16:22] = struct.pack(">HHH", 20 + len(data), identification, place)
+            made[24:26] = bytes(2)
+            made[24:26] = internet_checksum(bytes(made[14:])).to_bytes(2)
+        else:
+            made[18:20], made[20] = (8 + len(data)).to_bytes(2), 44
+            made += struct.pack(">BBHI", 6, 0, offset | more, identification)
+        parts.append(bytes(made) + data)
+    return parts
+
+
 def internet_checksum(data: bytes) -> int:
     """RFC 1071."""
     if len(data) % 2:
@@ -208,10 +229,11 @@ class Tap:
         """Closes the line."""
         self.socket.close()
 
-    def send(self, *segments: Segment) -> None:
-        """Sends segments."""
+    def send(self, *segments: Segment | bytes) -> None:
+        """Sends segments, or whole frames."""
         for segment in segments:
-            self.socket.send(bytes(10) + segment.frame())
+            frame = segment if isinstance(segment, bytes) else segment.frame()
+            self.socket.send(bytes(10) + frame)
 
     def receive(
         self, timeout: float, wanted: Callable[[Segment], bool] = lambda _: True

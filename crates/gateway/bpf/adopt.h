@@ -11,6 +11,7 @@
 #pragma once
 
 #include "acknowledge.h"
+#include "fragment.h"
 #include "resend.h"
 #include "share.h"
 #include "split.h"
@@ -196,10 +197,11 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct unsent unsent;
 	enum adoption adoption;
 	int parsed, verdict = TC_ACT_UNSPEC;
-	bool shown = ctx->tc_index == SHOWN_INDEX;
+	__u32 index = ctx->tc_index;
+	bool shown = index == SHOWN_INDEX || index == FRAGMENT_READY, fragment;
 	struct flow *flow;
 	__u32 before = 0, place = 0; /* what goes in front of the segment, and its first sequence number */
-	__u32 trimmed;
+	__u32 trimmed, first;
 	__u16 least;
 
 	if (!in || socket_marked(ctx))
@@ -208,8 +210,12 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (unsent_find(ctx, &unsent))
 		return unsent.mark == UNSENT_MARK ? unsent_send(ctx, &unsent) :
 		       ctx->tc_index == SPLIT_INDEX ? TC_ACT_UNSPEC : split_send(ctx, &unsent);
-	if (shown)
+	if (index == FRAGMENT_HELD)
+		return fragment_again(ctx);
+	if (shown || index == FRAGMENT_LAST)
 		ctx->tc_index = 0;
+	if (index == FRAGMENT_LAST)
+		return TC_ACT_UNSPEC;
 	if (!s || !s->active)
 		return TC_ACT_UNSPEC;
 	if (s->at_once) {
@@ -226,8 +232,14 @@ int gateway_adopt(struct __sk_buff *ctx)
 			return TC_ACT_UNSPEC;
 		parsed = adopt_read(ctx, in);
 	}
-	if (parsed != PARSED_SEGMENT || (in->flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK)
+	fragment = parsed == PARSED_FRAGMENT;
+	if ((parsed != PARSED_SEGMENT && !fragment) || (in->flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK)
 		return TC_ACT_UNSPEC;
+	if (fragment) {
+		in->flags = FLAG_ACK; /* a FIN comes with the last fragment's data */
+		if (!in->length)
+			in->length = 1; /* the next fragment has data */
+	}
 
 	/* The socket comes first: if the kernel has the connection, nothing else matters. */
 	if (in->ipv6) {
@@ -262,8 +274,13 @@ int gateway_adopt(struct __sk_buff *ctx)
 		goto release;
 	adopt_options(ctx, in, &options);
 	adoption = adopt_agreed(in, &options, flow, &agreed);
+	/* The kernel would put the fragments together and answer with RST. */
+	if (fragment && adoption == ADOPT_NONE && flow && flow->state != FLOW_KERNEL)
+		adoption = ADOPT_LATE;
 	if (adoption == ADOPT_NONE)
 		goto release;
+	if (fragment)
+		in->length = in->trimmed = 0; /* fragment_cut */
 	if (flow && adoption == ADOPT_OPEN) {
 		before = adopt_open_ready(&key, in->ack);
 		place = flow->client_next + flow->ahead_length;
@@ -295,15 +312,29 @@ int gateway_adopt(struct __sk_buff *ctx)
 		verdict = TC_ACT_SHOT; /* the client sends it again */
 		goto release;
 	}
+	first = in->seq;
+	if (flow && adoption == ADOPT_JOINED)
+		first = flow->query_seq;
+	else if (flow && adoption == ADOPT_AHEAD)
+		first = flow->client_next;
+	else if (adoption == ADOPT_OPEN)
+		first = place;
+	if (fragment) {
+		if (!found) {
+			count(COUNT_ADOPT_FAILED);
+			goto release;
+		}
+		if (!shown) {
+			verdict = fragment_begin(ctx, in, &agreed, first);
+			goto release;
+		}
+		if (!fragment_follows(ctx) || !fragment_cut(ctx, in)) {
+			count(COUNT_XDP_ERROR);
+			verdict = TC_ACT_SHOT;
+			goto release;
+		}
+	}
 	if (found && s->track && !shown) {
-		__u32 first = in->seq;
-
-		if (flow && adoption == ADOPT_JOINED)
-			first = flow->query_seq;
-		else if (flow && adoption == ADOPT_AHEAD)
-			first = flow->client_next;
-		else if (adoption == ADOPT_OPEN)
-			first = place;
 		verdict = TC_ACT_SHOT;
 		if (track_show(ctx, in, &agreed, first)) {
 			ctx->tc_index = SHOWN_INDEX;

@@ -31,21 +31,26 @@ static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port
 		parsed = parse_ipv6(&cursor, ctx->len, in, &rest);
 	else
 		return PARSED_OTHER;
-	if (parsed != PARSED_SEGMENT)
+	if (parsed != PARSED_SEGMENT && parsed != PARSED_FRAGMENT)
 		return parsed;
 	tcp = cursor_take(&cursor, sizeof(*tcp));
 	if (!tcp || rest < sizeof(*tcp))
 		return PARSED_MALFORMED_TCP;
 	in->header = tcp->offset >> 4 << 2;
-	if (tcp->destination != bpf_htons(port) || in->header < sizeof(*tcp) || in->header > rest)
+	if (tcp->destination != bpf_htons(port) || in->header < sizeof(*tcp))
 		return PARSED_OTHER;
+	if (in->header > rest) {
+		if (parsed != PARSED_FRAGMENT)
+			return PARSED_OTHER;
+		in->header = sizeof(*tcp); /* its options continue in the next fragment */
+	}
 	in->length = rest - in->header;
 	in->who.client_port = tcp->source;
 	in->who.server_port = tcp->destination;
 	in->seq = bpf_ntohl(tcp->seq);
 	in->ack = bpf_ntohl(tcp->ack);
 	in->flags = tcp->flags;
-	return PARSED_SEGMENT;
+	return parsed;
 }
 
 /* Reads a segment without its options. This and the functions below are separate, so that the

@@ -456,6 +456,7 @@ int gateway_xdp(struct xdp_md *ctx)
 	parsed = parse_frame(data, end, frame, v.s->port, &w->in);
 	switch (parsed) {
 	case PARSED_OTHER:
+	case PARSED_FRAGMENT: /* tc ingress looks at it */
 		return XDP_PASS;
 	case PARSED_MALFORMED:
 		count(COUNT_MALFORMED);

@@ -67,7 +67,8 @@ enum parsed {
 	PARSED_MALFORMED,     /* a link or IP header that is cut short or invalid */
 	PARSED_MALFORMED_TCP, /* an invalid TCP header; who.server says for which server */
 	PARSED_SEGMENT,
-	PARSED_ICMP, /* an ICMP message; only its place and length are read */
+	PARSED_ICMP,	 /* an ICMP message; only its place and length are read */
+	PARSED_FRAGMENT, /* the first of several fragments of a TCP segment */
 };
 
 struct cursor {
@@ -100,12 +101,17 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	length = bpf_ntohs(ip->tot_len);
 	if (*(__u8 *)ip >> 4 != 4 || size < sizeof(*ip) || length < size || s->network + length > frame)
 		return PARSED_MALFORMED;
-	if ((ip->protocol != IP_TCP && ip->protocol != IP_ICMP) || ip->frag_off & bpf_htons(0x3fff))
+	if ((ip->protocol != IP_TCP && ip->protocol != IP_ICMP) || ip->frag_off & bpf_htons(0x1fff))
 		return PARSED_OTHER;
 	address_map4(s->who.client, ip->saddr);
 	address_map4(s->who.server, ip->daddr);
 	if (!cursor_take(cursor, size - sizeof(*ip)))
 		return PARSED_MALFORMED;
+	s->ipv6 = 0;
+	s->transport = s->network + size;
+	*rest = length - size;
+	if (ip->frag_off & bpf_htons(0x2000))
+		return ip->protocol == IP_TCP ? PARSED_FRAGMENT : PARSED_OTHER;
 	/* The checksum of the header with its options (RFC 791). */
 	word = (__be32 *)ip;
 	sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
@@ -117,9 +123,6 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	}
 	if (sum_fold(sum) != 0xffff)
 		return PARSED_MALFORMED;
-	s->ipv6 = 0;
-	s->transport = s->network + size;
-	*rest = length - size;
 	return ip->protocol == IP_TCP ? PARSED_SEGMENT : PARSED_ICMP;
 }
 
@@ -127,6 +130,7 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 {
 	struct ipv6hdr *ip = cursor_take(cursor, sizeof(*ip));
 	__u32 left, at = s->network + sizeof(*ip);
+	bool fragment = false;
 	__u8 next;
 
 	if (!ip)
@@ -149,9 +153,10 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 			return PARSED_MALFORMED;
 		size = (extension[1] + 1) * 8;
 		if (next == IP_FRAGMENT) {
-			/* One with the whole packet is no fragment (RFC 6946 section 4). */
-			if (extension[2] || extension[3] & 0xf9)
+			if (extension[2] || extension[3] & 0xf8)
 				return PARSED_OTHER;
+			/* One with the whole packet is no fragment (RFC 6946 section 4). */
+			fragment = extension[3] & 1;
 			size = 8;
 		}
 		next = extension[0];
@@ -159,12 +164,16 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 			return PARSED_MALFORMED;
 		at += size;
 		left -= size;
+		if (fragment)
+			break;
 	}
 	__builtin_memcpy(s->who.client, &ip->saddr, sizeof(s->who.client));
 	__builtin_memcpy(s->who.server, &ip->daddr, sizeof(s->who.server));
 	s->ipv6 = 1;
 	s->transport = at;
 	*rest = left;
+	if (fragment)
+		return next == IP_TCP ? PARSED_FRAGMENT : PARSED_OTHER;
 	return next == IP_TCP ? PARSED_SEGMENT : PARSED_ICMP;
 }
 

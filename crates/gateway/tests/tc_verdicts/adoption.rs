@@ -248,3 +248,40 @@ fn leaves_alone_what_is_not_for_the_kernel() {
     }
     assert_eq!(programs.counts(), []);
 }
+
+/// There is no listener here. The end-to-end tests show what follows with one.
+#[test]
+fn a_first_fragment_counts_as_data_and_others_pass() {
+    let Some(programs) = Programs::load_with_tc("fragments of data") else { return };
+    for v6 in [false, true] {
+        for (state, verdict, counter) in [
+            (QUERY, DROP, Some(Counter::Strange)),
+            (CLOSING, DROP, Some(Counter::Strange)),
+            (REPLIED, NEXT, Some(Counter::AdoptFailed)),
+            (IDLE, NEXT, Some(Counter::AdoptFailed)),
+            (KERNEL, NEXT, None),
+        ] {
+            let asked = Asked::changed(&programs, v6, false, |flow| flow.state = state);
+            // Within TCP's options, behind them, and within the data.
+            for bytes in [24, 32, 40] {
+                let before = programs.counts();
+                let mtu = bytes + if v6 { 48 } else { 20 };
+                let mut parts = fragments(&second(&asked).packet(), mtu);
+                let first = frame(&parts.remove(0));
+                assert_eq!(programs.adopt(&first), (verdict, first), "{state} {bytes}");
+                if let Some(counter) = counter {
+                    let counted = before.iter().find(|one| one.0 == counter).map_or(0, |one| one.1);
+                    assert_eq!(programs.count(counter), counted + 1, "{state} {bytes}");
+                }
+                let before = programs.counts();
+                for part in parts {
+                    assert_eq!(programs.adopt(&frame(&part)), (NEXT, frame(&part)));
+                }
+                assert_eq!((programs.counts(), asked.flow().state), (before, state));
+            }
+            // No path makes such ones.
+            let tiny = &fragments(&second(&asked).packet(), 16 + if v6 { 48 } else { 20 })[0];
+            assert_eq!(programs.adopt(&frame(tiny)), (NEXT, frame(tiny)));
+        }
+    }
+}
