@@ -13,6 +13,7 @@ from . import zones
 from .clients import ask, connect, prefixed, query, receive
 from .conftest import KINDS, Lab, laboratory
 from .programs import Conditions
+from .segments import ACK, MODULUS, PSH, RST, Peer, in_order, tap
 
 SIZES = (60, 300, 1200)
 # On a busy machine a server may take its time.
@@ -122,3 +123,45 @@ def test_a_line_that_loses_doubles_and_reorders(tmp_path: Path, version: int) ->
                 stream.close()
         assert lab.counter("resent") > resent
         assert lab.counter("query_pipelined") > 0
+
+
+def test_a_burst_that_comes_while_its_first_replies_are_on_their_way(
+    fresh: Lab, version: int
+) -> None:
+    """200 queries, as a Linux client sends them: ten alone, and the others in full segments.
+
+    Nothing is sent twice, so no reply waits for a timeout of the client.
+    """
+    queries = [prefixed(query(zones.size_name(60), id=id)) for id in range(200)]
+    adopted = fresh.counter("adopted")
+    with tap(fresh.network) as line:
+        client = Peer(line, fresh.address("nsd", "gateway", version))
+        client.connect()
+        for message in queries[:10]:
+            client.send(message, ACK | PSH)
+        first = messages(client, 1)
+        burst = b"".join(queries[10:])
+        for at in range(0, len(burst), 1400):
+            client.send(burst[at : at + 1400])
+        replies = first + messages(client, 200 - len(first))
+    assert sorted(int.from_bytes(reply[:2]) for reply in replies) == list(range(200))
+    assert fresh.counter("adopted") == adopted + 1
+
+
+def messages(client: Peer, count: int) -> list[bytes]:
+    """At least so many DNS messages, acknowledged as their segments come."""
+    begin, stream = client.ack, dict[int, bytes]()
+    while True:
+        have, found = in_order(stream), list[bytes]()
+        while len(have) >= 2 and len(have) >= 2 + int.from_bytes(have[:2]):
+            found.append(have[2 : 2 + int.from_bytes(have[:2])])
+            have = have[2 + len(found[-1]) :]
+        if len(found) >= count:
+            return found
+        segment = client.receive(5)
+        assert segment is not None, f"{len(found)} of {count} messages came"
+        assert not segment.flags & RST, str(segment)
+        if segment.payload:
+            stream[(segment.seq - begin) % MODULUS] = segment.payload
+            client.ack = (begin + len(in_order(stream))) % MODULUS
+            client.send()

@@ -286,7 +286,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 		place = flow->client_next + flow->ahead_length;
 		/* Repeated data is in the ring or is already answered. What follows it may be new. */
 		trimmed = place - in->seq;
-		if (trimmed > in->length) {
+		if (trimmed > in->length || before + in->length - trimmed > JOINED_MAX) {
+			/* The client sends again what is too much for one packet. */
 			if (in->flags & FLAG_FIN)
 				before = 0;
 			trimmed = in->length;

@@ -102,6 +102,9 @@ __noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 by
 	return 1;
 }
 
+/* The longest payload that a packet can have whatever its headers are (types.h, OPEN_AHEAD). */
+#define JOINED_MAX 15872
+
 /* Puts `first` bytes of the ring, from `position`, in front of the payload (0: none), after
  * cutting off what was received before. The result begins at `seq`. It is put together in the
  * ring, so that the packet's headers stay where they are. */
@@ -121,11 +124,11 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 	transport = in->transport;
 	bytes = in->header;
 	length = in->length;
-	if (!WITHIN(first, 0, AHEAD_MAX) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
+	if (!WITHIN(first, 0, OPEN_BYTES + OPEN_AHEAD) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
 	    !WITHIN(bytes, sizeof(struct tcp_header), TCP_HEADER_MAX))
 		return 0;
 	at = ring_offset(ring_take(head, first + length));
-	if (WITHIN(first, 1, AHEAD_MAX) &&
+	if (WITHIN(first, 1, OPEN_BYTES + OPEN_AHEAD) &&
 	    (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position)))
 		return 0;
 	if (WITHIN(length, 1, SUM_MAX - AHEAD_MAX) &&

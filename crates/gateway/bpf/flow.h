@@ -221,8 +221,9 @@ static __always_inline int source_allows(const struct settings *s, const __be32 
 	return !interval || source_conforms(source_of(client).prefix, now, rate, interval, burst);
 }
 
-/* Whether a long reply of `bytes` bytes may take room in the ring. Those of one source fill at most
- * an eighth of it a second, and as much at once, so that those of others stay there. */
+/* Whether a long reply of `bytes` bytes, or what is kept of a burst, may take room in the ring. Those
+ * of one source fill at most an eighth of it a second, and as much at once, so that those of others
+ * stay there. */
 static __always_inline int source_may_fill(const struct settings *s, const __be32 client[4], __u64 now, __u32 bytes)
 {
 	__u64 second = 1000000000;

@@ -214,8 +214,6 @@ __noinline int on_open(__u64 now)
 		return drop(COUNT_ACK);
 	if (seq != next)
 		return drop(COUNT_KEPT); /* it is kept already */
-	if (leaving)
-		return several_keep(&v, flow, o, 0);
 	return FATE_QUERIES;
 }
 

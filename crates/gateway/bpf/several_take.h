@@ -207,24 +207,39 @@ static long take_one(__u32 index, struct taking *t)
 	return t->at >= t->length;
 }
 
-/* Keeps what is not served in the ring until the kernel's TCP gets the connection. */
-static __always_inline enum fate several_keep(struct verdict *v, struct flow *flow, struct opens *o, __u32 at)
+/* The room that so many kept bytes have in the ring. More bytes find room behind them there until
+ * it is full, so a client that sends byte for byte does not fill the ring with copies. */
+static __always_inline __u32 keep_room(__u32 length)
 {
-	__u32 before = flow->ahead_length, old = flow->ahead, length = v->w->in.length - at, position;
+	return length <= 2048 ? 2048 : length <= 6144 ? 6144 : OPEN_AHEAD;
+}
+
+/* Keeps what is not served in the ring until the kernel's TCP gets the connection. */
+static __always_inline enum fate several_keep(struct xdp_md *ctx, struct verdict *v, struct flow *flow, __u32 at)
+{
+	const struct incoming *in = &v->w->in;
+	__u32 before = flow->ahead_length, position = flow->ahead, length = in->length - at, end = before + length, room;
 	struct ring_head *head = ring_top();
 	__u8 *bytes = ring_bytes();
 
-	if (!head || !bytes || !WITHIN(at, 0, QUERY_MAX) || !WITHIN(length, 1, QUERY_MAX) || before + length > OPEN_AHEAD ||
-	    !WITHIN(before, 0, OPEN_AHEAD))
+	if (!head || !bytes || !WITHIN(at, 0, QUERY_MAX) || !WITHIN(length, 1, OPEN_AHEAD) || !WITHIN(before, 0, OPEN_AHEAD) ||
+	    !WITHIN(end, 1, OPEN_AHEAD))
 		return drop(COUNT_STRANGE); /* it comes again */
-	position = ring_take(head, before + length);
-	if (before && (bpf_probe_read_kernel(bytes + ring_offset(position), before, bytes + ring_offset(old)) ||
-		       !ring_holds(head, old)))
+	if (!before || end > keep_room(before)) {
+		room = keep_room(end);
+		/* tc ingress will copy it twice. */
+		if (!source_may_fill(v->s, in->who.client, v->now, 3 * room))
+			return drop(COUNT_STRANGE);
+		position = ring_take(head, room);
+		if (before && bpf_probe_read_kernel(bytes + ring_offset(position), before, bytes + ring_offset(flow->ahead)))
+			return drop(COUNT_STRANGE);
+	}
+	if (before && !ring_holds(head, flow->ahead))
 		return drop(COUNT_STRANGE);
-	if (bpf_probe_read_kernel(bytes + ring_offset(position) + before, length, &v->w->bytes[SCRATCH_PAYLOAD + at]))
+	if (bpf_xdp_load_bytes(ctx, in->transport + in->header + in->trimmed + at, bytes + ring_offset(position) + before, length))
 		return drop(COUNT_STRANGE);
 	flow->ahead = position;
-	flow->ahead_length = before + length;
+	flow->ahead_length = end;
 	return drop(COUNT_KEPT);
 }
 
@@ -273,7 +288,7 @@ __noinline int several_take(struct xdp_md *ctx, __u64 now)
 		w->split.payload = t.at;
 		w->split.count = t.taken;
 	}
-	if (!t.taken && !o->count) {
+	if (!t.taken && !o->count && !flow->ahead_length) {
 		several_undo(&v, flow);
 		count(t.why == COUNT_TO_KERNEL_PIPELINED ? COUNT_TO_KERNEL_SECOND : t.why);
 		return FATE_PASS;
@@ -289,7 +304,7 @@ __noinline int several_take(struct xdp_md *ctx, __u64 now)
 		 * waits, and this segment behind it. */
 		if (!t.taken && flow->acked == *(volatile __u32 *)&o->given)
 			return FATE_PASS;
-		several_keep(&v, flow, o, t.taken ? t.at : 0);
+		several_keep(ctx, &v, flow, t.taken ? t.at : 0);
 	}
 	if (!t.taken)
 		return FATE_DROP;

@@ -6,6 +6,8 @@
 
 mod common;
 
+use std::time::Instant;
+
 use common::frames::*;
 use common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query, too_big};
 use common::programs::{Programs, XDP_PASS, counted, programs};
@@ -17,7 +19,7 @@ const SERVED: u8 = 0;
 const LEAVING: u8 = 1;
 /// `OPEN_MAX` and `OPEN_AHEAD` there.
 const MOST: usize = 32;
-const AHEAD: usize = 2048;
+const AHEAD: usize = 12_288;
 
 fn several(programs: &Programs) {
     programs.set(settings { several_queries: 1, ..Programs::settings() });
@@ -297,18 +299,22 @@ fn what_is_not_served_waits_for_the_kernel() {
         let entry = client.flow().unwrap();
         assert_eq!(programs.ring(entry.ahead, part.len()), part);
         // More data in order, as far as there is room; and the same data again.
-        let more = vec![7; 1000];
-        let mut length = part.len();
-        for room in [true, true, false] {
-            let behind = client.saying.data_at(at + length as u32, 0, &more);
-            let counter = if room { Counter::Kept } else { Counter::Strange };
-            assert_eq!(counted(&programs, &[counter], || client.say(&behind)), Came::Drop);
-            length += if room { more.len() } else { 0 };
+        let more: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
+        let (mut kept, begin) = (part.clone(), programs.ring_head());
+        while kept.len() + more.len() <= AHEAD {
+            let behind = client.saying.data_at(at + kept.len() as u32, 0, &more);
+            assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&behind)), Came::Drop);
+            kept.extend(&more);
         }
-        assert!(length <= AHEAD);
+        let length = kept.len();
+        let behind = client.saying.data_at(at + length as u32, 0, &more);
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&behind)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!(usize::from(entry.ahead_length), length);
-        assert_eq!(programs.ring(entry.ahead, length), [&part[..], &more, &more].concat());
+        assert_eq!(programs.ring(entry.ahead, length), kept);
+        // Two larger places in the ring, and not one for each segment.
+        let units = programs.ring_head().wrapping_sub(begin);
+        assert_eq!(units, (6144 + AHEAD as u32) / common::programs::RING_UNIT);
         assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&segment)), Came::Drop);
         let ack = client.saying.ack(at + length as u32, 60);
         assert_eq!(client.say(&ack), Came::Pass);
@@ -393,14 +399,14 @@ fn what_was_kept_passes_when_it_comes_again() {
     }
 }
 
-/// A segment of more than 1024 bytes cannot be kept. When the client has all replies, such a
-/// segment is treated like one behind the reply to a single query.
+/// A segment of more bytes than there is room for, as offloads of the interface make them. When the
+/// client has all replies, it is treated like one behind the reply to a single query.
 #[test]
 fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
     let programs = programs!("what_cannot_be_kept_comes_again_when_the_client_has_all_replies");
     several(&programs);
-    let long: Vec<u8> = (10..40).flat_map(nth).collect();
-    assert!((1025..1400).contains(&long.len()));
+    let long: Vec<u8> = (10..400).flat_map(nth).collect();
+    assert!((AHEAD + 1..2 * AHEAD).contains(&long.len()));
     for client in Client::kinds(&programs) {
         // The client acknowledges the replies alone, or with the segment.
         for (port, alone) in [(50_100, true), (50_200, false)] {
@@ -457,5 +463,34 @@ fn keep_alive_probes_are_answered_while_queries_are_open() {
             }
             assert_eq!(client.flow().unwrap().state, IDLE);
         }
+    }
+}
+
+/// What one source keeps and its long replies fill an eighth of the ring a second, and as much at
+/// once. Others' queries find room meanwhile.
+#[test]
+fn what_one_source_keeps_leaves_others_their_room() {
+    let programs = programs!("what_one_source_keeps_leaves_others_their_room");
+    programs.set(settings {
+        several_queries: 1,
+        query_interval_ns: 1,
+        query_burst_ns: 1_000_000_000,
+        ..Programs::settings()
+    });
+    let long: Vec<u8> = (10..200).flat_map(nth).collect();
+    let part_of_ring = f64::from(common::programs::RING_SIZE / 8);
+    for client in Client::kinds(&programs).skip(1).step_by(2) {
+        let (mut kept, began) = (0, Instant::now());
+        for port in 0..10 {
+            let (mut client, at) = asked(on_port(&client, 50_000 + 10 * port), 2);
+            answer(&client, 0, &reply_bytes(60));
+            let segment = client.saying.data_at(at, 0, &long);
+            assert_eq!(client.say(&segment), Came::Drop);
+            kept += u32::from(client.flow().unwrap().ahead_length > 0);
+        }
+        // Each counts with the two copies that tc ingress will make.
+        let each = 3.0 * AHEAD as f64;
+        let most = 1.0 + (1.0 + began.elapsed().as_secs_f64()) * part_of_ring / each;
+        assert!(kept >= 1 && f64::from(kept) <= most, "{kept} of at most {most}");
     }
 }
