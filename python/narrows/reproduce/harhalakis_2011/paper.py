@@ -34,14 +34,14 @@ PAPER = Paper(
         "and with ECN 13 of 100, and first attempts agree with the paper's tables within two "
         "points.",
         "With the buffer of 200 ms, RED costs 15 to 18 of 100 here, because FIFO does about six "
-        "points better than in the paper, which does not print that queue's size.",
+        "points better than in the paper.",
         "With that buffer, ECN on all others and a path of 20 ms, narrows answers 51 % of first "
         "attempts, Linux 39 to 52 % and the paper 41 %; without ARP none would be answered, "
         "because DNS gets through only when RED drops its own routers' ARP packets and the link "
         "fails for a second.",
-        "With a path of 50 ms, narrows has 65 %, Linux 63 to 66 % and the paper 46 %; we do not "
-        "know why, for Linux with the TCP and the RED of 2010 has 74 to 77 %, which is even "
-        "further from the paper.",
+        "With a path of 50 ms, narrows has 65 %, Linux 63 to 66 % and the paper 46 %; longer "
+        "replies or a card that refills in bursts would explain most of what differs at 200 ms, "
+        "but the paper prints neither, so which one it was, we cannot tell.",
         "The agreement is partly calibrated: we put netem's delay at both ends because Linux then "
         "agrees with the paper, and we corrected the simulator against the same runs of Linux.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from narrows.reproduce.harhalakis_2011 import kernel, published
+from narrows.reproduce.harhalakis_2011 import kernel, published, reply_and_ring
 from narrows.reproduce.harhalakis_2011.cells import CELLS, ECN_TITLES
 from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.output import range_text
@@ -28,6 +28,7 @@ def tables(outcome: Measurements) -> list[Table]:
         _success(outcome),
         _drop_rates(outcome),
         _sensitivity(outcome),
+        reply_and_ring.error_table() if outcome.rows else None,
     ]
     return [table for table in built if table is not None]
 
