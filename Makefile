@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup run check test lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
+.PHONY: help setup run check test test-servers lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,11 +29,17 @@ run: setup ## A first result: Table I of the first paper, with an HTML report (n
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
 check: setup lint ## Fast checks: linters and the tests that take seconds
-	$(BIN)/pytest -q -n auto -m "not slow and not alone"
+	$(BIN)/pytest -q -n auto -m "not slow and not alone and not servers"
 
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
 	sh tools/run_tests.sh $(BIN)
+
+test-servers: setup ## Tries other people's DNS programs again, after their profiles or captures changed (root; minutes)
+	sh tools/install_test_tools.sh --servers
+	CI=1 $(BIN)/pytest -q -m "servers and not alone"
+	CI=1 $(BIN)/pytest -q -m "servers and alone"
+	$(BIN)/python -m tests.dns_behaviour.digest
 
 lint: setup
 	cargo fmt --all --check

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Installs the programs that some tests call, on Debian and Ubuntu. If CI is set, no test may skip,
-# so `make test` runs this first.
+# so `make test` runs this first. With `--servers`, it also installs the programs that only
+# `make test-servers` tries.
+#
+# Usage: install_test_tools.sh [--servers]
 #
 # The DNS servers are for the tests alone: this script starts no daemon, enables none for the next
 # boot, and does not change servers that were already installed.
@@ -50,21 +53,9 @@ need xz xz-utils
 need tc iproute2
 ls /usr/src/linux-source-6.*.tar.* /usr/src/linux-source-6.*/*.tar.* >/dev/null 2>&1 ||
     missing="$missing linux-source"
-# For the trials of what DNS clients and servers do, which use some of the programs above too.
-need pdns_recursor pdns-recursor pdns-recursor.service
-need kresd knot-resolver kresd@1.service
-need dnsmasq dnsmasq-base
-need dnsdist dnsdist dnsdist.service
-need musl-gcc musl-tools
 need cc libc6-dev
-need setpriv util-linux
-# systemd-resolved's package would take over /etc/resolv.conf, so only the program is taken from it.
 ours=/usr/local/lib/narrows-tests
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
-resolved=yes
-for place in /usr/lib/systemd /lib/systemd $ours; do
-    [ ! -x $place/systemd-resolved ] || resolved=""
-done
 # For the test that runs have the same bytes with another C library.
 libc=""
 [ -e $ours/libc6 ] || libc=yes
@@ -77,6 +68,21 @@ need systemd-analyze systemd
 need dpkg-shlibdeps dpkg-dev
 need strip binutils
 need rpmbuild rpm
+# For the trials of what DNS clients and servers do, which use some of the programs above too.
+resolved=""
+if [ "${1:-}" = --servers ]; then
+    need pdns_recursor pdns-recursor pdns-recursor.service
+    need kresd knot-resolver kresd@1.service
+    need dnsmasq dnsmasq-base
+    need dnsdist dnsdist dnsdist.service
+    need musl-gcc musl-tools
+    need setpriv util-linux
+    # systemd-resolved's package would take over /etc/resolv.conf, so only the program is taken.
+    resolved=yes
+    for place in /usr/lib/systemd /lib/systemd $ours; do
+        [ ! -x $place/systemd-resolved ] || resolved=""
+    done
+fi
 [ -n "$missing$resolved$libc" ] || exit 0
 
 as_root=""

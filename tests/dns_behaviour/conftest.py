@@ -14,7 +14,7 @@ from . import lab
 from .clients import CLIENTS
 from .lab import Trial
 
-INSTALL = "install it with: sh tools/install_test_tools.sh"
+INSTALL = "install it with: sh tools/install_test_tools.sh --servers"
 TOOLS = ("ip", "ethtool", "nsenter", "unshare", "cc")
 WATCH = 17.0
 """Seconds for which the clients are watched in the tests, all at once. This is longer than any of

@@ -40,7 +40,7 @@ LATE = 1.5
 """Seconds by which a busy machine may be late."""
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 @pytest.mark.parametrize("does", [each.__name__ for each in busy_handshakes.FILLED])
 def test_each_stage_of_a_handshake_has_the_timeout_of_its_place(shown: Shown, does: str) -> None:
     for place, found in enumerate(shown.by_place[does], 1):
@@ -50,7 +50,7 @@ def test_each_stage_of_a_handshake_has_the_timeout_of_its_place(shown: Shown, do
     assert [level(place) for place in (5, 6, 7, 10)] == [30.0, 0.3, 0.2, 0.2]
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 def test_each_piece_of_a_handshake_begins_the_timeout_again(shown: Shown) -> None:
     last = (PIECES - 2) * GAP
     assert shown.slow_hello is not None
@@ -58,20 +58,20 @@ def test_each_piece_of_a_handshake_begins_the_timeout_again(shown: Shown) -> Non
     assert all(span > GAP for _, span in PROFILE.busy_levels)
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 def test_half_a_query_has_the_timeout_of_its_place(shown: Shown) -> None:
     assert shown.half_query is not None
     assert level(ROOM) - 0.05 <= shown.half_query <= level(ROOM) + LATE
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 def test_a_place_keeps_its_shorter_timeout(shown: Shown) -> None:
     assert PROFILE.busy_stays
     assert shown.afterwards is not None
     assert shown.afterwards <= level(ROOM) + LATE
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 def test_each_port_has_a_table_of_its_own(shown: Shown) -> None:
     """The simulator has one for all ports of a server (docs/limits.md)."""
     assert shown.other_port is None

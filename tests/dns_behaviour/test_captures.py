@@ -162,6 +162,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     return found
 
 
+@pytest.mark.servers
 @pytest.mark.alone
 @pytest.mark.parametrize("name", [path.stem for path in TABLES])
 def test_the_servers_do_it_again(name: str, again: dict[str, Rows]) -> None:

@@ -14,6 +14,8 @@ from .conftest import INSTALL, WATCH, Trials
 from .lab import Trial
 from .packets import CWR, ECE, FAST_OPEN
 
+pytestmark = pytest.mark.servers
+
 
 def about(shown: float, expected: float) -> bool:
     """Timers, and what starts them, may be late by their own slack and by a busy machine."""

@@ -57,6 +57,7 @@ class Line:
         return [frame, *self.held.get(port, [])]
 
 
+@pytest.mark.servers
 @pytest.mark.alone
 @pytest.mark.parametrize("reorders", [False, True])
 def test_knot_acknowledges_an_early_query_and_does_not_answer(

@@ -62,11 +62,13 @@ def shown(profile: dns_profiles.Server, everything: dict[str, Shown]) -> Shown:
     return shown
 
 
+@pytest.mark.servers
 def test_backlog(profile: dns_profiles.Server, shown: Shown) -> None:
     somaxconn = int(Path("/proc/sys/net/core/somaxconn").read_text())
     assert shown.backlog == min(profile.backlog, somaxconn)
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("which", ["idle", "first_query", "half_query"])
 def test_timeouts(profile: dns_profiles.Server, shown: Shown, which: str) -> None:
     expected = {
@@ -82,6 +84,7 @@ def test_timeouts(profile: dns_profiles.Server, shown: Shown, which: str) -> Non
         assert closed is None
 
 
+@pytest.mark.servers
 def test_crowd(profile: dns_profiles.Server, shown: Shown) -> None:
     """As many connections are answered at once as the limit says; others wait."""
     if profile.tcp_connections is None or profile.tcp_connections > server_trials.CROWD:
@@ -103,12 +106,14 @@ def test_crowd(profile: dns_profiles.Server, shown: Shown) -> None:
         assert not shown.crowd_ends
 
 
+@pytest.mark.servers
 def test_udp(profile: dns_profiles.Server, shown: Shown) -> None:
     assert shown.udp_bytes == 1232
     # The reply has about 3100 bytes, and the client offers 4096.
     assert shown.udp_truncated == (profile.udp_bytes < 3000)
 
 
+@pytest.mark.servers
 def test_options(profile: dns_profiles.Server, shown: Shown) -> None:
     assert shown.keepalive == profile.tcp_keepalive
     assert shown.cookie == profile.fast_open
@@ -170,6 +175,7 @@ def said(server: str, setting: str, folder: Path) -> str:
     return out.strip()
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(
     ("server", "setting", "key"),
     [(server, *pair) for server, pairs in SETTINGS.items() for pair in pairs.items()],
@@ -179,6 +185,7 @@ def test_what_programs_say(server: str, setting: str, key: str, tmp_path: Path) 
     assert value == getattr(dns_profiles.server(server), key)
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("name", ["bind", "unbound"])
 def test_order(name: str, tmp_path: Path) -> None:
     """A query is answered although an earlier one on the connection still waits."""

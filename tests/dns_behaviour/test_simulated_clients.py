@@ -240,6 +240,7 @@ tcp = { syn_linear_timeouts = %d }
 """
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("name", ["dig", "glibc"])
 def test_lost_syns_are_repeated_as_this_kernel_repeats_them(
     name: str, trials: Trials, tmp_path: Path

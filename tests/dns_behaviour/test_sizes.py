@@ -12,6 +12,7 @@ from . import measure_sizes, real_servers
 from .conftest import INSTALL, cannot
 
 
+@pytest.mark.servers
 def test_sizes_come_again(tmp_path: Path) -> None:
     if reason := cannot():
         pytest.skip(reason)
