@@ -157,7 +157,8 @@ def test_a_server_that_takes_no_such_header_is_refused(tmp_path: Path) -> None:
         done = subprocess.run(
             space.command(*words("stream"), "--server-wait", "1 s"), capture_output=True, text=True
         )
-    assert done.returncode == 2
+    # It is silent, like one that is still starting, so a start is worth another try.
+    assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: server: {PROXIED}:{PORT} does not answer a DNS query behind")
     assert "user.proxy_protocol" in line

@@ -124,6 +124,13 @@ static void net_tx_action(void)
 	qdisc_run(q);
 }
 """,
+    "drivers/net/veth.c": """\
+static netdev_tx_t veth_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	skb_tx_timestamp(skb);
+	return NETDEV_TX_OK;
+}
+""",
     "arch/x86/um/os-Linux/registers.c": """\
 int save_fp_registers(int pid, unsigned long *fp_regs)
 {
