@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from narrows.scenario.rules import Faults, Unknown, raise_all, rules_of
 
@@ -50,7 +50,6 @@ class Table(_Model):
     )
 
     _rules: ClassVar[tuple[str, ...]] = ()
-    _obedient: bool = PrivateAttr(default=False)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_settings: Any) -> None:
@@ -59,9 +58,10 @@ class Table(_Model):
     @model_validator(mode="after")
     def _obeys_its_rules(self) -> Self:
         # Pydantic asks again where a table that it has made is part of another.
-        if self._rules and not self._obedient:
+        if self._rules and "_obeyed" not in self.__dict__:
             raise_all(self, self.faults())
-            self._obedient = True
+            # Like a cached property, it is no part of what is compared and written.
+            self.__dict__["_obeyed"] = True
         return self
 
     def faults(self) -> Faults:
