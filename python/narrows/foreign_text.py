@@ -43,7 +43,7 @@ def parsed(data: bytes) -> Any:
         ValueError: It is not JSON, too deep, or holds numbers beyond 64 bits, NaN or infinity.
 
     Examples:
-        >>> parsed(b'{"name": "a\u001b", "rates": [1, 2.5]}')
+        >>> parsed(b'{"name": "a\\u001b", "rates": [1, 2.5]}')
         {'name': 'a\\x1b', 'rates': [1, 2.5]}
         >>> parsed(b'[NaN]')
         Traceback (most recent call last):

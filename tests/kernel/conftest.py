@@ -9,6 +9,9 @@ import pytest
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import prepare, ways
 
+# A guest runs it, beside the agent.
+collect_ignore = ["cable_init.py"]
+
 
 @pytest.fixture(scope="session")
 def guest() -> str:
