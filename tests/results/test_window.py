@@ -13,6 +13,7 @@ from narrows.report import REPORT_FILE, figures, write_run_report
 from narrows.report.source import dns_start
 from narrows.results import summary_table
 from narrows.results.checked import fault_of_document
+from narrows.results.compare import Group, compare_groups
 
 SCENARIO = """
 name = "windows"
@@ -182,7 +183,7 @@ def test_tables_hold_the_whole_run(whole: Run, parts: list[Run]) -> None:
 def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     text = str(summary_table(parts[1]))
     assert "30 s simulated" in text and "figures from 10 to 17.3 s" in text
-    assert "queue wan.forward, from 10 to 17.3 s" in text
+    assert "queue wan.forward, declared window" in text
     axes = figures.backlog(parts[1], "wan.forward").axes[0]
     names = {getattr(line, "name", "") for line in axes.lines}
     assert {"measured from here", "to here"} <= names
@@ -190,6 +191,17 @@ def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     page = (tmp_path / REPORT_FILE).read_text()
     assert "from 10 to\n17.3 s; curves over time show the whole run" in page
     assert dns_start(parts[1]) == parts[1].queries["start_s"].min() < 1.0
+
+
+def test_a_comparison_names_different_windows(whole: Run, parts: list[Run]) -> None:
+    def warnings(*runs: Run) -> list[str]:
+        groups = [Group(f"g{number}", (run,)) for number, run in enumerate(runs)]
+        return [note for note in compare_groups(groups).notes if "different times" in note]
+
+    (told,) = warnings(parts[1], whole)
+    assert told.endswith("g0: 10 to 17.3 s; g1: the whole run")
+    assert warnings(parts[0], parts[1])
+    assert not warnings(whole, whole) and not warnings(parts[1], parts[1])
 
 
 def test_a_window_that_the_run_never_reached_has_no_figures() -> None:

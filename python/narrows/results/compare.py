@@ -62,6 +62,7 @@ class Comparison:
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
         notes += [note for group in self.groups if (note := _flagged(group))]
+        notes += _windows(self.groups)
         notes += [
             f"warning: {group.label}: {words}"
             for group in self.groups
@@ -437,6 +438,32 @@ def _count(group: Group) -> str:
 
 def _is_named(row: Row, key: str) -> bool:
     return row.key == key or row.key.endswith(f".{key}")
+
+
+def _windows(groups: Sequence[Group]) -> list[str]:
+    """A warning if the declared window of one group is not that of another.
+
+    Ends may differ by a tenth: a window may reach beyond the time at which DNS ended each run.
+    """
+    windows = [group.runs[0].summary.get("window") for group in groups]
+    first = windows[0]
+    for other in windows[1:]:
+        if first is None or other is None:
+            alike = first is other
+        else:
+            within = 0.1 * first["length_s"]
+            alike = first["start_s"] == other["start_s"] and (
+                abs(first["end_s"] - other["end_s"]) <= within
+            )
+        if not alike:
+            told = zip(groups, windows, strict=True)
+            spans = [f"{group.label}: {_span_text(window)}" for group, window in told]
+            return [f"warning: the figures cover different times: {'; '.join(spans)}"]
+    return []
+
+
+def _span_text(window: Mapping[str, float] | None) -> str:
+    return f"{window['start_s']:g} to {window['end_s']:g} s" if window else "the whole run"
 
 
 def _flagged(group: Group) -> str:

@@ -87,8 +87,8 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -
     link = (*_LINK, *_LINK_DETAILS) if details else _LINK
     tcp = (*_FLOWS, *_FLOWS_DETAILS) if details else _FLOWS
     groups = summary.get("dns_groups") or {}
-    window = summary.get("window")
-    words_of = _PHASES if window is None else {**_PHASES, "run": _from_to(window)}
+    # Runs that are compared may have different windows, so their names leave the times out.
+    words_of = {**_PHASES, "run": "declared window"} if summary.get("window") else _PHASES
     yield from _dns(summary.get("dns"), "dns", "DNS", details=details)
     for group, figures in groups.items():
         yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}", details=details)
@@ -119,12 +119,9 @@ def _flows(
     for metric in _section(figures, prefix, section, known):
         window = (figures or {}).get("window")
         if window and metric.key == f"{prefix}.goodput_mbit_per_s":
-            metric = replace(metric, of=_from_to(window))
+            span = f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
+            metric = replace(metric, of=span)
         yield metric
-
-
-def _from_to(window: Mapping[str, float]) -> str:
-    return f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
 
 
 def _dns(
