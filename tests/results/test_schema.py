@@ -6,6 +6,7 @@ import pytest
 from synthetic_run import synthetic_run
 
 from narrows.results import TABLES, Run
+from narrows.results.extras import records
 from narrows.results.schema import frame, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "run-folder.md"
@@ -119,3 +120,10 @@ def test_the_reference_gives_units_as_people_write_them() -> None:
     assert {unit for name, unit in units.items() if name.endswith("_percent")} == {"%"}
     # The summary of web pages counts bytes, though people see megabytes.
     assert units["load_mean_s"] == "s" and units["bytes"] == "bytes"
+
+
+@pytest.mark.parametrize("name", sorted(records()))
+def test_each_row_of_a_kind_says_when_it_began(name: str) -> None:
+    """A declared window takes the rows that began within it."""
+    began = records()[name].table.began
+    assert began in {"start_s", "from_s", "t_s", "sent_s", "ready_s"}
