@@ -54,6 +54,7 @@ need tc iproute2
 ls /usr/src/linux-source-6.*.tar.* /usr/src/linux-source-6.*/*.tar.* >/dev/null 2>&1 ||
     missing="$missing linux-source"
 need cc libc6-dev
+need setpriv util-linux
 ours=/usr/local/lib/narrows-tests
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 # For the test that runs have the same bytes with another C library.
@@ -76,7 +77,6 @@ if [ "${1:-}" = --servers ]; then
     need dnsmasq dnsmasq-base
     need dnsdist dnsdist dnsdist.service
     need musl-gcc musl-tools
-    need setpriv util-linux
     # systemd-resolved's package would take over /etc/resolv.conf, so only the program is taken.
     resolved=yes
     for place in /usr/lib/systemd /lib/systemd $ours; do
