@@ -6,8 +6,9 @@
 
 #include <bpf/bpf_core_read.h>
 
-/* The fields of the kernel's struct that say who computes the checksum and where the headers are
- * (kernel 6.18, include/linux/skbuff.h). */
+/* The fields of the kernel's structs that say who computes the checksum, where the headers are, and
+ * whether the packet's network namespace has SYN cookies (kernel 6.18, include/linux/skbuff.h,
+ * include/net/netns/ipv4.h). */
 struct netns_ipv4 {
 	__u8 sysctl_tcp_syncookies;
 } __attribute__((preserve_access_index));

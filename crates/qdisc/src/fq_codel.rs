@@ -16,8 +16,9 @@
 //! - When a flow's queue becomes empty, the flow forgets since when its packets have waited for
 //!   more than `target`, as in the RFC. Kernels before March 2026 kept that time ("net_sched:
 //!   codel: fix stale state for empty flows in fq_codel", 815980fe6dbb; that is mainline's date,
-//!   and stable kernels have the fix since 6.1.191 and 6.12.115). If a packet of a sparse flow arrived much later and waited too long, it was then taken for the end
-//!   of a standing queue and dropped.
+//!   and stable kernels have the fix since 6.1.191 and 6.12.115). If a packet of a sparse flow
+//!   arrived much later and waited too long, it was then taken for the end of a standing queue and
+//!   dropped.
 //!
 //! Differences from Linux:
 //!

@@ -13,7 +13,7 @@ use crate::table::{Table, columns};
 use crate::transport::tcp::Counters;
 
 /// The samples of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FlowSamples {
     /// The times of samples that are still to be taken, the next one last.
     due: Vec<Time>,

@@ -30,7 +30,7 @@ __all__ = ["unlike_cables"]
 _TXREHASH = (5, 18)
 """The first version with `net.core.txrehash`."""
 
-_HINT = "hint: the backend kernel-virtual does as a cable"
+_HINT = "hint: --backend kernel-virtual hands over only what a cable would"
 
 
 def unlike_cables(scenario: Scenario, way: str | None) -> list[str]:
