@@ -3,18 +3,20 @@
 use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
-use crate::application::{self, Application, Host, Lost, Settings, Socket, View};
+use crate::application::{self, Application, Host, Settings, View};
 use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
 use crate::flow_samples::FlowSamples;
 use crate::foresight::Foresight;
 use crate::goodput::Goodput;
+use crate::message::Lost;
 use crate::monitor::Monitors;
 use crate::network::{Loss, Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Capture, Plan, PlanError};
 use crate::record::{MOST_QUERIES, Records};
 use crate::shortcuts::Use;
+use crate::socket::Socket;
 use crate::spoken::Carried;
 use crate::table::Table;
 use crate::tables;

@@ -25,12 +25,12 @@ use narrows_units::Time;
 use self::listed::Listed;
 use self::listener::Listener;
 use self::sessions::Sessions;
-use crate::application::Socket;
-use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 use crate::pushed::LongWrite;
+use crate::socket::Socket;
 use crate::spoken::Spoken;
+use crate::touch::{Step, Touch};
 use crate::transport::tcp::{Config, Context, tick_us};
 use crate::transport::{Connection, quic as of_quic};
 

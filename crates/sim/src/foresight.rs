@@ -12,7 +12,7 @@
 //! Source: S. Chen, A. Ailamaki, P. Gibbons, T. Mowry, "Improving Hash Join Performance through
 //! Prefetching", ICDE 2004, section 4 (group prefetching), with reads in place of prefetches.
 //!
-//! This module knows what to read and in which order. The types that it reads implement [`Touch`]
+//! This module knows what to read and in which order. The types that it reads implement [`Touch`],
 //! and take no other part.
 
 use std::hint::black_box;
@@ -26,24 +26,7 @@ use crate::maybe_index::MaybeIndex;
 use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::Packet;
-
-/// Something that can be read before it is needed. `What` selects a part of it.
-pub(crate) trait Touch<What = ()> {
-    /// Reads what lies `step` references away and changes nothing. Returns a value that depends on
-    /// what was read.
-    fn touch(&self, what: What, step: Step) -> u32;
-}
-
-/// How many references away the data lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// In the value itself.
-    First,
-    /// One reference away: in what the value refers to.
-    Second,
-    /// Two references away: in what that refers to.
-    Third,
-}
+use crate::touch::{Step, Touch};
 
 /// The state of reading ahead, and its scratch lists.
 #[derive(Debug)]

@@ -14,47 +14,16 @@ pub(crate) use self::neighbours::Neighbours;
 pub(crate) use self::neighbours::check as check_neighbours;
 use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
-pub use self::obstacles::{Objection, Sent};
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
+use crate::message::LossReason;
 use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
 use crate::plan::{Capture, Plan};
 use crate::shortcuts::{Use, find_shortcuts};
 use crate::transport::tcp::Segment;
-
-/// Why a packet was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossReason {
-    /// A queue dropped it.
-    Queue(narrows_qdisc::DropReason),
-    /// The wire lost it.
-    Wire,
-    /// A middlebox dropped it.
-    Middlebox(Objection),
-    /// It was longer than a link's MTU.
-    TooLong,
-    /// Its fragments arrived too far apart.
-    Reassembly,
-    /// The next router's address could not be resolved.
-    NoNeighbour,
-}
-
-impl LossReason {
-    /// Returns the reason's name in tables: the queue's own, or `wire`, or the obstacle's.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queue(reason) => reason.name(),
-            Self::Wire => "wire",
-            Self::Middlebox(objection) => objection.name(),
-            Self::TooLong => "mtu",
-            Self::Reassembly => "reassembly",
-            Self::NoNeighbour => "no-neighbour",
-        }
-    }
-}
 
 /// A datagram that is lost, or one of its fragments.
 #[derive(Clone, Copy, Debug)]

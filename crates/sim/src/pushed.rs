@@ -15,7 +15,7 @@
 
 use narrows_units::Time;
 
-use crate::application::Socket;
+use crate::socket::Socket;
 use crate::transport::tcp::Seq;
 
 /// The long writes of all connections, including closed ones.

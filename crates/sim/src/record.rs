@@ -2,7 +2,7 @@
 
 use narrows_units::{Span, Time};
 
-use crate::application::LossReason;
+use crate::message::LossReason;
 
 /// The most DNS queries that a run records. With more, it stops.
 pub const MOST_QUERIES: u64 = 50_000_000;

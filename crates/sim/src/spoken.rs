@@ -8,8 +8,9 @@
 
 use narrows_units::Time;
 
-use crate::application::{Message, Socket};
+use crate::message::Message;
 use crate::pushed::LongWrites;
+use crate::socket::Socket;
 use crate::transport::tcp::Seq;
 
 /// The messages of all connections, including closed ones.

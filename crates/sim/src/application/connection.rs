@@ -4,9 +4,10 @@
 use narrows_units::Time;
 
 use super::host::Transfer;
-use super::{Host, Socket, Use, is_moment};
+use super::{Host, Use, is_moment};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::socket::Socket;
 
 /// A TCP connection.
 #[derive(Clone, Debug)]

@@ -14,12 +14,12 @@ use narrows_units::{Span, Time};
 use super::dns::PORT;
 use super::streams::{HEADERS, MOST_ROWS};
 use super::udp::Spacing;
-use super::{
-    Application, Association, Datagram, Dial, Host, Lost, Message, Settings, Use, is_moment,
-};
+use super::{Application, Dial, Host, Settings, Use, is_moment};
+use crate::message::{Datagram, Lost, Message};
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::record::Records;
+use crate::socket::Association;
 use crate::table::{Table, columns};
 use crate::transport::half_open::Counts;
 

@@ -5,13 +5,14 @@ mod one_way;
 use narrows_units::Time;
 
 pub(crate) use self::one_way::Transfer;
-use super::{Message, Sent, Socket};
 use crate::agenda::Event;
 use crate::flow::{Flows, NewConnection};
+use crate::message::{Message, Sent};
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::record::Records;
+use crate::socket::{Association, Socket};
 use crate::transport::Connection;
 use crate::transport::half_open::{Counts, HalfOpenLimits};
 use crate::transport::tcp::{Endpoint, Flags, Segment, Seq, SynOptions};
@@ -53,23 +54,6 @@ pub struct Dial {
     pub number: u32,
     /// Whether its packets count as DNS, for links and monitors that distinguish it.
     pub dns: bool,
-}
-
-/// The datagrams between an application's sockets and a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Association(Socket);
-
-impl From<Socket> for Association {
-    fn from(socket: Socket) -> Self {
-        Self(socket)
-    }
-}
-
-impl Association {
-    /// Returns twice the number of its flow.
-    pub(crate) const fn first_end(self) -> u32 {
-        self.0.end
-    }
 }
 
 impl Host<'_> {
@@ -147,7 +131,7 @@ impl Host<'_> {
     /// Sends a SYN with all options from the first end, whose address is forged: it will receive no
     /// answer. `seq` is its sequence number.
     pub fn send_forged_syn(&mut self, association: Association, seq: u32) {
-        let Some(stamp) = self.flows.stamp(association.0) else { return };
+        let Some(stamp) = self.flows.stamp(association.socket()) else { return };
         let syn = Segment {
             seq: Seq(seq),
             window: u16::MAX,
@@ -299,7 +283,7 @@ impl Host<'_> {
 
     /// Prepares to exchange datagrams with a server.
     pub fn associate(&mut self, dial: &Dial) -> Association {
-        Association(self.flows.add_datagrams(&self.dialled(dial), self.network))
+        Association::from(self.flows.add_datagrams(&self.dialled(dial), self.network))
     }
 
     /// Describes a flow to a server, without TCP settings.
@@ -333,7 +317,8 @@ impl Host<'_> {
         back: bool,
         message: &Message,
     ) -> Sent {
-        let end = Socket { end: association.0.end + u32::from(back), ..association.0 };
+        let end =
+            Socket { end: association.socket().end + u32::from(back), ..association.socket() };
         if let Some(stamp) = self.flows.stamp(end) {
             return self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
         }

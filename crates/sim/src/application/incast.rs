@@ -13,10 +13,13 @@
 use narrows_units::{Bytes, Span, Time};
 
 use super::responder::{length, request};
-use super::{Application, Closed, Dial, Draw, Host, Message, Settings, Socket, Use, is_moment};
+use super::{Application, Dial, Draw, Host, Settings, Use, is_moment};
+use crate::message::Message;
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
+use crate::socket::Socket;
 use crate::table::{Table, columns};
+use crate::transport::Closed;
 use crate::transport::tcp::Counters;
 
 /// The settings of a group: one client and its servers.

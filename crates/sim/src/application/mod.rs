@@ -40,11 +40,14 @@ use narrows_units::Time;
 
 pub use self::custom::{Custom, Outside};
 pub use self::draw::Draw;
-pub use self::host::{Association, Dial, Host, View};
+pub use self::host::{Dial, Host, View};
+pub use crate::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
 use crate::plan::Plan;
 use crate::record::Records;
 pub use crate::shortcuts::Use;
+pub use crate::socket::{Association, Socket};
 use crate::table::Table;
+pub use crate::transport::Closed;
 
 /// An application that runs at one or several hosts and receives notices.
 ///
@@ -129,81 +132,6 @@ pub(crate) trait Settings {
 
     /// Creates the application.
     fn build(self, name: &str) -> Box<dyn Application>;
-}
-
-/// An end of a connection, as applications refer to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Socket {
-    /// Twice the flow, plus one for its second end.
-    pub(crate) end: u32,
-    pub(crate) generation: u8,
-}
-
-impl Socket {
-    pub(crate) const fn flow(self) -> u32 {
-        self.end / 2
-    }
-
-    /// Returns 0 for the flow's first end, 1 for its second.
-    pub(crate) const fn side(self) -> usize {
-        self.end as usize % 2
-    }
-
-    /// Returns the other end of the connection.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        Self { end: self.end ^ 1, generation: self.generation }
-    }
-}
-
-/// A message of an application: a number of bytes, and what both ends know about them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Message {
-    /// The payload in bytes.
-    pub bytes: u32,
-    /// The sender's number for it.
-    pub tag: u32,
-    /// Further content. The applications define what it means.
-    pub notes: [u32; 2],
-}
-
-/// A datagram that has arrived or was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    /// The association it belongs to.
-    pub association: Association,
-    /// The socket at the first end that sent the datagram or should receive it.
-    pub socket: u32,
-    /// Whether it goes from the second end to the first, as a server's answer does.
-    pub goes_back: bool,
-    /// What it carries.
-    pub message: Message,
-}
-
-/// Where and why a datagram was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The link: an index into the plan's links.
-    pub link: u32,
-    /// Why.
-    pub reason: LossReason,
-}
-
-pub use crate::network::{LossReason, Objection, Sent};
-
-/// How one direction, or the whole of a connection, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
-    /// The other end has sent its last byte and a FIN.
-    ByPeer,
-    /// Both ends have closed, and everything is acknowledged.
-    Done,
-    /// Nobody listens: the SYN was answered with a reset.
-    Refused,
-    /// The other end sent a reset.
-    Reset,
-    /// Too many retransmissions went unanswered.
-    TimedOut,
 }
 
 /// Returns whether every application is done.

@@ -4,10 +4,11 @@
 use narrows_units::{Bytes, Span, Time};
 
 use super::connection::{Connection, Group, Timer, check, uses};
-use super::{Application, Draw, Host, Settings, Socket, Use, View, is_moment};
+use super::{Application, Draw, Host, Settings, Use, View, is_moment};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::{BurstRow, Records};
+use crate::socket::Socket;
 
 /// The settings of a group of connections that send bursts.
 #[derive(Clone, Debug)]

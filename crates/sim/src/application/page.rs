@@ -24,11 +24,14 @@ use super::incast::Way;
 use super::responder::{length, request};
 use super::secure::{SecureClient, SecureServer};
 use super::streams::MOST_ROWS;
-use super::{Application, Closed, Dial, Draw, Host, Message, Settings, Socket, Use, is_moment};
+use super::{Application, Dial, Draw, Host, Settings, Use, is_moment};
 use crate::maybe_time::MaybeTime;
+use crate::message::Message;
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
+use crate::socket::Socket;
 use crate::table::Table;
+use crate::transport::Closed;
 use crate::transport::quic;
 
 /// The settings of a group of browsers.

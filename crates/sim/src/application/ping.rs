@@ -11,10 +11,12 @@ use narrows_units::{Span, Time};
 
 use super::streams::{HEADERS, MOST_ROWS, Stream, associate, check, join, periods, split};
 use super::udp::Spacing;
-use super::{Application, Association, Datagram, Host, Lost, Message, Settings, Use, is_moment};
+use super::{Application, Host, Settings, Use, is_moment};
+use crate::message::{Datagram, Lost, Message};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::Records;
+use crate::socket::Association;
 use crate::table::{Table, columns};
 
 /// The settings of a group of probers.

@@ -12,9 +12,12 @@ use narrows_units::Span;
 
 use super::dns::slab::Slab;
 use super::secure::SecureServer;
-use super::{Application, Closed, Draw, Host, Message, Settings, Socket, Use};
+use super::{Application, Draw, Host, Settings, Use};
+use crate::message::Message;
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::socket::Socket;
+use crate::transport::Closed;
 
 /// The settings of a responder.
 #[derive(Clone, Debug)]

@@ -1,10 +1,11 @@
 //! Encryption between applications: TLS 1.3 on TCP (RFC 8446), or QUIC (RFC 9001), which includes
 //! TLS's handshake.
 
-use super::{Dial, Host, Socket};
+use super::{Dial, Host};
 use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::socket::Socket;
 use crate::transport::{quic, tls};
 
 /// How a client encrypts.

@@ -8,10 +8,12 @@
 
 use narrows_units::{Span, Time};
 
-use super::{Association, Datagram, Dial, Host, Message, is_moment};
+use super::{Dial, Host, is_moment};
+use crate::message::{Datagram, Message};
 use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::socket::Association;
 use crate::table::{Table, columns};
 
 /// A stream of datagrams.

@@ -7,7 +7,8 @@
 use narrows_units::{Span, Time};
 
 use super::streams::{HEADERS, Stream, Streams, check, check_period};
-use super::{Application, Datagram, Host, Lost, Settings, Use};
+use super::{Application, Host, Settings, Use};
+use crate::message::{Datagram, Lost};
 use crate::plan::Plan;
 use crate::record::Records;
 use crate::table::Table;

@@ -18,10 +18,13 @@
 use narrows_units::{Span, Time};
 
 use super::dns::{HEADER, LENGTH, PORT, TRANSFER};
-use super::{Application, Closed, Dial, Host, Kind, Message, Settings, Socket, Use, is_moment};
+use super::{Application, Dial, Host, Kind, Settings, Use, is_moment};
+use crate::message::Message;
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::socket::Socket;
 use crate::table::{Table, columns};
+use crate::transport::Closed;
 
 /// The settings of a group of secondaries.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@
 use narrows_units::{Bytes, Rate, Span, Time};
 
 use super::streams::{HEADERS, Stream, Streams, check, check_period};
-use super::{Application, Datagram, Draw, Host, Lost, Settings, Use};
+use super::{Application, Draw, Host, Settings, Use};
+use crate::message::{Datagram, Lost};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::Records;

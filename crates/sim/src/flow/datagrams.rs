@@ -3,9 +3,10 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::application::{Datagram, Socket};
+use crate::message::Datagram;
 use crate::network::Network;
 use crate::packet::{Packet, PacketKind, Stamp};
+use crate::socket::Socket;
 
 impl Flows {
     /// Reserves `count` sockets for datagrams and returns the first.

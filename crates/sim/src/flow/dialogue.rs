@@ -3,9 +3,9 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::application::Socket;
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::socket::Socket;
 use crate::transport::half_open::Admission;
 use crate::transport::tcp::{Config, Context};
 use crate::transport::{Connection, News};

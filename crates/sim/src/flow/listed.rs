@@ -5,7 +5,7 @@ use core::ops::Range;
 use narrows_units::Time;
 
 use super::{Flow, Flows};
-use crate::application::Socket;
+use crate::socket::Socket;
 use crate::transport::Connection;
 
 /// A connection that the table `flows` lists.

@@ -6,9 +6,9 @@ use narrows_units::Time;
 
 use super::{Flow, Flows};
 use crate::agenda::Event;
-use crate::application::Socket;
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::socket::Socket;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, HalfOpenLimits};
 use crate::transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use crate::transport::{quic, tls};

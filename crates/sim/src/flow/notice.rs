@@ -3,7 +3,10 @@
 use narrows_units::Time;
 
 use super::Flows;
-use crate::application::{Application, Closed, Datagram, Message, Socket};
+use crate::application::Application;
+use crate::message::{Datagram, Message};
+use crate::socket::Socket;
+use crate::transport::Closed;
 use crate::transport::tls::Flight;
 
 /// A notice to an application.

@@ -4,10 +4,10 @@ use narrows_units::Time;
 
 use super::{Flow, Flows, Owners};
 use crate::agenda::Event;
-use crate::application::Socket;
 use crate::network::Network;
 use crate::packet::Label;
 use crate::plan::NeighbourPair;
+use crate::socket::Socket;
 use crate::transport::connection::SetUp;
 use crate::transport::stateless::Stateless;
 use crate::transport::tcp::Seq;

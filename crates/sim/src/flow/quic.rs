@@ -3,9 +3,10 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, NewConnection, Notice};
-use crate::application::{Message, Socket};
+use crate::message::Message;
 use crate::network::Network;
 use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
+use crate::socket::Socket;
 use crate::transport::quic::{Config, Connection, LEAST_PAYLOAD, News};
 
 impl Flows {

@@ -6,9 +6,9 @@ use narrows_units::{Span, Time};
 
 use super::{Flow, Flows};
 use crate::agenda::Event;
-use crate::application::Socket;
 use crate::maybe_time::MaybeTime;
 use crate::network::Network;
+use crate::socket::Socket;
 use crate::transport::tls::{Client, Flight, Server, Tls};
 
 /// What clients remember of servers.

@@ -3,9 +3,11 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::application::{Datagram, Message, Socket, dns};
+use crate::application::dns;
+use crate::message::{Datagram, Message};
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::socket::Socket;
 use crate::transport::stateless::{self, Answer, Told};
 use crate::transport::tcp::{Context, Segment};
 

@@ -10,9 +10,9 @@
 
 use narrows_units::Time;
 
-use crate::foresight::{Step, Touch};
 use crate::maybe_index::MaybeIndex;
 use crate::packet::Packet;
+use crate::touch::{Step, Touch};
 
 /// The packets of all links.
 #[derive(Debug)]

@@ -37,12 +37,12 @@ pub(crate) use self::opportunities::{HIGHEST_BPS, MOST_IN_A_MS};
 use self::scheduled::Scheduled;
 pub(crate) use self::scheduled::{Gone, Released};
 use self::short::ShortQueue;
-use crate::foresight::{Step, Touch};
 use crate::maybe_index::MaybeIndex;
 use crate::maybe_time::MaybeTime;
 use crate::packet::Packet;
 use crate::paths::Next;
 use crate::plan::{Link as LinkPlan, LinkChange};
+use crate::touch::{Step, Touch};
 
 /// One direction of a link. The fields that every packet touches come first and fit a cache line.
 #[derive(Debug)]

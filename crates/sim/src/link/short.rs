@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use narrows_units::Time;
 
-use crate::foresight::{Step, Touch};
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+use crate::touch::{Step, Touch};
 
 /// Packets that found the transmitter busy. Some may have left since.
 #[derive(Debug)]

@@ -11,7 +11,8 @@
 
 use narrows_units::{Span, Time};
 
-use super::{Loss, LossReason};
+use super::Loss;
+use crate::message::LossReason;
 use crate::packet::Packet;
 
 /// The datagrams of a run that are under way in fragments.

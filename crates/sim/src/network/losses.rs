@@ -57,7 +57,7 @@ mod tests {
     use narrows_units::Span;
 
     use super::*;
-    use crate::network::LossReason;
+    use crate::message::LossReason;
     use crate::packet::Packet;
 
     #[test]

@@ -28,9 +28,10 @@ use std::collections::VecDeque;
 
 use narrows_units::{Span, Time};
 
-use super::{LossReason, Network};
+use super::Network;
 use crate::agenda::Event;
 use crate::maybe_index::MaybeIndex;
+use crate::message::LossReason;
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{NeighbourPair, Plan};
 use crate::random::Random;

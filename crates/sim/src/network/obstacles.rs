@@ -20,8 +20,9 @@ use std::collections::BTreeMap;
 
 use narrows_units::{Span, Time};
 
-use super::{LossReason, Network};
+use super::Network;
 use crate::agenda::Event;
+use crate::message::{LossReason, Objection, Sent};
 use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
 use crate::plan::{Block, Kind, Link as LinkPlan, Middlebox, Plan};
 use crate::transport::quic;
@@ -51,34 +52,6 @@ struct Place {
     to: u32,
     delay: Span,
     mtu: u16,
-}
-
-/// Why a middlebox drops a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objection {
-    /// It is a DNS datagram that is too long.
-    DnsLength,
-    /// It is a fragment.
-    Fragment,
-    /// It is a router's message that a packet was too big.
-    TooBig,
-    /// It is TCP to port 53.
-    Tcp53,
-    /// It is a SYN with data.
-    SynData,
-}
-
-impl Objection {
-    /// Returns its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DnsLength => "middlebox-dns-length",
-            Self::Fragment => "middlebox-fragment",
-            Self::TooBig => "middlebox-too-big",
-            Self::Tcp53 => "middlebox-tcp-53",
-            Self::SynData => "middlebox-syn-data",
-        }
-    }
 }
 
 /// How long a host remembers a path's MTU (`ip_rt_mtu_expires`).
@@ -120,15 +93,6 @@ pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
         && link.middlebox.as_ref().is_none_or(|middlebox| {
             middlebox.block_tcp_53 == Some(Block::Reject) || link.mtu < crate::plan::ETHERNET_MTU
         })
-}
-
-/// IP packets that a host has sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Their number.
-    pub packets: u32,
-    /// Their bytes.
-    pub bytes: u32,
 }
 
 impl Obstacles {

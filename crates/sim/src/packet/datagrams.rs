@@ -6,8 +6,8 @@ use super::{
     ARP, ARP_BYTES, Arp, DNS, FRAGMENT, IP_HEADER, MORE, NOT_TCP, Packet, PacketKind, QUIC, Stamp,
     TIMESTAMPS, TOO_BIG, UDP_HEADER,
 };
-use crate::application::Message;
 use crate::captured::Quoted;
+use crate::message::Message;
 use crate::transport::tcp::{Flags, Seq};
 
 /// The longest router's message (RFC 1812, 4.3.2.3). It quotes as much of a packet as fits.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::application::Message;
+use crate::message::Message;
 use crate::transport::tcp::{FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
 
 #[test]

@@ -10,10 +10,10 @@ use narrows_units::Time;
 use super::Dialogue;
 use super::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
 use crate::agenda::Event;
-use crate::foresight::{Step, Touch};
 use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
+use crate::touch::{Step, Touch};
 
 /// A connection. The most-used fields come first, and memory has them in this order.
 #[derive(Debug)]

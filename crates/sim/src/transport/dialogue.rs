@@ -10,8 +10,9 @@ use narrows_units::Time;
 use super::stateless::Stateless;
 use super::tcp::Endpoint;
 use super::tls::{Flight, Tls, Write, sealed};
-use crate::application::{Closed, Message};
 use crate::maybe_time::MaybeTime;
+use crate::message::Message;
+use crate::transport::Closed;
 
 /// The messages of a connection, and what its applications know of it.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ mod segments;
 use narrows_units::{Span, Time};
 
 use super::tcp::{Config, Context, Flags, Segment, Seq};
-use crate::application::Message;
+use crate::message::Message;
 
 /// The server's end. Sequence numbers are named as in PROTOCOL.md.
 #[derive(Debug)]

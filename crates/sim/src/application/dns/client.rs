@@ -26,11 +26,12 @@ use super::connections::{self, Asked, Connections};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::Exchange;
 use super::{PORT, is_truncated};
-use crate::application::{
-    Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket,
-};
+use crate::application::{Application, Host, Settings};
 use crate::maybe_time::MaybeTime;
+use crate::message::{Datagram, Lost, Message};
 use crate::record::{Fate, QueryRow, Records, Transport};
+use crate::socket::{Association, Socket};
+use crate::transport::Closed;
 
 #[derive(Debug)]
 struct Workers {

@@ -3,9 +3,10 @@
 use narrows_units::{Span, Time};
 
 use super::slab::Slab;
-use crate::application::{Dial, Host, Socket};
+use crate::application::{Dial, Host};
 use crate::maybe_time::MaybeTime;
 use crate::random::Random;
+use crate::socket::Socket;
 use crate::transport::{quic, tls};
 
 /// How a client uses its connections.

@@ -3,7 +3,8 @@
 use narrows_units::Bytes;
 
 use super::{HEADER, TRUNCATED};
-use crate::application::{Draw, Message};
+use crate::application::Draw;
+use crate::message::Message;
 use crate::random::Random;
 
 /// The lengths of messages.

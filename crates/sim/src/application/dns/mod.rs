@@ -11,7 +11,7 @@ pub mod https;
 pub mod server;
 pub(super) mod slab;
 
-use crate::application::Message;
+use crate::message::Message;
 
 /// The server's port (RFC 1035, 4.2).
 pub const PORT: u16 = 53;

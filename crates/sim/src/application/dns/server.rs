@@ -16,11 +16,12 @@ pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
 use super::exchange::Wanted;
 use super::slab::Slab;
 use super::{HTTPS, HTTPS_PORT, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
-use crate::application::{
-    Application, Association, Closed, Datagram, Host, Message, Socket, transfer,
-};
+use crate::application::{Application, Host, transfer};
 use crate::maybe_time::MaybeTime;
+use crate::message::{Datagram, Message};
 use crate::random::Random;
+use crate::socket::{Association, Socket};
+use crate::transport::Closed;
 pub use crate::transport::half_open::{Cookies, HalfOpenLimits};
 
 #[derive(Debug)]

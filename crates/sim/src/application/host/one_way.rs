@@ -3,9 +3,9 @@
 use narrows_units::Time;
 
 use super::Host;
-use crate::application::Socket;
 use crate::application::connection::Connection as ConnectionPlan;
 use crate::flow::NewConnection;
+use crate::socket::Socket;
 use crate::transport::Connection;
 
 /// A connection of an application with itself that carries bytes one way.

@@ -12,10 +12,11 @@ use super::config::Config;
 use super::endpoint::{End, Endpoint};
 use super::frames::Datagram;
 use crate::agenda::Event;
-use crate::application::{Closed, Message};
 use crate::maybe_time::MaybeTime;
+use crate::message::Message;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
+use crate::transport::Closed;
 use crate::transport::tls::Tls;
 
 /// A connection.

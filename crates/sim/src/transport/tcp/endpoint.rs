@@ -20,8 +20,8 @@ use super::receiver::{Decision, Receiver};
 use super::segment::Header;
 use super::sender::{Half, Outgoing};
 use super::{Config, Counters, Flags, SackBlocks, Segment, Seq};
-use crate::application::Closed;
-use crate::foresight::{Step, Touch};
+use crate::touch::{Step, Touch};
+use crate::transport::Closed;
 
 /// One end of a connection.
 ///

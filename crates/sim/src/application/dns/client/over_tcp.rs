@@ -2,11 +2,13 @@
 
 use super::Workers;
 use super::worker::State;
+use crate::application::Host;
 use crate::application::dns::connections::{self, Asked, Crossed};
 use crate::application::dns::{HTTPS, LENGTH, PADDED, padded};
-use crate::application::{Host, Message, Socket};
 use crate::maybe_time::MaybeTime;
+use crate::message::Message;
 use crate::record::Fate;
+use crate::socket::Socket;
 
 /// How an attempt over TCP failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::super::segment::Header;
 use super::super::sender::{Half, Outgoing};
 use super::super::{Flags, Segment, Seq};
 use super::{Closing, Endpoint, Phase};
-use crate::application::Closed;
+use crate::transport::Closed;
 
 impl Endpoint {
     /// Takes a segment by header prediction (Jacobson, "4BSD TCP header prediction", 1990;

@@ -18,7 +18,7 @@ use super::super::sender::{Half, Silent, Start};
 use super::super::{Config, FastOpenOption, Flags, Segment, Seq, SynOptions};
 use super::without_handshake::NEVER_SENT;
 use super::{Endpoint, FastOpen, Phase, payload};
-use crate::application::Closed;
+use crate::transport::Closed;
 
 impl Endpoint {
     #[cold]

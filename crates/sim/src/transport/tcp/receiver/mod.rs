@@ -19,7 +19,7 @@ use super::clock::Context;
 use super::segment::Header;
 use super::sender::Half;
 use super::{Config, Flags, SackBlocks, Seq};
-use crate::foresight::{Step, Touch};
+use crate::touch::{Step, Touch};
 
 /// The receiving half. The most-used fields come first, and memory has them in this order.
 #[derive(Clone, Debug)]

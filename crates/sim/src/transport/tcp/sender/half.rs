@@ -12,7 +12,7 @@ pub(crate) use self::silent::Silent;
 use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
 use super::{Outgoing, Sender, Start};
-use crate::foresight::{Step, Touch};
+use crate::touch::{Step, Touch};
 use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::segment::Header;
 use crate::transport::tcp::{Config, Counters, Seq};

@@ -46,7 +46,7 @@ use self::scoreboard::Scoreboard;
 use super::clock::Context;
 use super::congestion::{Control, INFINITE_SSTHRESH, Window};
 use super::{Config, Recovery, Seq};
-use crate::foresight::{Step, Touch};
+use crate::touch::{Step, Touch};
 
 /// `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

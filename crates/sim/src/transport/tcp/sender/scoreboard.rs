@@ -5,7 +5,7 @@
 //! is one packet. The ring doubles when it is full, so a full window costs at most 32 bytes for
 //! each segment.
 
-use crate::foresight::{Step, Touch};
+use crate::touch::{Step, Touch};
 use crate::transport::tcp::Seq;
 
 /// A segment in flight.
