@@ -15,7 +15,7 @@ use crate::network::{Loss, Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Capture, Plan, PlanError};
 use crate::record::{MOST_QUERIES, Records};
-use crate::shortcuts::Use;
+use crate::shortcuts::neighbour_uses;
 use crate::socket::Socket;
 use crate::spoken::Carried;
 use crate::table::Table;
@@ -97,12 +97,16 @@ impl Simulation {
         for link in &mut plan.links {
             link.queue = link.queue.clone().settled(link.rate);
         }
-        let mut uses: Vec<_> =
-            plan.applications.iter().flat_map(|application| application.kind.uses(&plan)).collect();
-        uses.extend(Use::of_neighbours(&plan));
+        let environment = plan.environment();
+        let mut uses: Vec<_> = plan
+            .applications
+            .iter()
+            .flat_map(|application| application.kind.uses(&environment))
+            .collect();
+        uses.extend(neighbour_uses(&plan.topology()));
         uses.sort_unstable();
         uses.dedup();
-        let network = Network::new(&plan, &uses);
+        let network = Network::new(&plan.topology(), &uses);
         let goodput = Goodput::new(&plan);
         let flow_samples = FlowSamples::new(&plan);
         let neighbours = std::mem::take(&mut plan.neighbours);
@@ -356,7 +360,8 @@ impl Simulation {
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));
         }
-        for table in self.applications.iter().flat_map(|application| application.tables(plan)) {
+        let environment = plan.environment();
+        for table in self.applications.iter().flat_map(|each| each.tables(&environment)) {
             match all.iter_mut().find(|other| other.name == table.name) {
                 Some(other) => other.append(table),
                 None => all.push(table),

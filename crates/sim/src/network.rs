@@ -16,13 +16,14 @@ use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
+use crate::application::Use;
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
 use crate::message::LossReason;
 use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
-use crate::plan::{Capture, Plan};
-use crate::shortcuts::{Use, find_shortcuts};
+use crate::plan::{Capture, Topology};
+use crate::shortcuts::find_shortcuts;
 use crate::transport::tcp::Segment;
 
 /// A datagram that is lost, or one of its fragments.
@@ -76,15 +77,15 @@ pub(crate) struct Taken {
 
 impl Network {
     /// Creates the network. `uses` lists who sends along which path.
-    pub(crate) fn new(plan: &Plan, uses: &[Use]) -> Self {
+    pub(crate) fn new(plan: &Topology<'_>, uses: &[Use]) -> Self {
         let mut observed = vec![false; plan.links.len()];
-        let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
+        let monitors = plan.queue_monitors.iter().chain(plan.link_monitors);
         let captured = || plan.captures.iter().flat_map(Capture::links);
         for link in monitors.map(|monitor| monitor.link).chain(captured()) {
             observed[link] = true;
         }
         let mut changes = vec![Vec::new(); plan.links.len()];
-        for change in &plan.changes {
+        for change in plan.changes {
             changes[change.link].push(change);
         }
         let obstacles = find_obstacles(plan);

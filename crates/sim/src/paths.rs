@@ -3,7 +3,7 @@
 use crate::link::Link;
 use crate::maybe_index::MaybeIndex;
 use crate::packet::Packet;
-use crate::plan::Plan;
+use crate::plan::Topology;
 
 /// Paths as lists of links, one after another. Each list ends with an empty entry, which stands for
 /// the host.
@@ -40,10 +40,10 @@ impl Next {
 }
 
 impl Paths {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Topology<'_>) -> Self {
         let mut hops = Vec::with_capacity(plan.paths.iter().map(|path| path.links.len() + 1).sum());
         let mut starts = Vec::with_capacity(plan.paths.len());
-        for path in &plan.paths {
+        for path in plan.paths {
             starts.push(hops.len() as u32);
             hops.extend(path.links.iter().map(|&link| MaybeIndex::some(link as u32)));
             hops.push(MaybeIndex::NONE);

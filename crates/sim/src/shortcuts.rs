@@ -14,22 +14,12 @@
 
 use narrows_units::{Rate, Span};
 
+use crate::application::Use;
 use crate::link::{HIGHEST_BPS, Link};
 use crate::network::answers;
 use crate::packet::{ARP_BYTES, SHORTEST_FRAGMENT};
 use crate::paths::Paths;
-use crate::plan::Plan;
-
-/// A path in use, and the shortest IP packet that some application sends along it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Use {
-    /// An index into the plan's paths.
-    pub path: usize,
-    /// The length of the IP packet before it is cut into fragments.
-    pub bytes: u16,
-    /// Whether it is DNS, which some links do not delay.
-    pub dns: bool,
-}
+use crate::plan::Topology;
 
 /// Where a link's packets come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,30 +40,14 @@ impl Feeder {
     }
 }
 
-impl Use {
-    /// The length of TCP's shortest IP packet: an acknowledgement without options.
-    pub const ACK: u16 = 40;
-
-    /// Returns the uses of paths by ARP packets between neighbours.
-    pub(crate) fn of_neighbours(plan: &Plan) -> impl Iterator<Item = Self> + '_ {
-        let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
-        paths.map(|path| Self { path, bytes: ARP_BYTES, dns: false })
-    }
-
-    /// Returns the use of a path by datagrams of `shortest` to `longest` bytes.
-    pub(crate) fn of_datagrams(
-        plan: &Plan,
-        path: usize,
-        (shortest, longest): (u16, u16),
-        dns: bool,
-    ) -> Self {
-        let bytes = if longest > mtu(plan, path) { SHORTEST_FRAGMENT } else { shortest };
-        Self { path, bytes: bytes.min(shortest), dns }
-    }
+/// Returns the uses of paths by ARP packets between neighbours.
+pub(crate) fn neighbour_uses<'a>(plan: &Topology<'a>) -> impl Iterator<Item = Use> + use<'a> {
+    let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
+    paths.map(|path| Use { path, bytes: ARP_BYTES, dns: false })
 }
 
 /// Returns the smallest MTU of a path's links.
-fn mtu(plan: &Plan, path: usize) -> u16 {
+fn mtu(plan: &Topology<'_>, path: usize) -> u16 {
     let links = plan.paths[path].links.iter();
     links.map(|&link| plan.links[link].mtu).min().unwrap_or(u16::MAX)
 }
@@ -81,7 +55,7 @@ fn mtu(plan: &Plan, path: usize) -> u16 {
 /// Sets `inline` and `lookahead` of every link. Links that are observed keep an event for each
 /// packet.
 pub(crate) fn find_shortcuts(
-    plan: &Plan,
+    plan: &Topology<'_>,
     uses: &[Use],
     paths: &Paths,
     obstacles: &[bool],
@@ -110,7 +84,7 @@ pub(crate) fn find_shortcuts(
         for (link, _) in plan.links.iter().zip(&answering).filter(|&(_, &answers)| answers) {
             answers_at[link.from] = true;
         }
-        for (gets, link) in gets_answers.iter_mut().zip(&plan.links) {
+        for (gets, link) in gets_answers.iter_mut().zip(plan.links) {
             *gets = answers_at[link.from];
         }
     }
@@ -161,7 +135,7 @@ struct Extremes {
 }
 
 impl Extremes {
-    fn of_links(plan: &Plan) -> Vec<Self> {
+    fn of_links(plan: &Topology<'_>) -> Vec<Self> {
         let mut extremes: Vec<Self> = plan
             .links
             .iter()
@@ -174,7 +148,7 @@ impl Extremes {
                 delay_varies: false,
             })
             .collect();
-        for change in &plan.changes {
+        for change in plan.changes {
             let of_link = &mut extremes[change.link];
             of_link.rate = of_link.rate.max(change.rate);
             if let Some(delay) = change.delay {

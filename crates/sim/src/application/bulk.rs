@@ -1,8 +1,7 @@
 //! Endless data: each connection sends as fast as TCP allows.
 
 use super::connection::{Connection, Group, Timer, check, uses};
-use super::{Application, Host, Settings, Use};
-use crate::plan::Plan;
+use super::{Application, Environment, Host, Settings, Use};
 
 /// The settings of a group of connections that never run out of data.
 #[derive(Clone, Debug)]
@@ -18,12 +17,12 @@ pub struct Bulk {
 }
 
 impl Settings for Bulk {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        check(&self.connections, plan)
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        check(&self.connections, environment)
     }
 
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
-        uses(&self.connections, plan)
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
+        uses(&self.connections, environment)
     }
 
     fn build(self, _name: &str) -> Box<dyn Application> {

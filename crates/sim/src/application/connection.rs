@@ -4,8 +4,7 @@
 use narrows_units::Time;
 
 use super::host::Transfer;
-use super::{Host, Use, is_moment};
-use crate::plan::Plan;
+use super::{Environment, Host, Use, is_moment};
 use crate::random::Random;
 use crate::socket::Socket;
 
@@ -54,18 +53,19 @@ pub enum Opener {
 }
 
 /// Checks that all connections of a group are possible. Returns their number.
-pub(crate) fn check(connections: &[Connection], plan: &Plan) -> Result<usize, String> {
+pub(crate) fn check(
+    connections: &[Connection],
+    environment: &Environment<'_>,
+) -> Result<usize, String> {
     for connection in connections {
-        check_one(connection, plan).map_err(|why| format!("{}: {why}", connection.name))?;
+        check_one(connection, environment).map_err(|why| format!("{}: {why}", connection.name))?;
     }
     Ok(connections.len())
 }
 
-fn check_one(connection: &Connection, plan: &Plan) -> Result<(), String> {
-    plan.check_round_trip(connection.there, connection.back)?;
-    if connection.tcp >= plan.tcp.len() {
-        return Err("tcp: no such settings".into());
-    }
+fn check_one(connection: &Connection, environment: &Environment<'_>) -> Result<(), String> {
+    environment.check_round_trip(connection.there, connection.back)?;
+    environment.check_tcp(connection.tcp)?;
     if !is_moment(connection.start) {
         return Err("start: is too late".into());
     }
@@ -76,11 +76,11 @@ fn check_one(connection: &Connection, plan: &Plan) -> Result<(), String> {
 }
 
 /// Returns the paths along which a group's connections send.
-pub(crate) fn uses(connections: &[Connection], plan: &Plan) -> Vec<Use> {
+pub(crate) fn uses(connections: &[Connection], environment: &Environment<'_>) -> Vec<Use> {
     const HEADERS: u16 = 20 + 20;
     const TIMESTAMPS: u16 = 12;
     let of_one = |connection: &Connection| {
-        let options = if plan.tcp[connection.tcp].timestamps { TIMESTAMPS } else { 0 };
+        let options = if environment.tcp[connection.tcp].timestamps { TIMESTAMPS } else { 0 };
         [connection.there, connection.back].map(|path| Use {
             path,
             bytes: HEADERS + options,

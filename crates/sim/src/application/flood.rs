@@ -14,9 +14,8 @@ use narrows_units::{Span, Time};
 use super::dns::PORT;
 use super::streams::{HEADERS, MOST_ROWS};
 use super::udp::Spacing;
-use super::{Application, Dial, Host, Settings, Use, is_moment};
+use super::{Application, Dial, Environment, Host, Protocol, Settings, Use, is_moment};
 use crate::message::{Datagram, Lost, Message};
-use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::record::Records;
 use crate::socket::Association;
@@ -77,9 +76,9 @@ pub enum Of {
 }
 
 impl Settings for Flood {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_round_trip(self.there, self.back)?;
-        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_round_trip(self.there, self.back)?;
+        environment.server(self.server, Protocol::Dns)?;
         if self.interval == Span::ZERO || self.period == Span::ZERO {
             return Err("interval, period: must be above zero".into());
         }
@@ -95,7 +94,8 @@ impl Settings for Flood {
                 return Err("query, reply: must be lengths of DNS messages".into());
             }
         }
-        let lasts = self.stop.map_or(plan.end, |stop| stop.min(plan.end)).since(self.start);
+        let lasts =
+            self.stop.map_or(environment.end, |stop| stop.min(environment.end)).since(self.start);
         let rows = lasts.as_ps() / self.period.as_ps();
         if rows > MOST_ROWS {
             return Err(format!("period: {rows} rows are more than the limit of {MOST_ROWS}"));
@@ -103,7 +103,7 @@ impl Settings for Flood {
         Ok(self.flows() as usize)
     }
 
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
         match self.of {
             Of::Syns => {
                 // The shortest packets: a SYN and a SYN-ACK with options, or a reset without.
@@ -113,7 +113,7 @@ impl Settings for Flood {
             Of::Queries { query, reply, .. } => {
                 // A truncated reply is as long as its query.
                 let [query, reply] = [query, reply].map(|bytes| HEADERS.saturating_add(bytes));
-                let using = |path, lengths| Use::of_datagrams(plan, path, lengths, true);
+                let using = |path, lengths| environment.datagrams(path, lengths, true);
                 vec![
                     using(self.there, (query, query)),
                     using(self.back, (reply.min(query), reply.max(query))),
@@ -209,7 +209,7 @@ impl Application for Flooding {
         self.now.lost += u64::from(!datagram.goes_back);
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         let rows = &self.rows;
         let columns = columns!(rows,
             "group": Text = |_| self.name.clone(),

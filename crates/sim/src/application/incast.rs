@@ -13,9 +13,8 @@
 use narrows_units::{Bytes, Span, Time};
 
 use super::responder::{length, request};
-use super::{Application, Dial, Draw, Host, Settings, Use, is_moment};
+use super::{Application, Dial, Draw, Environment, Host, Protocol, Settings, Use, is_moment};
 use crate::message::Message;
-use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::{Table, columns};
@@ -76,17 +75,15 @@ impl Way {
 }
 
 impl Settings for Incast {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_server(self.responder, |kind| matches!(kind, Kind::Responder(_)))?;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.server(self.responder, Protocol::Bytes)?;
         for way in &self.servers {
-            plan.check_round_trip(way.there, way.back)?;
+            environment.check_round_trip(way.there, way.back)?;
         }
         if self.servers.is_empty() {
             return Err("servers: needs one at least".into());
         }
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+        environment.check_tcp(self.tcp)?;
         if !is_moment(self.start) {
             return Err("start: is too late".into());
         }
@@ -102,7 +99,7 @@ impl Settings for Incast {
         Ok(if self.kept { self.servers.len() } else { 2 * self.servers.len() })
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         self.servers.iter().flat_map(|way| way.uses()).collect()
     }
 
@@ -223,7 +220,7 @@ impl Application for Asking {
         }
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         let rows: Vec<_> = self.rounds.iter().enumerate().collect();
         let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
         let columns = columns!(rows,

@@ -12,17 +12,19 @@
 //! group, or one server, and numbers its own connections and timers.
 //!
 //! To add a kind of traffic, write a file with its settings (`Settings`) and its behaviour
-//! ([`Application`]), and add a line to the list at the end of this file. A kind from outside this
-//! crate goes into a plan by [`Kind::custom`].
+//! ([`Application`]), and add a line to the list in `kinds.rs`. A kind from outside this
+//! crate goes into a plan by [`Kind::custom`](crate::plan::Kind::custom).
 
 pub mod bulk;
 pub mod connection;
 mod custom;
 pub mod dns;
 mod draw;
+mod environment;
 pub mod flood;
 mod host;
 pub mod incast;
+pub(crate) mod kinds;
 pub mod on_off;
 pub mod page;
 pub mod ping;
@@ -40,14 +42,15 @@ use narrows_units::Time;
 
 pub use self::custom::{Custom, Outside};
 pub use self::draw::Draw;
+pub(crate) use self::environment::check_round_trip;
+pub use self::environment::{Environment, Path, Protocol, Service, Use};
 pub use self::host::{Dial, Host, View};
 pub use crate::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
-use crate::plan::Plan;
 use crate::record::Records;
-pub use crate::shortcuts::Use;
 pub use crate::socket::{Association, Socket};
 use crate::table::Table;
 pub use crate::transport::Closed;
+use crate::transport::quic;
 
 /// An application that runs at one or several hosts and receives notices.
 ///
@@ -105,29 +108,38 @@ pub trait Application: fmt::Debug + Send + Sync {
     fn add_unfinished(&self, _flows: &View<'_>, _records: &mut Records) {}
 
     /// Returns tables of its own, beyond those of [`Records`]. Applications may share a table's
-    /// name if the columns are the same; their rows are then concatenated. The plan has the names
-    /// of links and nodes, but no applications and paths.
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    /// name if the columns are the same; their rows are then concatenated.
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         Vec::new()
     }
 }
 
 /// The settings of a kind of application, as they stand in a plan.
 pub(crate) trait Settings {
-    /// Checks whether an application can work with this plan. Returns the number of flows that it
+    /// Checks whether an application can work with the rest of the plan. Returns the number of flows that it
     /// sets up.
     ///
     /// # Errors
     ///
     /// Returns what is wrong, in one line that begins with the setting.
-    fn check(&self, plan: &Plan) -> Result<usize, String>;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String>;
 
     /// Returns the paths along which it sends, each with the shortest packet.
-    fn uses(&self, plan: &Plan) -> Vec<Use>;
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use>;
 
     /// Returns the number of DNS queries that it may ask.
     fn queries(&self) -> u64 {
         0
+    }
+
+    /// Returns what it serves; `None`: it is no server.
+    fn service(&self) -> Option<Service> {
+        None
+    }
+
+    /// Returns its QUIC settings, if it uses QUIC.
+    fn quic(&self) -> Option<&quic::Config> {
+        None
     }
 
     /// Creates the application.
@@ -147,71 +159,4 @@ pub(crate) fn progress(applications: &[Box<dyn Application>]) -> f64 {
 /// Returns whether this is a time of the run; `Time::MAX` stands for never.
 pub(crate) fn is_moment(at: Time) -> bool {
     at < Time::MAX
-}
-
-/// Declares [`Kind`] from the list of kinds.
-macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $name:ident($settings:ty),)+) => {
-        /// The kinds of applications, with their settings.
-        #[derive(Clone, Debug)]
-        #[cfg_attr(
-            feature = "serde",
-            derive(serde::Serialize, serde::Deserialize),
-            serde(rename_all = "kebab-case")
-        )]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub enum Kind {
-            $($(#[doc = $doc])+ $name($settings),)+
-            /// One from outside this crate. It cannot appear in a written plan.
-            #[cfg_attr(feature = "serde", serde(skip))]
-            Custom(Custom),
-        }
-
-        impl Settings for Kind {
-            fn check(&self, plan: &Plan) -> Result<usize, String> {
-                match self { $(Self::$name(settings) => settings.check(plan),)+ Self::Custom(custom) => custom.check(plan) }
-            }
-
-            fn uses(&self, plan: &Plan) -> Vec<Use> {
-                match self { $(Self::$name(settings) => settings.uses(plan),)+ Self::Custom(custom) => custom.uses(plan) }
-            }
-
-            fn queries(&self) -> u64 {
-                match self { $(Self::$name(settings) => settings.queries(),)+ Self::Custom(_) => 0 }
-            }
-
-            fn build(self, name: &str) -> Box<dyn Application> {
-                match self { $(Self::$name(settings) => settings.build(name),)+ Self::Custom(custom) => custom.build(name) }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// Endless data.
-    Bulk(bulk::Bulk),
-    /// Bursts with idle times between them: `on-off`, `once` and `ftp` of the scenario language.
-    OnOff(on_off::OnOff),
-    /// Resolver workers in a closed loop.
-    DnsClient(dns::client::Client),
-    /// A DNS server.
-    DnsServer(dns::server::Server),
-    /// Datagrams at a given rate.
-    Udp(udp::Udp),
-    /// Datagrams at listed times.
-    Trace(trace::Trace),
-    /// Probes that are answered at once.
-    Ping(ping::Ping),
-    /// Telephone calls.
-    Voip(voip::Voip),
-    /// A server that returns as many bytes as it is asked for.
-    Responder(responder::Responder),
-    /// A client that asks many servers at once.
-    Incast(incast::Incast),
-    /// SYNs or queries from forged addresses.
-    Flood(flood::Flood),
-    /// Secondaries that fetch a zone.
-    Transfer(transfer::Transfer),
-    /// Browsers that load a page.
-    Page(page::Page),
 }

@@ -4,8 +4,7 @@
 use narrows_units::{Bytes, Span, Time};
 
 use super::connection::{Connection, Group, Timer, check, uses};
-use super::{Application, Draw, Host, Settings, Use, View, is_moment};
-use crate::plan::Plan;
+use super::{Application, Draw, Environment, Host, Settings, Use, View, is_moment};
 use crate::random::Random;
 use crate::record::{BurstRow, Records};
 use crate::socket::Socket;
@@ -38,7 +37,7 @@ impl OnOff {
 }
 
 impl Settings for OnOff {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         let sends = match &self.burst {
             Draw::Constant(mean) | Draw::Exponential { mean } | Draw::Pareto { mean, .. } => {
                 *mean > Bytes::ZERO
@@ -53,11 +52,11 @@ impl Settings for OnOff {
         }
         self.burst.check().map_err(|why| format!("burst: {why}"))?;
         self.idle.check().map_err(|why| format!("idle: {why}"))?;
-        check(&self.connections, plan)
+        check(&self.connections, environment)
     }
 
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
-        uses(&self.connections, plan)
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
+        uses(&self.connections, environment)
     }
 
     fn build(self, _name: &str) -> Box<dyn Application> {

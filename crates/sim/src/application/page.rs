@@ -22,12 +22,11 @@ use self::tables::{ObjectRow, PageRow};
 use super::dns::slab::Slab;
 use super::incast::Way;
 use super::responder::{length, request};
-use super::secure::{SecureClient, SecureServer};
+use super::secure::SecureClient;
 use super::streams::MOST_ROWS;
-use super::{Application, Dial, Draw, Host, Settings, Use, is_moment};
+use super::{Application, Dial, Draw, Environment, Host, Protocol, Settings, Use, is_moment};
 use crate::maybe_time::MaybeTime;
 use crate::message::Message;
-use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::Table;
@@ -94,18 +93,15 @@ pub struct Object {
 }
 
 impl Settings for Page {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_server(self.responder, |kind| matches!(kind, Kind::Responder(_)))?;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        let server = environment.server(self.responder, Protocol::Bytes)?;
         for way in &self.servers {
-            plan.check_round_trip(way.there, way.back)?;
+            environment.check_round_trip(way.there, way.back)?;
         }
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+        environment.check_tcp(self.tcp)?;
         if let Some(secure) = &self.secure {
             let ways = self.servers.iter().flat_map(|way| [way.there, way.back]);
-            let server = self.secure_server(plan);
-            secure.check(plan, server, ways).map_err(|why| format!("secure: {why}"))?;
+            secure.check(environment, server, ways).map_err(|why| format!("secure: {why}"))?;
         }
         if self.connections == 0 || self.streams == 0 || self.request == 0 {
             return Err("connections, streams, request: must be at least one".into());
@@ -137,8 +133,12 @@ impl Settings for Page {
         Ok(each.saturating_mul(self.browsers as usize))
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         self.servers.iter().flat_map(|way| way.uses()).collect()
+    }
+
+    fn quic(&self) -> Option<&quic::Config> {
+        self.secure.as_ref()?.quic.as_ref()
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -157,21 +157,6 @@ impl Settings for Page {
             pages: Vec::new(),
             objects: Vec::new(),
         })
-    }
-}
-
-impl Page {
-    /// Returns how its servers encrypt, if they do.
-    fn secure_server<'a>(&self, plan: &'a Plan) -> Option<&'a SecureServer> {
-        match &plan.applications[self.responder].kind {
-            Kind::Responder(responder) => responder.secure.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Returns the QUIC settings of its browsers, if they use QUIC.
-    pub(crate) fn quic(&self) -> Option<&quic::Config> {
-        self.secure.as_ref()?.quic.as_ref()
     }
 }
 
@@ -286,7 +271,7 @@ impl Application for Browsers {
         }
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         vec![self.page_table(), self.object_table()]
     }
 }

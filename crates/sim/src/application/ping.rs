@@ -11,9 +11,8 @@ use narrows_units::{Span, Time};
 
 use super::streams::{HEADERS, MOST_ROWS, Stream, associate, check, join, periods, split};
 use super::udp::Spacing;
-use super::{Application, Host, Settings, Use, is_moment};
+use super::{Application, Environment, Host, Settings, Use, is_moment};
 use crate::message::{Datagram, Lost, Message};
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::Records;
 use crate::socket::Association;
@@ -41,7 +40,7 @@ pub struct Ping {
 }
 
 impl Settings for Ping {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         if self.packet_bytes < HEADERS {
             return Err(format!(
                 "packet_bytes: an IP packet with UDP has at least {HEADERS} bytes"
@@ -55,15 +54,15 @@ impl Settings for Ping {
         }
         let rows = match self.probes {
             Some(most) => u64::from(most).saturating_mul(self.streams.len() as u64),
-            None => periods(&self.streams, self.interval, plan),
+            None => periods(&self.streams, self.interval, environment),
         };
         if rows > MOST_ROWS {
             return Err(format!("interval: {rows} probes are more than the limit of {MOST_ROWS}"));
         }
-        check(&self.streams, plan)
+        check(&self.streams, environment)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         let of_one = |stream: &Stream| {
             [stream.there, stream.back].map(|path| Use {
                 path,
@@ -195,7 +194,7 @@ impl Application for Probers {
         };
     }
 
-    fn tables(&self, plan: &Plan) -> Vec<Table> {
+    fn tables(&self, environment: &Environment<'_>) -> Vec<Table> {
         let rows = &self.probes;
         let ms = |span: Span| span.as_secs_f64() * 1e3;
         let columns = columns!(rows,
@@ -210,7 +209,7 @@ impl Application for Probers {
                 _ => f64::NAN,
             },
             "lost_at": Text = |row| row.fate.lost().map_or_else(String::new, |lost| {
-                plan.links[lost.link as usize].name.clone()
+                environment.links[lost.link as usize].0.to_owned()
             }),
             "reason": Text = |row| {
                 row.fate.lost().map_or_else(String::new, |lost| lost.reason.name().to_owned())

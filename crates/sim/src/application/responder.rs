@@ -12,12 +12,12 @@ use narrows_units::Span;
 
 use super::dns::slab::Slab;
 use super::secure::SecureServer;
-use super::{Application, Draw, Host, Settings, Use};
+use super::{Application, Draw, Environment, Host, Protocol, Service, Settings, Use};
 use crate::message::Message;
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::transport::Closed;
+use crate::transport::quic;
 
 /// The settings of a responder.
 #[derive(Clone, Debug)]
@@ -51,10 +51,8 @@ pub(crate) fn length(drawn: u64) -> u32 {
 }
 
 impl Settings for Responder {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_tcp(self.tcp)?;
         self.service.check().map_err(|why| format!("service: {why}"))?;
         if let Some(secure) = &self.secure {
             secure.check().map_err(|why| format!("secure: {why}"))?;
@@ -63,9 +61,19 @@ impl Settings for Responder {
         Ok(0)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         // The clients name the paths of both directions.
         Vec::new()
+    }
+
+    fn service(&self) -> Option<Service> {
+        let quic = Settings::quic(self).is_some();
+        let tls = self.secure.is_some();
+        Some(Service { protocol: Protocol::Bytes, tls, https: false, quic })
+    }
+
+    fn quic(&self) -> Option<&quic::Config> {
+        self.secure.as_ref()?.quic.as_ref()
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {

@@ -1,9 +1,8 @@
 //! Encryption between applications: TLS 1.3 on TCP (RFC 8446), or QUIC (RFC 9001), which includes
 //! TLS's handshake.
 
-use super::{Dial, Host};
+use super::{Dial, Environment, Host, Service};
 use crate::packet::{IP_HEADER, UDP_HEADER};
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::transport::{quic, tls};
@@ -44,19 +43,21 @@ impl SecureClient {
     /// Checks that it can reach this server along these paths.
     pub(crate) fn check(
         &self,
-        plan: &Plan,
-        server: Option<&SecureServer>,
+        environment: &Environment<'_>,
+        server: Service,
         ways: impl Iterator<Item = usize>,
     ) -> Result<(), String> {
         self.handshake.check()?;
-        let server = server.ok_or("the server has none")?;
+        if !server.tls {
+            return Err("the server has none".into());
+        }
         let Some(quic) = &self.quic else { return Ok(()) };
         quic.check().map_err(|why| format!("quic: {why}"))?;
-        if server.quic.is_none() {
+        if !server.quic {
             return Err("quic: the server has none".into());
         }
         for way in ways {
-            check_first_link(plan, way)?;
+            check_first_link(environment, way)?;
         }
         Ok(())
     }
@@ -93,13 +94,12 @@ impl SecureServer {
 }
 
 /// Checks that a path's first link takes packets as long as QUIC needs (RFC 9000, 14).
-pub(crate) fn check_first_link(plan: &Plan, path: usize) -> Result<(), String> {
+pub(crate) fn check_first_link(environment: &Environment<'_>, path: usize) -> Result<(), String> {
     let least = quic::LEAST_PAYLOAD + IP_HEADER + UDP_HEADER;
-    let first = &plan.links[plan.paths[path].links[0]];
-    if first.mtu >= least {
+    let (link, mtu) = environment.links[environment.paths[path].links[0]];
+    if mtu >= least {
         return Ok(());
     }
-    let (link, mtu) = (&first.name, first.mtu);
     let what = format!("quic: {link} takes packets of {mtu} B, and QUIC needs {least} B");
     Err(format!("{what}; hint: give the link a larger mtu"))
 }

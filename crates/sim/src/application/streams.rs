@@ -8,10 +8,9 @@
 
 use narrows_units::{Span, Time};
 
-use super::{Dial, Host, is_moment};
+use super::{Dial, Environment, Host, is_moment};
 use crate::message::{Datagram, Message};
 use crate::packet::{IP_HEADER, UDP_HEADER};
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::socket::Association;
 use crate::table::{Table, columns};
@@ -44,15 +43,15 @@ pub(crate) const HEADERS: u16 = IP_HEADER + UDP_HEADER;
 pub(crate) const MOST_ROWS: u64 = 10_000_000;
 
 /// Checks that all streams of a group are possible. Returns their number.
-pub(crate) fn check(streams: &[Stream], plan: &Plan) -> Result<usize, String> {
+pub(crate) fn check(streams: &[Stream], environment: &Environment<'_>) -> Result<usize, String> {
     for stream in streams {
-        check_one(stream, plan).map_err(|why| format!("{}: {why}", stream.name))?;
+        check_one(stream, environment).map_err(|why| format!("{}: {why}", stream.name))?;
     }
     Ok(streams.len())
 }
 
-fn check_one(stream: &Stream, plan: &Plan) -> Result<(), String> {
-    plan.check_round_trip(stream.there, stream.back)?;
+fn check_one(stream: &Stream, environment: &Environment<'_>) -> Result<(), String> {
+    environment.check_round_trip(stream.there, stream.back)?;
     if !is_moment(stream.start) {
         return Err("start: is too late".into());
     }
@@ -63,11 +62,15 @@ fn check_one(stream: &Stream, plan: &Plan) -> Result<(), String> {
 }
 
 /// Checks that the tables can hold the rows of a group's streams.
-pub(crate) fn check_period(streams: &[Stream], period: Span, plan: &Plan) -> Result<(), String> {
+pub(crate) fn check_period(
+    streams: &[Stream],
+    period: Span,
+    environment: &Environment<'_>,
+) -> Result<(), String> {
     if period == Span::ZERO {
         return Err("period: must be above zero".into());
     }
-    let rows = periods(streams, period, plan);
+    let rows = periods(streams, period, environment);
     if rows > MOST_ROWS {
         return Err(format!("period: {rows} rows are more than the limit of {MOST_ROWS}"));
     }
@@ -75,9 +78,9 @@ pub(crate) fn check_period(streams: &[Stream], period: Span, plan: &Plan) -> Res
 }
 
 /// Returns how often a period begins while a group's streams last, in all.
-pub(crate) fn periods(streams: &[Stream], period: Span, plan: &Plan) -> u64 {
+pub(crate) fn periods(streams: &[Stream], period: Span, environment: &Environment<'_>) -> u64 {
     let of_one = |stream: &Stream| {
-        let end = stream.stop.map_or(plan.end, |stop| stop.min(plan.end));
+        let end = stream.stop.map_or(environment.end, |stop| stop.min(environment.end));
         end.since(stream.start).as_ps() / period.as_ps() + 1
     };
     streams.iter().map(of_one).fold(0, u64::saturating_add)

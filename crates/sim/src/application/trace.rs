@@ -7,9 +7,8 @@
 use narrows_units::{Span, Time};
 
 use super::streams::{HEADERS, Stream, Streams, check, check_period};
-use super::{Application, Host, Settings, Use};
+use super::{Application, Environment, Host, Settings, Use};
 use crate::message::{Datagram, Lost};
-use crate::plan::Plan;
 use crate::record::Records;
 use crate::table::Table;
 
@@ -34,7 +33,7 @@ pub struct Trace {
 }
 
 impl Settings for Trace {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         let Some(&(last, _)) = self.packets.last() else {
             return Err("packets: is empty".into());
         };
@@ -47,16 +46,16 @@ impl Settings for Trace {
         if self.repeat_after.is_some_and(|span| span < last || span == Span::ZERO) {
             return Err("repeat_after: must be above zero, and not before the last packet".into());
         }
-        check_period(&self.streams, self.period, plan)?;
-        check(&self.streams, plan)
+        check_period(&self.streams, self.period, environment)?;
+        check(&self.streams, environment)
     }
 
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
         let lengths = || self.packets.iter().map(|&(_, bytes)| bytes);
         let shortest = lengths().min().unwrap_or(HEADERS);
         let longest = lengths().max().unwrap_or(HEADERS);
         let of_one =
-            |stream: &Stream| Use::of_datagrams(plan, stream.there, (shortest, longest), false);
+            |stream: &Stream| environment.datagrams(stream.there, (shortest, longest), false);
         self.streams.iter().map(of_one).collect()
     }
 
@@ -113,7 +112,7 @@ impl Application for Senders {
         self.streams.lose(&datagram);
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         vec![self.streams.table()]
     }
 }

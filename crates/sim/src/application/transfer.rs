@@ -18,9 +18,8 @@
 use narrows_units::{Span, Time};
 
 use super::dns::{HEADER, LENGTH, PORT, TRANSFER};
-use super::{Application, Dial, Host, Kind, Settings, Use, is_moment};
+use super::{Application, Dial, Environment, Host, Protocol, Settings, Use, is_moment};
 use crate::message::Message;
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::{Table, columns};
@@ -93,20 +92,18 @@ pub(crate) fn messages(query: Message) -> impl Iterator<Item = Message> {
 }
 
 impl Settings for Transfer {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.server(self.server, Protocol::Dns)?;
         if self.secondaries.is_empty() {
             return Err("secondaries: needs one at least".into());
         }
         for secondary in &self.secondaries {
-            plan.check_round_trip(secondary.there, secondary.back)?;
-            if secondary.node != plan.paths[secondary.there].from {
+            environment.check_round_trip(secondary.there, secondary.back)?;
+            if secondary.node != environment.paths[secondary.there].from {
                 return Err("secondaries: the way there does not start at the node".into());
             }
         }
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+        environment.check_tcp(self.tcp)?;
         if !self.at.is_sorted() || !self.at.iter().all(|&at| is_moment(at)) {
             return Err("at: must be in order, and not too late".into());
         }
@@ -127,7 +124,7 @@ impl Settings for Transfer {
         Ok(2 * self.secondaries.len())
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         let ways = self.secondaries.iter().flat_map(|secondary| [secondary.there, secondary.back]);
         ways.map(|path| Use { path, bytes: Use::ACK, dns: true }).collect()
     }
@@ -246,9 +243,10 @@ impl Application for Fetching {
         Some(self.over as f64 / self.planned().max(1) as f64)
     }
 
-    fn tables(&self, plan: &Plan) -> Vec<Table> {
+    fn tables(&self, environment: &Environment<'_>) -> Vec<Table> {
         let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
-        let node = |row: &Row| plan.nodes[self.settings.secondaries[row.secondary].node].clone();
+        let node =
+            |row: &Row| environment.nodes[self.settings.secondaries[row.secondary].node].clone();
         let columns = columns!(self.rows,
             "group": Text = |_| self.name.clone(),
             "secondary": Text = |row| node(row),

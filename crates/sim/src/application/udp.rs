@@ -8,9 +8,8 @@
 use narrows_units::{Bytes, Rate, Span, Time};
 
 use super::streams::{HEADERS, Stream, Streams, check, check_period};
-use super::{Application, Draw, Host, Settings, Use};
+use super::{Application, Draw, Environment, Host, Settings, Use};
 use crate::message::{Datagram, Lost};
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::Records;
 use crate::table::Table;
@@ -71,7 +70,7 @@ pub struct OnOff {
 }
 
 impl Settings for Udp {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         if self.packet_bytes < HEADERS {
             return Err(format!(
                 "packet_bytes: an IP packet with UDP has at least {HEADERS} bytes"
@@ -96,11 +95,11 @@ impl Settings for Udp {
                 return Err("on: is below a thousandth of the time between packets".into());
             }
         }
-        check_period(&self.streams, self.period, plan)?;
-        check(&self.streams, plan)
+        check_period(&self.streams, self.period, environment)?;
+        check(&self.streams, environment)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         let of_one =
             |stream: &Stream| Use { path: stream.there, bytes: self.packet_bytes, dns: false };
         self.streams.iter().map(of_one).collect()
@@ -168,7 +167,7 @@ impl Application for Senders {
         self.streams.lose(&datagram);
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         vec![self.streams.table()]
     }
 }

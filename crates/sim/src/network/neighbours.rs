@@ -30,10 +30,11 @@ use narrows_units::{Span, Time};
 
 use super::Network;
 use crate::agenda::Event;
+use crate::application::check_round_trip;
 use crate::maybe_index::MaybeIndex;
 use crate::message::LossReason;
 use crate::packet::{Arp, Packet, PacketKind};
-use crate::plan::{NeighbourPair, Plan};
+use crate::plan::{NeighbourPair, Topology};
 use crate::random::Random;
 
 /// `base_reachable_time_ms`. The time in use is half to one and a half of it.
@@ -126,7 +127,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(link: usize, plan: &Plan) -> Self {
+    fn new(link: usize, plan: &Topology<'_>) -> Self {
         let name = format!("neighbour of {}", plan.links[link].name);
         let mut random = Random::new(plan.seed, &name);
         Self {
@@ -160,9 +161,9 @@ fn draw_reachable(random: &mut Random) -> Span {
 }
 
 /// Returns which links lead to a neighbour whose address has to be resolved.
-pub(crate) fn find_neighbours(plan: &Plan) -> Vec<bool> {
+pub(crate) fn find_neighbours(plan: &Topology<'_>) -> Vec<bool> {
     let mut found = vec![false; plan.links.len()];
-    for &NeighbourPair { there, back } in &plan.neighbours {
+    for &NeighbourPair { there, back } in plan.neighbours {
         for path in [there, back] {
             found[plan.paths[path].links[0]] = true;
         }
@@ -171,7 +172,7 @@ pub(crate) fn find_neighbours(plan: &Plan) -> Vec<bool> {
 }
 
 impl Neighbours {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Topology<'_>) -> Self {
         let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
         let links: Vec<usize> = paths.map(|path| plan.paths[path].links[0]).collect();
         let mut of_link = vec![MaybeIndex::NONE; plan.links.len()];
@@ -351,11 +352,11 @@ impl Network {
 }
 
 /// Checks the rules for neighbours in the plan.
-pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+pub(crate) fn check(plan: &Topology<'_>) -> Result<(), String> {
     let mut is_neighbours = vec![false; plan.paths.len()];
     let mut is_resolved = vec![false; plan.links.len()];
-    for pair in &plan.neighbours {
-        plan.check_round_trip(pair.there, pair.back)?;
+    for pair in plan.neighbours {
+        check_round_trip(plan.paths, pair.there, pair.back)?;
         for index in [pair.there, pair.back] {
             let [link] = plan.paths[index].links[..] else {
                 return Err("neighbours: their path is one link".into());

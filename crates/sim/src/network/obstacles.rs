@@ -24,8 +24,7 @@ use super::Network;
 use crate::agenda::Event;
 use crate::message::{LossReason, Objection, Sent};
 use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
-use crate::plan::{Block, Kind, Link as LinkPlan, Middlebox, Plan};
-use crate::transport::quic;
+use crate::plan::{Block, Link as LinkPlan, Middlebox, Topology};
 
 /// The obstacles of all links, and what hosts know of them.
 #[derive(Debug)]
@@ -60,31 +59,18 @@ const REMEMBERED: Span = Span::from_secs(600);
 const DNS_PORT: u16 = 53;
 
 /// Returns for each link whether every packet has to be [checked](Network::obstruct) there.
-pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
+pub(crate) fn find_obstacles(plan: &Topology<'_>) -> Vec<bool> {
     let mut found: Vec<bool> = plan.links.iter().map(|link| link.middlebox.is_some()).collect();
     // No TCP segment and no QUIC datagram is longer than this.
     let segment = plan.tcp.iter().map(|config| config.mss).max().unwrap_or(0).saturating_add(40);
-    let datagrams = plan.applications.iter().filter_map(|application| quic_of(&application.kind));
-    let datagram = datagrams.map(|quic| quic.payload).max().unwrap_or(0);
-    let longest = segment.max(datagram.saturating_add(IP_HEADER + UDP_HEADER));
-    for path in &plan.paths {
+    let longest = segment.max(plan.quic_payload.saturating_add(IP_HEADER + UDP_HEADER));
+    for path in plan.paths {
         let sent = plan.links[path.links[0]].mtu.min(longest);
         for &link in &path.links[1..] {
             found[link] |= plan.links[link].mtu < sent;
         }
     }
     found
-}
-
-/// Returns an application's QUIC settings, if it uses QUIC.
-fn quic_of(kind: &Kind) -> Option<&quic::Config> {
-    match kind {
-        Kind::DnsClient(client) => client.quic(),
-        Kind::DnsServer(server) => server.quic(),
-        Kind::Page(page) => page.quic(),
-        Kind::Responder(responder) => responder.secure.as_ref()?.quic.as_ref(),
-        _ => None,
-    }
 }
 
 /// Returns whether the obstacle at a link answers packets, so that new packets start there.
@@ -96,7 +82,7 @@ pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
 }
 
 impl Obstacles {
-    pub(crate) fn new(plan: &Plan, found: &[bool]) -> Self {
+    pub(crate) fn new(plan: &Topology<'_>, found: &[bool]) -> Self {
         let obstacle = |(link, &found): (&LinkPlan, &bool)| {
             let middlebox = link.middlebox.clone().unwrap_or_default();
             found.then_some(Obstacle { mtu: link.mtu, middlebox })
@@ -253,9 +239,9 @@ mod tests {
     use narrows_units::Rate;
 
     use super::*;
+    use crate::application::Use;
     use crate::packet::Stamp;
-    use crate::plan::{Framing, Path, Queue};
-    use crate::shortcuts::Use;
+    use crate::plan::{Framing, Path, Plan, Queue};
     use crate::transport::tcp::{Flags, Segment, Seq, SynOptions};
 
     /// Builds a network of a host, a router and a server: links 0 and 1 lead there, 2 and 3 back,
@@ -303,7 +289,7 @@ mod tests {
         };
         plan.check().expect("the plan is sound");
         let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
-        let mut network = Network::new(&plan, &uses);
+        let mut network = Network::new(&plan.topology(), &uses);
         network.paths.assign(0, 0, 1);
         network
     }

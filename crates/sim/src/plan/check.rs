@@ -2,7 +2,7 @@
 
 use narrows_units::{Bytes, Span, Time};
 
-use super::{Kind, Link, Path, Plan, PlanError, Ring};
+use super::{Link, Path, Plan, PlanError, Ring};
 use crate::application::Settings;
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
@@ -65,10 +65,11 @@ impl Plan {
 
     /// Checks what relies on the paths and on the end of the run.
     fn check_applications(&self, most_flows: usize, found: &mut Found) {
-        found.take(check_neighbours(self));
+        found.take(check_neighbours(&self.topology()));
+        let environment = self.environment();
         let mut flows = self.neighbours.len();
         for application in &self.applications {
-            match application.kind.check(self) {
+            match application.kind.check(&environment) {
                 Ok(uses) => flows = flows.saturating_add(uses),
                 Err(why) => found.add(format!("{}: {why}", application.name)),
             }
@@ -124,31 +125,6 @@ impl Plan {
                 }
                 (Some(_), None) => {}
             }
-        }
-    }
-
-    /// Checks that `there` and `back` are paths between the same two nodes, in opposite directions.
-    pub(crate) fn check_round_trip(&self, there: usize, back: usize) -> Result<(), String> {
-        let path = |index: usize| self.paths.get(index).ok_or("path: no such path");
-        let (there, back) = (path(there)?, path(back)?);
-        if (there.from, there.to) != (back.to, back.from) {
-            return Err("path: the way back does not lead back".into());
-        }
-        Ok(())
-    }
-
-    /// Checks that `server` is an application that answers; `answers` tells this from its kind.
-    pub(crate) fn check_server(
-        &self,
-        server: usize,
-        answers: impl FnOnce(&Kind) -> bool,
-    ) -> Result<(), String> {
-        match self.applications.get(server) {
-            None => Err("server: no such application".into()),
-            Some(application) if !answers(&application.kind) => {
-                Err(format!("server: {:?} answers nothing like this", application.name))
-            }
-            Some(_) => Ok(()),
         }
     }
 

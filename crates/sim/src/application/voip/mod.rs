@@ -24,7 +24,7 @@ use super::streams::{HEADERS, Jitter, Stream, associate, check, join, split};
 use super::{
     Application, Association, Datagram, Draw, Host, Lost, Message, Settings, Use, is_moment,
 };
-use crate::plan::Plan;
+use crate::application::Environment;
 use crate::random::Random;
 use crate::record::Records;
 use crate::table::{Table, columns};
@@ -131,7 +131,7 @@ impl Codec {
 }
 
 impl Settings for Voip {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         let ms = self.packet_time.as_ms();
         if Span::from_ms(ms) != self.packet_time || !ms.is_multiple_of(10) || ms == 0 || ms > 100 {
             return Err("packet_time: must be a multiple of 10 ms, up to 100 ms".into());
@@ -146,10 +146,10 @@ impl Settings for Voip {
                 talk.pause.check().map_err(|why| format!("pause: {why}"))?;
             }
         }
-        check(&self.calls, plan)
+        check(&self.calls, environment)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         let of_one = |call: &Stream| {
             [call.there, call.back].map(|path| Use { path, bytes: self.ip_bytes(), dns: false })
         };
@@ -272,7 +272,7 @@ impl Application for Calls {
         self.listener(&datagram).miss(datagram.message.tag);
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         let of_call = |(number, call): (usize, &'_ Call)| {
             let of_side = |side: usize| Row::new(number as u32, side, call, &self.settings);
             [of_side(0), of_side(1)]

@@ -6,11 +6,11 @@ use narrows_units::{Bytes, Rate};
 
 use super::*;
 use crate::agenda::Event;
+use crate::application::Use;
 use crate::link::Looks;
 use crate::network::Network;
 use crate::packet::Stamp;
 use crate::plan::{Framing, Path, Plan, Queue, Ring};
-use crate::shortcuts::Use;
 use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
 
 /// A discipline that releases a packet every 3 ms, and none sooner than `hold` after its arrival.
@@ -264,7 +264,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
     };
     plan.check().expect("the plan is sound");
     let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
-    let mut network = Network::new(&plan, &uses);
+    let mut network = Network::new(&plan.topology(), &uses);
     network.paths.assign(0, 0, 1);
     let mut sack = SackBlocks::default();
     assert!(sack.push(Seq(5), Seq(9)));

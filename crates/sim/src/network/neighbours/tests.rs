@@ -2,9 +2,9 @@ use narrows_qdisc::fifo::PfifoConfig;
 use narrows_units::Rate;
 
 use super::*;
+use crate::application::Use;
 use crate::packet::{PacketKind, Stamp};
-use crate::plan::{Framing, Link as LinkPlan, Path, Queue};
-use crate::shortcuts::Use;
+use crate::plan::{Framing, Link as LinkPlan, Path, Plan, Queue};
 use crate::transport::tcp::Segment;
 
 /// Returns a plan of a host, two routers and a host in a row. Links 0 to 2 lead there and 3 to 5
@@ -59,7 +59,7 @@ fn network(loss: f64) -> Network {
     let plan = plan(loss);
     plan.check().expect("the plan is sound");
     let uses = (0..4).map(|path| Use { path, bytes: 28, dns: false });
-    let mut network = Network::new(&plan, &uses.collect::<Vec<_>>());
+    let mut network = Network::new(&plan.topology(), &uses.collect::<Vec<_>>());
     network.paths.assign(0, 0, 1);
     network.paths.assign(1, 2, 3);
     network.neighbours.set_flow(0, 1);

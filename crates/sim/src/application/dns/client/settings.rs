@@ -8,9 +8,8 @@ use super::super::https::Requests;
 use super::super::{HEADER, HTTPS_PORT, PORT, TLS_PORT, WITHOUT_EDNS};
 use super::{Arrivals, Workers};
 use crate::application::secure::check_first_link;
-use crate::application::{Application, Settings, Use};
+use crate::application::{Application, Environment, Protocol, Settings, Use};
 use crate::packet::{IP_HEADER, UDP_HEADER};
-use crate::plan::{Kind, Plan};
 use crate::record::{MOST_QUERIES, Transport};
 use crate::transport::{quic, tls};
 
@@ -207,9 +206,9 @@ impl Client {
 }
 
 impl Settings for Client {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_round_trip(self.there, self.back)?;
-        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_round_trip(self.there, self.back)?;
+        let server = environment.server(self.server, Protocol::Dns)?;
         self.sizes.check()?;
         if self.warm_up.checked_add(self.queries.unwrap_or(0)).is_none() {
             return Err("warm_up, queries: too many together".into());
@@ -240,9 +239,7 @@ impl Settings for Client {
             None if self.udp.is_none() => return Err("udp, tcp: one of them is needed".into()),
             None => {}
             Some(tcp) => {
-                if tcp.tcp >= plan.tcp.len() {
-                    return Err("tcp: no such settings".into());
-                }
+                environment.check_tcp(tcp.tcp)?;
                 let Attempts { refused, closed, reset, silent } = tcp.attempts;
                 let most = refused.max(closed).max(reset).max(silent);
                 if refused.min(closed).min(reset).min(silent) == 0 {
@@ -256,21 +253,19 @@ impl Settings for Client {
                     if self.udp.is_some() {
                         return Err("tls: excludes udp".into());
                     }
-                    match &plan.applications[self.server].kind {
-                        Kind::DnsServer(server) if server.speaks_tls() => {
-                            if tls.https.is_some() && !server.speaks_https() {
-                                return Err("https: the server has none".into());
-                            }
-                            if tls.quic.is_some() && server.quic().is_none() {
-                                return Err("quic: the server has none".into());
-                            }
-                        }
-                        _ => return Err("tls: the server has none".into()),
+                    if !server.tls {
+                        return Err("tls: the server has none".into());
+                    }
+                    if tls.https.is_some() && !server.https {
+                        return Err("https: the server has none".into());
+                    }
+                    if tls.quic.is_some() && !server.quic {
+                        return Err("quic: the server has none".into());
                     }
                 }
                 if self.quic().is_some() {
-                    check_first_link(plan, self.there)?;
-                    check_first_link(plan, self.back)?;
+                    check_first_link(environment, self.there)?;
+                    check_first_link(environment, self.back)?;
                 }
                 if tcp.udp_between && self.udp.is_none() {
                     return Err("udp_between: needs udp".into());
@@ -286,7 +281,7 @@ impl Settings for Client {
         Ok(1 + self.workers as usize)
     }
 
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
         // The shortest segment is a SYN-ACK or an acknowledgement without options.
         const SHORTEST_SEGMENT: u16 = IP_HEADER + 20;
         let (query, reply) = self.sizes.shortest();
@@ -299,7 +294,7 @@ impl Settings for Client {
         // Only UDP fragments its packets.
         let longest = self.udp.as_ref().map_or((0, 0), |_| self.sizes.longest());
         let using = |path, least: u32, most: u32| {
-            Use::of_datagrams(plan, path, (shortest(least), over_udp(most)), true)
+            environment.datagrams(path, (shortest(least), over_udp(most)), true)
         };
         vec![using(self.there, query, longest.0), using(self.back, reply, longest.1)]
     }

@@ -5,8 +5,7 @@ use narrows_units::Span;
 use super::super::WITHOUT_EDNS;
 use super::super::https::Responses;
 use super::{HalfOpenLimits, Serving};
-use crate::application::{Application, Settings, Use};
-use crate::plan::Plan;
+use crate::application::{Application, Environment, Protocol, Service, Settings, Use};
 use crate::transport::{quic, tls};
 
 /// The settings of a server.
@@ -189,14 +188,12 @@ pub enum OnQuery {
 }
 
 impl Settings for Server {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         if self.udp_payload < WITHOUT_EDNS {
             return Err(format!("udp_payload: must be at least {WITHOUT_EDNS} B"));
         }
         let Some(tcp) = &self.tcp else { return Ok(0) };
-        if tcp.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+        environment.check_tcp(tcp.tcp)?;
         if let Some(tls) = &tcp.tls {
             tls.handshake.check().map_err(|why| format!("tls: {why}"))?;
             if tls.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
@@ -206,9 +203,7 @@ impl Settings for Server {
                 quic.check().map_err(|why| format!("quic: {why}"))?;
             }
             if let Some(https) = &tls.https {
-                if https.tcp >= plan.tcp.len() {
-                    return Err("https: tcp: no such settings".into());
-                }
+                environment.check_tcp(https.tcp).map_err(|why| format!("https: {why}"))?;
                 let check = https.handshake.check().and_then(|()| https.responses.check());
                 check.map_err(|why| format!("https: {why}"))?;
             }
@@ -234,9 +229,22 @@ impl Settings for Server {
         Ok(0)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         // The clients name the paths of both directions.
         Vec::new()
+    }
+
+    fn service(&self) -> Option<Service> {
+        Some(Service {
+            protocol: Protocol::Dns,
+            tls: self.speaks_tls(),
+            https: self.speaks_https(),
+            quic: self.quic().is_some(),
+        })
+    }
+
+    fn quic(&self) -> Option<&quic::Config> {
+        self.quic()
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
