@@ -5,8 +5,9 @@
 //! applications: a [`Typist`], and the [`Shell`] that it connects to.
 
 use narrows_sim::Random;
-use narrows_sim::application::{Application, Closed, Dial, Host, Message, Outside, Socket, Use};
-use narrows_sim::plan::Plan;
+use narrows_sim::application::{
+    Application, Closed, Dial, Environment, Host, Message, Outside, Socket, Use,
+};
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Span, Time};
 
@@ -41,20 +42,16 @@ pub struct Shell {
 pub const BYTES: u32 = 36;
 
 impl Outside for Typist {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        if self.there.max(self.back) >= plan.paths.len() {
-            return Err("there: no such path".into());
-        }
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
-        if self.shell >= plan.applications.len() {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_round_trip(self.there, self.back)?;
+        environment.check_tcp(self.tcp)?;
+        if self.shell >= environment.servers.len() {
             return Err("shell: no such application".into());
         }
         Ok(1)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         [self.there, self.back].map(|path| Use { path, bytes: Use::ACK, dns: false }).into()
     }
 
@@ -80,12 +77,12 @@ struct Typing {
 }
 
 impl Application for Typing {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(host.random(&self.name));
         host.wake(self.settings.start, 0);
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, _token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, _token: u32) {
         let Some(random) = &mut self.random else { return };
         let Some(socket) = self.socket else {
             let Typist { there, back, tcp, shell, .. } = self.settings;
@@ -101,11 +98,11 @@ impl Application for Typing {
         }
     }
 
-    fn opened(&mut self, host: &mut Host<'_>, _socket: Socket) {
+    fn opened(&mut self, host: &mut dyn Host, _socket: Socket) {
         host.wake(host.now(), 0);
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, echo: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, echo: Message) {
         if let Some((typed_at, took)) = self.keys.get_mut(echo.tag as usize) {
             *took = Some(host.now().since(*typed_at));
         }
@@ -119,7 +116,7 @@ impl Application for Typing {
             && self.keys.len() as u32 == self.settings.keys
     }
 
-    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+    fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
         let ms = |took: &Option<Span>| took.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
         let columns = vec![
             ("group", Column::Text(self.keys.iter().map(|_| self.name.clone()).collect())),
@@ -131,15 +128,13 @@ impl Application for Typing {
 }
 
 impl Outside for Shell {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        if self.tcp >= plan.tcp.len() {
-            return Err("tcp: no such settings".into());
-        }
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_tcp(self.tcp)?;
         // Typists open the connections.
         Ok(0)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         // Typists name the paths of both directions.
         Vec::new()
     }
@@ -155,19 +150,19 @@ struct Echoing {
 }
 
 impl Application for Echoing {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         host.listen(self.tcp, BACKLOG);
     }
 
-    fn arrived(&mut self, host: &mut Host<'_>) {
+    fn arrived(&mut self, host: &mut dyn Host) {
         while host.accept().is_some() {}
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, key: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, key: Message) {
         host.send(socket, key);
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, how: Closed) {
         if how == Closed::ByPeer {
             host.close(socket);
         }

@@ -3,12 +3,13 @@
 use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
-use crate::application::{self, Application, Host, Settings, View};
+use crate::application::{self, Application, Settings};
 use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
 use crate::flow_samples::FlowSamples;
 use crate::foresight::Foresight;
 use crate::goodput::Goodput;
+use crate::host::SimulatedHost;
 use crate::message::Lost;
 use crate::monitor::Monitors;
 use crate::network::{Loss, Network, Taken};
@@ -291,8 +292,12 @@ impl Simulation {
     }
 
     /// Lets an application act, and sends what it produces.
-    fn tell(&mut self, number: u32, tell: impl FnOnce(&mut dyn Application, &mut Host<'_>)) {
-        let mut host = Host {
+    fn tell(
+        &mut self,
+        number: u32,
+        tell: impl FnOnce(&mut dyn Application, &mut SimulatedHost<'_>),
+    ) {
+        let mut host = SimulatedHost {
             now: self.now,
             first_byte_at: self.now,
             seed: self.plan.seed,
@@ -317,7 +322,7 @@ impl Simulation {
             self.flows.take_news(&mut news);
             for notice in news.drain(..) {
                 let application = notice.application(&self.flows);
-                self.tell(application, |application, host| notice.tell(application, host));
+                self.tell(application, |application, host| host.tell(application, notice));
             }
         }
         self.news = news;
@@ -344,7 +349,7 @@ impl Simulation {
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.records.clone();
         for application in &self.applications {
-            application.add_unfinished(&View(&self.flows), &mut records);
+            application.add_unfinished(&self.flows, &mut records);
         }
         let (plan, names) = (&self.plan, &self.names);
         let mut all = vec![

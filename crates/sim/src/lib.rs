@@ -11,6 +11,7 @@ mod flow;
 mod flow_samples;
 mod foresight;
 mod goodput;
+mod host;
 mod link;
 mod maybe_index;
 mod maybe_time;

@@ -7,13 +7,12 @@
 mod check;
 mod network;
 
-pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
 pub use self::network::{
     Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, Middlebox,
-    Monitor, NeighbourPair, Ring,
+    Monitor, NeighbourPair, Queue, Ring,
 };
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::kinds::Kind;

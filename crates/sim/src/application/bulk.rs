@@ -38,11 +38,11 @@ struct Sender {
 }
 
 impl Application for Sender {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.group = Group::set_up(host, &std::mem::take(&mut self.connections), drop);
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let (number, timer) = Group::timer(token);
         let sender = self.group.sender(number);
         match timer {

@@ -3,7 +3,7 @@
 
 use narrows_units::Time;
 
-use super::host::Transfer;
+use super::Transfer;
 use super::{Environment, Host, Use, is_moment};
 use crate::random::Random;
 use crate::socket::Socket;
@@ -112,12 +112,13 @@ impl Group {
 
     /// Sets up all connections with their timers. Passes the random stream of each to `keep`.
     pub(crate) fn set_up(
-        host: &mut Host<'_>,
+        host: &mut dyn Host,
         connections: &[Connection],
         mut keep: impl FnMut(Random),
     ) -> Self {
         let mut group = Self::EMPTY;
-        host.reserve(connections);
+        let name_bytes = connections.iter().map(|connection| connection.name.len()).sum();
+        host.reserve(connections.len(), name_bytes);
         for (number, connection) in connections.iter().enumerate() {
             let number = number as u32;
             let mut random = host.random(&connection.name);

@@ -175,7 +175,7 @@ struct Row {
 }
 
 impl Application for Flooding {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(host.random(&self.name));
         let Flood { server, there, back, .. } = self.settings;
         let dial = Dial { there, back, server, port: PORT, tcp: 0, number: 0, dns: true };
@@ -192,7 +192,7 @@ impl Application for Flooding {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         if token == SAMPLE {
             self.sample(host);
         } else {
@@ -200,7 +200,7 @@ impl Application for Flooding {
         }
     }
 
-    fn datagram(&mut self, _host: &mut Host<'_>, reply: Datagram) {
+    fn datagram(&mut self, _host: &mut dyn Host, reply: Datagram) {
         self.now.replies += 1;
         self.now.reply_bytes += u64::from(HEADERS) + u64::from(reply.message.bytes);
     }
@@ -231,7 +231,7 @@ impl Application for Flooding {
 }
 
 impl Flooding {
-    fn send(&mut self, host: &mut Host<'_>) {
+    fn send(&mut self, host: &mut dyn Host) {
         let Some(random) = &mut self.random else { return };
         let turn = self.sent % self.settings.addresses;
         match self.settings.of {
@@ -262,7 +262,7 @@ impl Flooding {
     }
 
     /// Records a period. Periods go on after the flood, because entries outlive it.
-    fn sample(&mut self, host: &mut Host<'_>) {
+    fn sample(&mut self, host: &mut dyn Host) {
         self.now.at = host.now();
         self.now.server = host.half_open(self.settings.server).unwrap_or_default();
         self.rows.push(self.now.since(&self.before));

@@ -155,7 +155,7 @@ struct Round {
 }
 
 impl Application for Asking {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(
             ["connections", "block", "pause"]
                 .map(|what| host.random(&format!("{}/{what}", self.name))),
@@ -163,7 +163,7 @@ impl Application for Asking {
         host.wake(self.settings.start, 0);
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, _token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, _token: u32) {
         if self.settings.kept && self.rounds.is_empty() && !self.warming {
             self.warming = true;
             self.awaited = self.slots.len() as u32;
@@ -175,7 +175,7 @@ impl Application for Asking {
         }
     }
 
-    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn opened(&mut self, host: &mut dyn Host, socket: Socket) {
         let bytes = self.settings.request;
         let Some((number, slot)) = self.slot(host, socket) else { return };
         slot.established = true;
@@ -185,7 +185,7 @@ impl Application for Asking {
         }
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, answer: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, answer: Message) {
         let kept = self.settings.kept;
         let Some((_, slot)) = self.slot(host, socket) else { return };
         slot.block = None;
@@ -202,7 +202,7 @@ impl Application for Asking {
         self.settle(host);
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, _how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, _how: Closed) {
         let Some((_, slot)) = self.slot(host, socket) else { return };
         // The responder never closes first, so the connection failed.
         let counted = slot.count(host);
@@ -241,7 +241,7 @@ impl Application for Asking {
 
 impl Asking {
     /// Asks all servers, on open connections or on new ones.
-    fn begin(&mut self, host: &mut Host<'_>) {
+    fn begin(&mut self, host: &mut dyn Host) {
         let turn = (self.rounds.len() as u32).wrapping_mul(self.slots.len() as u32);
         self.rounds.push(Round::new(host.now()));
         self.awaited = self.slots.len() as u32;
@@ -260,7 +260,7 @@ impl Asking {
         }
     }
 
-    fn open(&mut self, host: &mut Host<'_>, number: usize) {
+    fn open(&mut self, host: &mut dyn Host, number: usize) {
         let Some([of_connection, ..]) = &mut self.random else { return };
         let slot = &mut self.slots[number];
         let dial = Dial {
@@ -278,7 +278,7 @@ impl Asking {
 
     /// Counts a block that has arrived or never will, or a connection that is open. The last one
     /// ends the round.
-    fn settle(&mut self, host: &mut Host<'_>) {
+    fn settle(&mut self, host: &mut dyn Host) {
         self.awaited -= 1;
         if self.awaited > 0 {
             return;
@@ -308,7 +308,7 @@ impl Asking {
     }
 
     /// Returns the connection of a socket, with its number, or `None` if this end has closed it.
-    fn slot(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Slot)> {
+    fn slot(&mut self, host: &dyn Host, socket: Socket) -> Option<(u32, &mut Slot)> {
         let number = host.number(socket);
         let slot = self.slots.get_mut(number as usize)?;
         (slot.socket == Some(socket)).then_some((number, slot))
@@ -322,11 +322,9 @@ impl Slot {
 
     /// Returns the segments that the server has retransmitted, and its timeouts, since the last
     /// call.
-    fn count(&mut self, host: &Host<'_>) -> (u64, u32) {
-        let server = self.socket.and_then(|socket| host.endpoint(socket.other()));
-        let Some(Counters { segments_retransmitted, timeouts, .. }) =
-            server.map(|endpoint| endpoint.counters())
-        else {
+    fn count(&mut self, host: &dyn Host) -> (u64, u32) {
+        let server = self.socket.and_then(|socket| host.counters(socket.other()));
+        let Some(Counters { segments_retransmitted, timeouts, .. }) = server else {
             return (0, 0);
         };
         let before = std::mem::replace(&mut self.before, (segments_retransmitted, timeouts));

@@ -44,7 +44,7 @@ pub use self::custom::{Custom, Outside};
 pub use self::draw::Draw;
 pub(crate) use self::environment::check_round_trip;
 pub use self::environment::{Environment, Path, Protocol, Service, Use};
-pub use self::host::{Dial, Host, View};
+pub use self::host::{Dial, Host, Transfer, View};
 pub use crate::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
 use crate::record::Records;
 pub use crate::socket::{Association, Socket};
@@ -58,37 +58,37 @@ use crate::transport::quic;
 /// those that you need.
 pub trait Application: fmt::Debug + Send + Sync {
     /// Starts the application at time zero. Listen and set the first timers here.
-    fn start(&mut self, host: &mut Host<'_>);
+    fn start(&mut self, host: &mut dyn Host);
 
     /// Handles a timer that was set by [`Host::wake`]; `token` is the number given there.
-    fn timer(&mut self, _host: &mut Host<'_>, _token: u32) {}
+    fn timer(&mut self, _host: &mut dyn Host, _token: u32) {}
 
     /// Called when a connection is established, as seen from this end.
-    fn opened(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+    fn opened(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when a connection waits to be [accepted](Host::accept).
-    fn arrived(&mut self, _host: &mut Host<'_>) {}
+    fn arrived(&mut self, _host: &mut dyn Host) {}
 
     /// Called when a part of a message has arrived and the rest is on its way. Only the second end
     /// of a connection gets this notice, because servers close connections whose clients are too
     /// slow.
-    fn begun(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+    fn begun(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when a flight of a TLS handshake has arrived. This end answers it by itself.
-    fn shook(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+    fn shook(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when a message has arrived completely and in order.
-    fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
+    fn received(&mut self, _host: &mut dyn Host, _socket: Socket, _message: Message) {}
 
     /// Called when everything that this end has written is acknowledged. The notice comes only
     /// after a request (`Host::tell_delivery`).
-    fn delivered(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+    fn delivered(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when the other end writes no more, or when the connection is over.
-    fn closed(&mut self, _host: &mut Host<'_>, _socket: Socket, _how: Closed) {}
+    fn closed(&mut self, _host: &mut dyn Host, _socket: Socket, _how: Closed) {}
 
     /// Called when a datagram has arrived.
-    fn datagram(&mut self, _host: &mut Host<'_>, _datagram: Datagram) {}
+    fn datagram(&mut self, _host: &mut dyn Host, _datagram: Datagram) {}
 
     /// Called when a datagram of one of this application's associations was lost. No real host
     /// could know this; it is for the records alone, so there is no host to act on.
@@ -105,7 +105,7 @@ pub trait Application: fmt::Debug + Send + Sync {
     }
 
     /// Adds rows for whatever is going on at the end of the run.
-    fn add_unfinished(&self, _flows: &View<'_>, _records: &mut Records) {}
+    fn add_unfinished(&self, _flows: &dyn View, _records: &mut Records) {}
 
     /// Returns tables of its own, beyond those of [`Records`]. Applications may share a table's
     /// name if the columns are the same; their rows are then concatenated.

@@ -104,7 +104,7 @@ enum State {
 }
 
 impl Application for Senders {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let senders = &mut self.senders;
         self.group = Group::set_up(host, &std::mem::take(&mut self.connections), |random| {
             senders.push(Sender {
@@ -118,7 +118,7 @@ impl Application for Senders {
         });
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let (number, timer) = Group::timer(token);
         match timer {
             Timer::Go => self.begin(host, number),
@@ -133,7 +133,7 @@ impl Application for Senders {
         }
     }
 
-    fn delivered(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn delivered(&mut self, host: &mut dyn Host, socket: Socket) {
         let number = host.number(socket);
         let row = self.row(number, host.retransmissions(socket));
         let sender = &mut self.senders[number as usize];
@@ -152,7 +152,7 @@ impl Application for Senders {
         host.records().bursts.push(BurstRow { end, ..row });
     }
 
-    fn add_unfinished(&self, flows: &View<'_>, records: &mut Records) {
+    fn add_unfinished(&self, flows: &dyn View, records: &mut Records) {
         for (number, sender) in self.senders.iter().enumerate() {
             if matches!(sender.state, State::Sending | State::SendingLast) {
                 let number = number as u32;
@@ -164,7 +164,7 @@ impl Application for Senders {
 }
 
 impl Senders {
-    fn begin(&mut self, host: &mut Host<'_>, number: u32) {
+    fn begin(&mut self, host: &mut dyn Host, number: u32) {
         let socket = self.group.sender(number);
         let sender = &mut self.senders[number as usize];
         if sender.state == State::Finished {

@@ -208,7 +208,7 @@ struct Connection {
 }
 
 impl Application for Browsers {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let settings = &self.settings;
         for number in 0..settings.browsers {
             let mut random = host.random(&format!("{}/browser {number}", self.name));
@@ -228,7 +228,7 @@ impl Application for Browsers {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let each = self.settings.objects.len() as u32 + 1;
         let (number, what) = (token / each, token % each);
         match what.checked_sub(1) {
@@ -246,13 +246,13 @@ impl Application for Browsers {
         }
     }
 
-    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn opened(&mut self, host: &mut dyn Host, socket: Socket) {
         let Some((number, connection)) = self.connection(host, socket) else { return };
         connection.established = true;
         self.fill(host, number);
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, answer: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, answer: Message) {
         let Some((number, connection)) = self.connection(host, socket) else { return };
         connection.asked -= 1;
         let browser = connection.browser;
@@ -260,7 +260,7 @@ impl Application for Browsers {
         self.fill(host, number);
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, _how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, _how: Closed) {
         let Some((number, connection)) = self.connection(host, socket) else { return };
         // The responder never closes first, so the connection failed, and the page with it.
         let browser = connection.browser;
@@ -278,7 +278,7 @@ impl Application for Browsers {
 
 impl Browsers {
     /// Starts a load: the browser wants all objects that depend on nothing.
-    fn begin(&mut self, host: &mut Host<'_>, number: u32) {
+    fn begin(&mut self, host: &mut dyn Host, number: u32) {
         let settings = &self.settings;
         let browser = &mut self.browsers[number as usize];
         let page = self.pages.len() as u32;
@@ -312,7 +312,7 @@ impl Browsers {
     }
 
     /// Asks for an object after its wait, because everything that it depends on has arrived.
-    fn free(&mut self, host: &mut Host<'_>, number: u32, object: u32) {
+    fn free(&mut self, host: &mut dyn Host, number: u32, object: u32) {
         let at = host.now() + self.settings.objects[object as usize].wait;
         let Some(row) = self.row(number, object) else { return };
         self.objects[row].ready = at.into();
@@ -324,7 +324,7 @@ impl Browsers {
     }
 
     /// Sends a request on a connection that has room, or queues it.
-    fn want(&mut self, host: &mut Host<'_>, number: u32, object: u32) {
+    fn want(&mut self, host: &mut dyn Host, number: u32, object: u32) {
         let settings = &self.settings;
         let server = settings.objects[object as usize].server;
         let browser = &mut self.browsers[number as usize];
@@ -385,7 +385,7 @@ impl Browsers {
     }
 
     /// Sends waiting requests, as many as a connection has room for.
-    fn fill(&mut self, host: &mut Host<'_>, number: u32) {
+    fn fill(&mut self, host: &mut dyn Host, number: u32) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let browser = &mut self.browsers[connection.browser as usize];
         let Some(page) = browser.page else { return };
@@ -403,7 +403,7 @@ impl Browsers {
     }
 
     /// Takes an object that has arrived.
-    fn take(&mut self, host: &mut Host<'_>, number: u32, answer: Message) {
+    fn take(&mut self, host: &mut dyn Host, number: u32, answer: Message) {
         let object = answer.tag;
         let Some(row) = self.row(number, object) else { return };
         let now = host.now();
@@ -432,7 +432,7 @@ impl Browsers {
     }
 
     /// Ends a load, successful or not.
-    fn end(&mut self, host: &mut Host<'_>, number: u32) {
+    fn end(&mut self, host: &mut dyn Host, number: u32) {
         let browser = &mut self.browsers[number as usize];
         browser.page = None;
         for pool in &mut browser.servers {
@@ -456,7 +456,7 @@ impl Browsers {
     }
 
     /// Returns the connection of a socket, with its number, or `None` if this end has closed it.
-    fn connection(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Connection)> {
+    fn connection(&mut self, host: &dyn Host, socket: Socket) -> Option<(u32, &mut Connection)> {
         let number = host.number(socket);
         let connection = self.connections.get_mut(number)?;
         (connection.socket == socket).then_some((number, connection))

@@ -126,7 +126,7 @@ enum ProbeFate {
 }
 
 impl Application for Probers {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let streams = std::mem::take(&mut self.settings.streams);
         self.first_socket = host.take_sockets(streams.len() as u32);
         for (number, stream) in streams.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Application for Probers {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+    fn timer(&mut self, host: &mut dyn Host, number: u32) {
         let prober = &mut self.probers[number as usize];
         if std::mem::replace(&mut prober.begun, true) {
             let message = Message {
@@ -173,7 +173,7 @@ impl Application for Probers {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, datagram: Datagram) {
         let took = host.now().since(join(datagram.message.notes));
         let probe = &mut self.probes[datagram.message.tag as usize];
         if datagram.goes_back {

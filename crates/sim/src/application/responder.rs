@@ -99,7 +99,7 @@ struct Responding {
 }
 
 impl Application for Responding {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         host.listen(self.settings.tcp, BACKLOG);
         if let Some(secure) = &self.settings.secure {
@@ -107,11 +107,11 @@ impl Application for Responding {
         }
     }
 
-    fn arrived(&mut self, host: &mut Host<'_>) {
+    fn arrived(&mut self, host: &mut dyn Host) {
         while host.accept().is_some() {}
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, request: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, request: Message) {
         let answer = Message { bytes: request.notes[0], ..request };
         let Some(random) = &mut self.random else { return };
         let service = self.settings.service.next(random, self.asked);
@@ -124,13 +124,13 @@ impl Application for Responding {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+    fn timer(&mut self, host: &mut dyn Host, number: u32) {
         if let Some((socket, answer)) = self.answers.take(number) {
             host.send(socket, answer);
         }
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, how: Closed) {
         if how == Closed::ByPeer {
             host.close(socket);
         }

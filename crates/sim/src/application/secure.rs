@@ -65,14 +65,14 @@ impl SecureClient {
     /// Opens a connection. It may resume the session of an earlier connection with the same `jar`.
     pub(crate) fn open(
         &self,
-        host: &mut Host<'_>,
+        host: &mut dyn Host,
         dial: &Dial,
         jar: u32,
         random: &mut Random,
     ) -> Socket {
         match self.quic {
-            Some(quic) => host.open_quic_from(dial, self.handshake, quic, jar),
-            None => host.open_securely_from(dial, self.handshake, jar, random),
+            Some(quic) => host.open_quic(dial, self.handshake, quic, jar),
+            None => host.open_securely(dial, self.handshake, jar, random),
         }
     }
 }
@@ -85,7 +85,7 @@ impl SecureServer {
     }
 
     /// Lets clients use this encryption with the application's listener.
-    pub(crate) fn serve(&self, host: &mut Host<'_>) {
+    pub(crate) fn serve(&self, host: &mut dyn Host) {
         host.serve_securely(self.handshake);
         if let Some(quic) = self.quic {
             host.serve_quic(quic);

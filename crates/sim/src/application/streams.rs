@@ -164,7 +164,7 @@ impl Streams {
     /// of each to `keep`.
     pub(crate) fn set_up(
         &mut self,
-        host: &mut Host<'_>,
+        host: &mut dyn Host,
         streams: &[Stream],
         mut keep: impl FnMut(Random),
     ) {
@@ -201,7 +201,7 @@ impl Streams {
     }
 
     /// Sends a stream's next packet, `ip_bytes` long with its IP header.
-    pub(crate) fn send(&mut self, host: &mut Host<'_>, number: u32, ip_bytes: u16) {
+    pub(crate) fn send(&mut self, host: &mut dyn Host, number: u32, ip_bytes: u16) {
         let now = host.now();
         let stream = &mut self.streams[number as usize];
         let period = (now.since(stream.start).as_ps() / self.period.as_ps()) as u32;
@@ -305,7 +305,7 @@ impl Row {
 
 /// Creates a flow of datagrams between two ends that one application owns.
 pub(crate) fn associate(
-    host: &mut Host<'_>,
+    host: &mut dyn Host,
     stream: &Stream,
     number: u32,
     port: u16,

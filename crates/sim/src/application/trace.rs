@@ -84,13 +84,13 @@ struct Sender {
 }
 
 impl Application for Senders {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let streams = std::mem::take(&mut self.settings.streams);
         self.senders = vec![Sender::default(); streams.len()];
         self.streams.set_up(host, &streams, drop);
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+    fn timer(&mut self, host: &mut dyn Host, number: u32) {
         let sender = &mut self.senders[number as usize];
         if std::mem::replace(&mut sender.begun, true) {
             let (_, bytes) = self.settings.packets[sender.next];
@@ -104,7 +104,7 @@ impl Application for Senders {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, datagram: Datagram) {
         self.streams.receive(host.now(), &datagram);
     }
 

@@ -180,7 +180,7 @@ struct Row {
 }
 
 impl Application for Fetching {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(
             ["connections", "spread"].map(|what| host.random(&format!("{}/{what}", self.name))),
         );
@@ -189,7 +189,7 @@ impl Application for Fetching {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let secondary = token as usize;
         self.slots[secondary].due += 1;
         self.wait(host, secondary);
@@ -200,7 +200,7 @@ impl Application for Fetching {
         }
     }
 
-    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn opened(&mut self, host: &mut dyn Host, socket: Socket) {
         let Some((_, row)) = self.current(host, socket) else { return };
         let row = &mut self.rows[row];
         row.established = Some(host.now());
@@ -209,7 +209,7 @@ impl Application for Fetching {
         host.send(socket, Message { bytes: LENGTH + query, tag: NO_ATTEMPT, notes });
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, message: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, message: Message) {
         let Some((secondary, number)) = self.current(host, socket) else { return };
         let row = &mut self.rows[number];
         row.first = row.first.or(Some(host.now()));
@@ -221,7 +221,7 @@ impl Application for Fetching {
         }
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, how: Closed) {
         let Some((secondary, _)) = self.current(host, socket) else { return };
         let fate = match how {
             Closed::ByPeer | Closed::Done => "closed",
@@ -272,7 +272,7 @@ impl Fetching {
     }
 
     /// Sets the timer for a secondary's next transfer.
-    fn wait(&mut self, host: &mut Host<'_>, secondary: usize) {
+    fn wait(&mut self, host: &mut dyn Host, secondary: usize) {
         let Some(&at) = self.settings.at.get(self.slots[secondary].due) else { return };
         let Some([_, of_time]) = &mut self.random else { return };
         let spread = self.settings.spread.as_secs_f64() * of_time.uniform();
@@ -280,7 +280,7 @@ impl Fetching {
         host.wake(at.max(host.now()), secondary as u32);
     }
 
-    fn begin(&mut self, host: &mut Host<'_>, secondary: usize) {
+    fn begin(&mut self, host: &mut dyn Host, secondary: usize) {
         let Some([of_connection, _]) = &mut self.random else { return };
         let Secondary { there, back, .. } = self.settings.secondaries[secondary];
         let dial = Dial {
@@ -300,7 +300,7 @@ impl Fetching {
     }
 
     /// Ends a transfer, and starts the one that waited for it.
-    fn end(&mut self, host: &mut Host<'_>, secondary: usize, fate: &'static str) {
+    fn end(&mut self, host: &mut dyn Host, secondary: usize, fate: &'static str) {
         let slot = &mut self.slots[secondary];
         let Some((socket, row)) = slot.current.take() else { return };
         let row = &mut self.rows[row];
@@ -308,8 +308,7 @@ impl Fetching {
         if fate == WHOLE {
             row.end = Some(host.now());
         }
-        if let Some(server) = host.endpoint(socket.other()) {
-            let counters = server.counters();
+        if let Some(counters) = host.counters(socket.other()) {
             (row.retransmitted, row.timeouts) =
                 (counters.segments_retransmitted, counters.timeouts);
         }
@@ -322,7 +321,7 @@ impl Fetching {
 
     /// Returns the secondary to which a socket belongs, and its transfer's row, or `None` if this
     /// end has closed it.
-    fn current(&self, host: &Host<'_>, socket: Socket) -> Option<(usize, usize)> {
+    fn current(&self, host: &dyn Host, socket: Socket) -> Option<(usize, usize)> {
         let secondary = host.number(socket) as usize;
         let (current, row) = self.slots.get(secondary)?.current?;
         (current == socket).then_some((secondary, row))

@@ -136,7 +136,7 @@ struct Sender {
 }
 
 impl Application for Senders {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let streams = std::mem::take(&mut self.settings.streams);
         let senders = &mut self.senders;
         self.streams.set_up(host, &streams, |random| {
@@ -144,7 +144,7 @@ impl Application for Senders {
         });
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+    fn timer(&mut self, host: &mut dyn Host, number: u32) {
         let sender = &mut self.senders[number as usize];
         if !sender.begun {
             sender.begin(host.now(), &self.settings);
@@ -159,7 +159,7 @@ impl Application for Senders {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, datagram: Datagram) {
         self.streams.receive(host.now(), &datagram);
     }
 
@@ -174,7 +174,7 @@ impl Application for Senders {
 
 impl Senders {
     /// Waits for a stream's next packet.
-    fn wait(&mut self, host: &mut Host<'_>, number: u32) {
+    fn wait(&mut self, host: &mut dyn Host, number: u32) {
         let next = self.senders[number as usize].next(host.now(), &self.settings);
         if self.streams.goes_on(number, next) {
             host.wake(next, number);

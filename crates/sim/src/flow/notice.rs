@@ -3,7 +3,6 @@
 use narrows_units::Time;
 
 use super::Flows;
-use crate::application::Application;
 use crate::message::{Datagram, Message};
 use crate::socket::Socket;
 use crate::transport::Closed;
@@ -41,30 +40,6 @@ impl Notice {
                 let first = datagram.association.first_end();
                 flows.owner(first + u32::from(!datagram.goes_back))
             }
-        }
-    }
-
-    /// Delivers the notice to its application.
-    pub(crate) fn tell(
-        self,
-        application: &mut dyn Application,
-        host: &mut crate::application::Host<'_>,
-    ) {
-        match self {
-            Self::Opened(socket) => application.opened(host, socket),
-            Self::Begun(socket) => application.begun(host, socket),
-            Self::Received(socket, message, first_byte_at) => {
-                host.first_byte_at = first_byte_at;
-                application.received(host, socket, message);
-            }
-            Self::Delivered(socket) => application.delivered(host, socket),
-            Self::Closed(socket, how) => application.closed(host, socket, how),
-            Self::Flight(socket, flight) => {
-                host.flows.take_flight(host.now, socket, flight, host.network);
-                application.shook(host, socket);
-            }
-            Self::Arrived(_) => application.arrived(host),
-            Self::Datagram(datagram) => application.datagram(host, datagram),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The network of a plan: links, what happens to them, and what is watched.
 
-use narrows_qdisc::AnyConfig as Queue;
+pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Bytes, Rate, Span, Time};
 
 use crate::application::Path;

@@ -51,7 +51,7 @@ struct Workers {
 }
 
 impl Application for Workers {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let settings = &self.settings;
         if settings.udp.as_ref().is_none_or(|udp| !udp.new_port) {
             self.first_socket = host.take_sockets(settings.workers);
@@ -91,7 +91,7 @@ impl Application for Workers {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let Some(worker) = self.workers.get_mut(token as usize) else {
             match token {
                 arrivals::TOKEN => self.arrive(host),
@@ -119,7 +119,7 @@ impl Application for Workers {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, reply: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, reply: Datagram) {
         let row = reply.message.tag;
         let now = host.now();
         let records = host.records();
@@ -151,7 +151,7 @@ impl Application for Workers {
         attempt.fate = fate(lost.link, lost.reason);
     }
 
-    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn opened(&mut self, host: &mut dyn Host, socket: Socket) {
         let Some((_, connection)) = self.connections.of(host, socket) else { return };
         connection.established = true;
         let opened_at = connection.opened_at;
@@ -170,7 +170,7 @@ impl Application for Workers {
         }
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, reply: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, reply: Message) {
         let (now, first_byte_at) = (host.now(), host.first_byte_at());
         let row = reply.tag;
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
@@ -199,7 +199,7 @@ impl Application for Workers {
         }
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, how: Closed) {
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
         let failure = match how {
             Closed::ByPeer | Closed::Done => Failure::Closed,
@@ -241,7 +241,7 @@ impl Application for Workers {
 }
 
 impl Workers {
-    fn begin_query(&mut self, host: &mut Host<'_>, number: u32) {
+    fn begin_query(&mut self, host: &mut dyn Host, number: u32) {
         let (now, client) = (host.now(), host.application());
         let worker = &mut self.workers[number as usize];
         if self.settings.each() == Some(worker.begun) {
@@ -276,7 +276,7 @@ impl Workers {
         }
     }
 
-    fn ask_over_udp(&mut self, host: &mut Host<'_>, number: u32) {
+    fn ask_over_udp(&mut self, host: &mut dyn Host, number: u32) {
         let udp = self.settings.udp.as_ref().expect("it asks over UDP");
         let worker = &mut self.workers[number as usize];
         // When it returns to UDP after a connection, the last timeout holds again.
@@ -302,7 +302,7 @@ impl Workers {
     }
 
     /// Ends an attempt for which no datagram came in time.
-    fn end_datagram(&mut self, host: &mut Host<'_>, number: u32, row: u32) {
+    fn end_datagram(&mut self, host: &mut dyn Host, number: u32, row: u32) {
         let udp = self.settings.udp.as_ref().expect("it has asked over UDP");
         let worker = &self.workers[number as usize];
         let attempt = &mut host.records().attempts[row as usize];
@@ -320,7 +320,7 @@ impl Workers {
         }
     }
 
-    fn end_query(&mut self, host: &mut Host<'_>, number: u32, answer: Option<(u8, Span)>) {
+    fn end_query(&mut self, host: &mut dyn Host, number: u32, answer: Option<(u8, Span)>) {
         let now = host.now();
         let worker = &mut self.workers[number as usize];
         let query = &mut host.records().queries[worker.query as usize];

@@ -69,7 +69,7 @@ pub(super) struct Crossed {
 
 impl Crossed {
     /// Returns the counts until now.
-    pub(super) fn until_now(host: &Host<'_>, socket: Socket) -> Self {
+    pub(super) fn until_now(host: &dyn Host, socket: Socket) -> Self {
         Self { sent: host.sent(socket), received: host.sent(socket.other()) }
     }
 
@@ -122,7 +122,7 @@ impl Connections {
     /// Returns a connection for a worker's attempt (`row`), an existing one or a new one.
     pub(super) fn find(
         &mut self,
-        host: &mut Host<'_>,
+        host: &mut dyn Host,
         (dial, tls): (&Dial, Option<(tls::Client, Option<quic::Config>)>),
         random: &mut Random,
         (worker, row): (u32, u32),
@@ -147,8 +147,8 @@ impl Connections {
                 let number = self.open.next_number();
                 let dial = Dial { number, ..*dial };
                 let socket = match tls {
-                    Some((tls, Some(quic))) => host.open_quic(&dial, tls, quic),
-                    Some((tls, None)) => host.open_securely(&dial, tls, random),
+                    Some((tls, Some(quic))) => host.open_quic(&dial, tls, quic, 0),
+                    Some((tls, None)) => host.open_securely(&dial, tls, 0, random),
                     None => host.open(&dial, random),
                 };
                 self.open.put(Connection {
@@ -179,7 +179,7 @@ impl Connections {
     }
 
     /// Returns the connection of a socket, with its number.
-    pub(super) fn of(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Connection)> {
+    pub(super) fn of(&mut self, host: &dyn Host, socket: Socket) -> Option<(u32, &mut Connection)> {
         let number = host.number(socket);
         let connection = self.open.get_mut(number).filter(|c| c.socket == socket)?;
         Some((number, connection))
@@ -197,7 +197,7 @@ impl Connections {
     }
 
     /// Decides what happens to a connection after a reply has arrived or is no longer wanted.
-    pub(super) fn release(&mut self, host: &mut Host<'_>, number: u32) {
+    pub(super) fn release(&mut self, host: &mut dyn Host, number: u32) {
         let first_token = self.first_token;
         let Some(connection) = self.open.get_mut(number) else { return };
         if !connection.waiting.is_empty() || connection.closing {
@@ -220,7 +220,7 @@ impl Connections {
     }
 
     /// Closes a connection if its idle time has ended.
-    pub(super) fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    pub(super) fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let number = token - self.first_token;
         let Some(connection) = self.open.get_mut(number) else { return };
         if !connection.armed.is(host.now()) {
@@ -242,7 +242,7 @@ impl Connections {
 
 impl Connection {
     /// Closes it: it takes no new queries.
-    pub(super) fn close(&mut self, host: &mut Host<'_>) {
+    pub(super) fn close(&mut self, host: &mut dyn Host) {
         self.closing = true;
         self.due = MaybeTime::NONE;
         host.close(self.socket);
@@ -250,7 +250,7 @@ impl Connection {
 
     /// Ends the wait of a row's query, answered or not. Returns the query, and the counts from
     /// which its packets are counted.
-    pub(super) fn end_wait(&mut self, host: &Host<'_>, row: u32) -> Option<(Asked, Crossed)> {
+    pub(super) fn end_wait(&mut self, host: &dyn Host, row: u32) -> Option<(Asked, Crossed)> {
         let place = self.waiting.iter().position(|asked| asked.row == row)?;
         let from = self.count_from(host);
         Some((self.waiting.remove(place), from))
@@ -259,7 +259,7 @@ impl Connection {
     /// Ends the wait of all queries and returns them. Also returns the row for which packets are
     /// counted, if any, and the counts from which they are. This is the oldest query's row, because
     /// nothing is left for the others.
-    pub(super) fn end_all(&mut self, host: &Host<'_>) -> (Vec<Asked>, Option<(u32, Crossed)>) {
+    pub(super) fn end_all(&mut self, host: &dyn Host) -> (Vec<Asked>, Option<(u32, Crossed)>) {
         let counts = match (self.only_row, self.waiting.first()) {
             (Some(row), _) => Some((row, Crossed::default())),
             (None, Some(&Asked { row, .. })) => Some((row, self.count_from(host))),
@@ -272,7 +272,7 @@ impl Connection {
     /// the counts when the oldest waiting query was asked, or those at which another attempt's
     /// count has ended since. Each packet that crosses while queries wait is therefore counted
     /// once.
-    fn count_from(&mut self, host: &Host<'_>) -> Crossed {
+    fn count_from(&mut self, host: &dyn Host) -> Crossed {
         let oldest = self.waiting.first().expect("the query of the attempt waits");
         let from = oldest.before.or_later(self.counted);
         self.counted = Crossed::until_now(host, self.socket);
@@ -280,7 +280,7 @@ impl Connection {
     }
 
     /// Sets a timer for the end of its idle time.
-    fn arm(&mut self, host: &mut Host<'_>, token: u32) {
+    fn arm(&mut self, host: &mut dyn Host, token: u32) {
         if let Some(due) = self.due.get()
             && self.armed.is_after(due)
         {

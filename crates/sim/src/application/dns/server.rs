@@ -89,7 +89,7 @@ impl Serving {
 }
 
 impl Application for Serving {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         if let Some(tcp) = &self.settings.tcp {
             let cookies = if tcp.stateless { Cookies::Always } else { tcp.half_open.cookies };
@@ -110,7 +110,7 @@ impl Application for Serving {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, query: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, query: Datagram) {
         let wanted = Wanted::of(&query.message);
         // A reply without records: header, question and OPT record, as in the query.
         let empty = query.message.bytes;
@@ -121,11 +121,11 @@ impl Application for Serving {
         self.prepare(host, Reply { to, message }, Span::ZERO);
     }
 
-    fn arrived(&mut self, host: &mut Host<'_>) {
+    fn arrived(&mut self, host: &mut dyn Host) {
         self.accept(host);
     }
 
-    fn begun(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn begun(&mut self, host: &mut dyn Host, socket: Socket) {
         let number = host.number(socket);
         let timeout = self.settings.tcp.as_ref().and_then(|tcp| tcp.half_query_timeout);
         let (Some(timeout), Some(connection)) = (timeout, self.connections.get_mut(number)) else {
@@ -139,7 +139,7 @@ impl Application for Serving {
 
     /// Each part of a handshake that the server reads begins its timeout again, as libevent does
     /// with persistent events. Measured with Unbound (tests/dns_behaviour/busy_handshakes.py).
-    fn shook(&mut self, host: &mut Host<'_>, socket: Socket) {
+    fn shook(&mut self, host: &mut dyn Host, socket: Socket) {
         let number = host.number(socket);
         let Some(tcp) = &self.settings.tcp else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
@@ -148,7 +148,7 @@ impl Application for Serving {
         }
     }
 
-    fn received(&mut self, host: &mut Host<'_>, socket: Socket, query: Message) {
+    fn received(&mut self, host: &mut dyn Host, socket: Socket, query: Message) {
         let number = host.number(socket);
         let Some(tcp) = &self.settings.tcp else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
@@ -196,7 +196,7 @@ impl Application for Serving {
         self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
     }
 
-    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+    fn closed(&mut self, host: &mut dyn Host, socket: Socket, how: Closed) {
         let number = host.number(socket);
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.socket != socket {
@@ -210,7 +210,7 @@ impl Application for Serving {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let number = token / 2;
         if token.is_multiple_of(2) {
             if let Some(reply) = self.replies.take(number) {
@@ -224,7 +224,7 @@ impl Application for Serving {
 
 impl Serving {
     /// Prepares the reply to a query that has been read: it is ready after the service time.
-    fn prepare(&mut self, host: &mut Host<'_>, reply: Reply, extra: Span) {
+    fn prepare(&mut self, host: &mut dyn Host, reply: Reply, extra: Span) {
         let mut service = self.settings.service + extra;
         if self.settings.service_jitter_mean > Span::ZERO
             && let Some(random) = &mut self.random
@@ -235,7 +235,7 @@ impl Serving {
         host.wake(host.now() + service, 2 * place);
     }
 
-    fn answer(&mut self, host: &mut Host<'_>, reply: Reply) {
+    fn answer(&mut self, host: &mut dyn Host, reply: Reply) {
         let socket = match reply.to {
             To::Datagram { association, socket } => {
                 let sent = host.send_datagram(association, socket, true, &reply.message);
@@ -274,7 +274,7 @@ impl Serving {
             else {
                 break;
             };
-            let send = |host: &mut Host<'_>, message: Message| {
+            let send = |host: &mut dyn Host, message: Message| {
                 if tcp.length_apart && message.notes[1] & HTTPS == 0 {
                     host.send_apart(socket, LENGTH, message);
                 } else {
@@ -299,7 +299,7 @@ impl Serving {
     }
 
     /// Accepts waiting connections, up to the limit.
-    fn accept(&mut self, host: &mut Host<'_>) {
+    fn accept(&mut self, host: &mut dyn Host) {
         let Some(tcp) = &self.settings.tcp else { return };
         loop {
             let full = tcp.connections.is_some_and(|most| self.open >= most);
@@ -359,7 +359,7 @@ impl Serving {
         }
     }
 
-    fn end_idle_time(&mut self, host: &mut Host<'_>, number: u32) {
+    fn end_idle_time(&mut self, host: &mut dyn Host, number: u32) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         if !connection.armed.is(host.now()) {
             return;
@@ -380,7 +380,7 @@ impl Serving {
     }
 
     /// Resets a connection, which makes room for another one at once.
-    fn reset(&mut self, host: &mut Host<'_>, number: u32) {
+    fn reset(&mut self, host: &mut dyn Host, number: u32) {
         if let Some(connection) = self.connections.take(number) {
             self.open -= 1;
             host.abort(connection.socket);
@@ -389,7 +389,7 @@ impl Serving {
     }
 
     /// Closes a connection, which makes room for another one at once.
-    fn hang_up(&mut self, host: &mut Host<'_>, number: u32) {
+    fn hang_up(&mut self, host: &mut dyn Host, number: u32) {
         if let Some(connection) = self.connections.take(number) {
             self.open -= 1;
             host.close(connection.socket);
@@ -400,18 +400,19 @@ impl Serving {
 
 impl Connection {
     /// Starts the idle time of a connection whose last reply has been sent.
-    fn idle_from(&mut self, host: &mut Host<'_>, number: u32, timeout: Span) {
+    fn idle_from(&mut self, host: &mut dyn Host, number: u32, timeout: Span) {
         self.idle_since = host.now();
         self.wait_for(host, timeout, number);
     }
 
     /// Closes it after a timeout, or after the shorter one that it has.
-    fn wait_for(&mut self, host: &mut Host<'_>, timeout: Span, number: u32) {
+    fn wait_for(&mut self, host: &mut dyn Host, timeout: Span, number: u32) {
         let timeout = self.busy.map_or(timeout, |busy| busy.min(timeout));
-        self.wait_until(host, host.now() + timeout, number);
+        let until = host.now() + timeout;
+        self.wait_until(host, until, number);
     }
 
-    fn wait_until(&mut self, host: &mut Host<'_>, due: Time, number: u32) {
+    fn wait_until(&mut self, host: &mut dyn Host, due: Time, number: u32) {
         self.due = due.into();
         if self.armed.is_after(due) {
             self.armed = due.into();

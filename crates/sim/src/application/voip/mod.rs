@@ -227,7 +227,7 @@ pub struct Listener {
 }
 
 impl Application for Calls {
-    fn start(&mut self, host: &mut Host<'_>) {
+    fn start(&mut self, host: &mut dyn Host) {
         let calls = std::mem::take(&mut self.settings.calls);
         self.first_socket = host.take_sockets(calls.len() as u32);
         for (number, call) in calls.iter().enumerate() {
@@ -243,7 +243,7 @@ impl Application for Calls {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+    fn timer(&mut self, host: &mut dyn Host, token: u32) {
         let (number, side) = (token / 2, token as usize % 2);
         let call = &mut self.calls[number as usize];
         let direction = &mut call.directions[side];
@@ -262,7 +262,7 @@ impl Application for Calls {
         }
     }
 
-    fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
+    fn datagram(&mut self, host: &mut dyn Host, datagram: Datagram) {
         let now = host.now();
         let delay = now.since(join(datagram.message.notes));
         self.listener(&datagram).hear(datagram.message.tag, delay);

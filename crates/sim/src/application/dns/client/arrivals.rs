@@ -82,7 +82,7 @@ impl Arriving {
 
 impl Workers {
     /// Begins the query that arrives now, and sets the time of the next one.
-    pub(super) fn arrive(&mut self, host: &mut Host<'_>) {
+    pub(super) fn arrive(&mut self, host: &mut dyn Host) {
         let each = self.settings.each();
         let arriving = self.arriving.as_mut().expect("a timer for arrivals was set");
         let index = arriving.begun;
@@ -105,7 +105,7 @@ impl Workers {
     }
 
     /// Notes an arrival for which there is no place.
-    fn turn_away(&mut self, host: &mut Host<'_>, index: u32) {
+    fn turn_away(&mut self, host: &mut dyn Host, index: u32) {
         let (now, client) = (host.now(), host.application());
         self.begun += 1;
         host.records().queries.push(QueryRow {

@@ -20,7 +20,7 @@ pub(super) enum Failure {
 }
 
 impl Workers {
-    pub(super) fn ask_over_tcp(&mut self, host: &mut Host<'_>, number: u32) {
+    pub(super) fn ask_over_tcp(&mut self, host: &mut dyn Host, number: u32) {
         let settings = &self.settings;
         let tcp = settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &mut self.workers[number as usize];
@@ -58,7 +58,7 @@ impl Workers {
     }
 
     /// Writes a query on a connection that is established or whose SYN carries data.
-    pub(super) fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
+    pub(super) fn write_query(&mut self, host: &mut dyn Host, socket: Socket, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
         let Some((_, connection)) = self.connections.of(host, socket) else { return };
         connection.written += 1;
@@ -87,7 +87,7 @@ impl Workers {
     }
 
     /// Starts the time of a query that has left on an established connection.
-    pub(super) fn expect_answer(&mut self, host: &mut Host<'_>, asked: Asked) {
+    pub(super) fn expect_answer(&mut self, host: &mut dyn Host, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &mut self.workers[asked.worker as usize];
         let due = MaybeTime::from(tcp.answer_timeout.map(|span| host.now() + span));
@@ -97,7 +97,7 @@ impl Workers {
 
     /// Ends a query's wait on a connection. The connection is left, unless other queries wait
     /// there.
-    pub(super) fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
+    pub(super) fn leave(&mut self, host: &mut dyn Host, socket: Socket, row: u32) {
         let keeps = self.connections.keeps_silent_ones();
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
         let Some((_, from)) = connection.end_wait(host, row) else { return };
@@ -114,7 +114,7 @@ impl Workers {
     }
 
     /// Handles a failed attempt over TCP: makes the next one, or ends the query.
-    pub(super) fn fail(&mut self, host: &mut Host<'_>, number: u32, row: u32, failure: Failure) {
+    pub(super) fn fail(&mut self, host: &mut dyn Host, number: u32, row: u32, failure: Failure) {
         let tcp = self.settings.tcp.as_ref().expect("it has asked over TCP");
         let (fate, most) = match failure {
             Failure::Refused => (Fate::Refused, tcp.attempts.refused),
@@ -137,7 +137,7 @@ impl Workers {
 }
 
 /// Counts the packets that have crossed a connection since `before` for an attempt.
-pub(super) fn count_packets(host: &mut Host<'_>, socket: Socket, row: u32, before: Crossed) {
+pub(super) fn count_packets(host: &mut dyn Host, socket: Socket, row: u32, before: Crossed) {
     let now = Crossed::until_now(host, socket);
     let attempt = &mut host.records().attempts[row as usize];
     attempt.packets_sent = now.sent.0 - before.sent.0;

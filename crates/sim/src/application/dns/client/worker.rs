@@ -45,7 +45,7 @@ pub(super) enum State {
 
 impl Worker {
     /// Adds the row of another attempt at the current query.
-    pub(super) fn begin_attempt(&mut self, host: &mut Host<'_>, transport: Transport) -> u32 {
+    pub(super) fn begin_attempt(&mut self, host: &mut dyn Host, transport: Transport) -> u32 {
         let sent = host.now();
         let records = host.records();
         let row = records.attempts.len() as u32;
@@ -76,7 +76,7 @@ impl Worker {
     }
 
     /// Sets a timer for whatever is due next.
-    pub(super) fn arm(&mut self, host: &mut Host<'_>, number: u32) {
+    pub(super) fn arm(&mut self, host: &mut dyn Host, number: u32) {
         if let Some(due) = self.due.get()
             && self.armed.is_after(due)
         {
