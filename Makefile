@@ -67,7 +67,7 @@ wheel: setup ## Builds a wheel in dist/
 wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
 	sh tools/build_wheels.sh $(BIN)
 
-package: ## Packages and builds the crates for other programs: narrows-units and narrows-qdisc
+package: ## Packages and builds the crates for other programs: narrows-units, narrows-qdisc and narrows-transport
 	sh tools/package_crates.sh
 
 results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)

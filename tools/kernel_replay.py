@@ -1,6 +1,6 @@
-"""Records what a Linux kernel's TCP senders receive and send, for crates/sim/tests/tcp_replay.
+"""Records what a Linux kernel's TCP senders receive and send, for crates/transport/tests/tcp_replay.
 
-    .venv/bin/python tools/kernel_replay.py crates/sim/tests/tcp_replay/kernel
+    .venv/bin/python tools/kernel_replay.py crates/transport/tests/tcp_replay/kernel
 
 Runs eight connections over RED (or a FIFO) with a delay that varies, on the guest kernel, captures
 both directions next to the senders, and writes one file for each way to set TCP. Needs tcpdump and

@@ -6,7 +6,7 @@
 set -eu
 
 needed=90
-crates="narrows-units narrows-qdisc"
+crates="narrows-units narrows-qdisc narrows-transport"
 
 version=$(cargo --version | cut -d ' ' -f 2)
 minor=$(echo "$version" | cut -d . -f 2)

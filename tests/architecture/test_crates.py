@@ -13,11 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# units <- qdisc <- sim; wire stands alone; capture sits on sim and wire; python binds.
+# units <- qdisc, transport <- sim; wire stands alone; capture sits on sim and wire; python binds.
 MAY_USE: dict[str, set[str]] = {
     "narrows-units": set(),
     "narrows-qdisc": {"narrows-units"},
-    "narrows-sim": {"narrows-units", "narrows-qdisc"},
+    "narrows-transport": {"narrows-units"},
+    "narrows-sim": {"narrows-units", "narrows-qdisc", "narrows-transport"},
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
     "narrows-intake": {"narrows-wire"},
@@ -36,9 +37,9 @@ MAY_USE: dict[str, set[str]] = {
 }
 # The core depends on a random generator, on libm and, with features, on serde and schemas of what
 # it reads.
-CORE = ("narrows-units", "narrows-qdisc", "narrows-sim")
+CORE = ("narrows-units", "narrows-qdisc", "narrows-transport", "narrows-sim")
 CORE_MAY_USE = {"libm", "rand_core", "rand_pcg", "schemars", "serde"}
-PURE = ("sim", "qdisc")
+PURE = ("sim", "qdisc", "transport")
 
 
 def packages() -> dict[str, Any]:
@@ -56,7 +57,7 @@ def test_every_crate_has_a_rule() -> None:
     assert packages().keys() == MAY_USE.keys()
 
 
-@pytest.mark.parametrize("name", ["narrows-units", "narrows-qdisc"])
+@pytest.mark.parametrize("name", ["narrows-units", "narrows-qdisc", "narrows-transport"])
 def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
     """Their documents and licences are in the package, and point at nothing outside.
 

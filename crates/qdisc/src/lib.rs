@@ -37,9 +37,10 @@ pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
 pub use filter::Filter;
 pub use hash::mix;
-pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
+pub use packet::{DropReason, Dropped, Packet, Protocol, Verdict};
 pub use properties::{Discipline, Levels};
 
+pub use narrows_units::Ecn;
 use narrows_units::{Bytes, Time};
 
 /// A queue discipline.

@@ -2,9 +2,8 @@
 //!
 //! The simulator returns values, not bytes; the crate `narrows-capture` turns them into bytes.
 
+use narrows_transport::tcp;
 use narrows_units::Time;
-
-use crate::transport::tcp;
 
 /// A packet that a captured link has transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]

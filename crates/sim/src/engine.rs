@@ -1,5 +1,6 @@
 //! The engine: takes the next event and hands it to its recipient.
 
+use narrows_transport::tcp::{Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
@@ -21,7 +22,6 @@ use crate::socket::Socket;
 use crate::spoken::Carried;
 use crate::table::Table;
 use crate::tables;
-use crate::transport::tcp::{Flags, Segment, Seq};
 use crate::wakes::{Wake, Wakes};
 
 /// A run in progress.

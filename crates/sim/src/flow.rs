@@ -20,23 +20,23 @@ mod stateless;
 
 use std::collections::VecDeque;
 
+use narrows_transport::tcp::{Config, Context, tick_us};
+use narrows_transport::touch::{Step, Touch};
 use narrows_units::Time;
 
 use self::listed::Listed;
+pub(crate) use self::listed::Row;
 use self::listener::Listener;
+pub(crate) use self::notice::Notice;
+pub(crate) use self::opening::NewConnection;
 use self::sessions::Sessions;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 use crate::pushed::LongWrite;
 use crate::socket::Socket;
 use crate::spoken::Spoken;
-use crate::touch::{Step, Touch};
-use crate::transport::tcp::{Config, Context, tick_us};
-use crate::transport::{Connection, quic as of_quic};
-
-pub(crate) use self::listed::Row;
-pub(crate) use self::notice::Notice;
-pub(crate) use self::opening::NewConnection;
+use crate::transport::Connection;
+use crate::transport::quic as of_quic;
 
 /// All flows of a run.
 #[derive(Debug)]

@@ -4,13 +4,12 @@
 //! goodput, these are no events: the engine takes each before the first event that comes after its
 //! time.
 
-use narrows_units::Time;
+use narrows_transport::tcp::Counters;
+use narrows_units::{MaybeTime, Time};
 
 use crate::flow::Flows;
-use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::table::{Table, columns};
-use crate::transport::tcp::Counters;
 
 /// The samples of a run.
 #[derive(Debug)]

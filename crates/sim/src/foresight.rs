@@ -18,15 +18,14 @@
 use std::hint::black_box;
 
 use narrows_qdisc::{Coming, Qdisc};
-use narrows_units::Time;
+use narrows_transport::touch::{Step, Touch};
+use narrows_units::{MaybeTime, Time};
 
 use crate::agenda::Event;
 use crate::flow::Flows;
 use crate::maybe_index::MaybeIndex;
-use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::touch::{Step, Touch};
 
 /// The state of reading ahead, and its scratch lists.
 #[derive(Debug)]

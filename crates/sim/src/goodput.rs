@@ -12,10 +12,9 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 use crate::flow::Flows;
-use crate::maybe_time::MaybeTime;
 use crate::paths::Paths;
 use crate::plan::{Application, Kind, Plan};
 use crate::table::{Table, columns};

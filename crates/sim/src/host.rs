@@ -1,5 +1,8 @@
 //! The hosts of the simulated network: what applications ask for becomes flows and packets.
 
+use narrows_transport::half_open::{Counts, HalfOpenLimits};
+use narrows_transport::tcp::{Counters, Flags, Segment, Seq, SynOptions};
+use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use crate::agenda::Event;
@@ -12,9 +15,6 @@ use crate::random::Random;
 use crate::record::Records;
 use crate::socket::{Association, Socket};
 use crate::transport::Connection;
-use crate::transport::half_open::{Counts, HalfOpenLimits};
-use crate::transport::tcp::{Counters, Flags, Segment, Seq, SynOptions};
-use crate::transport::{quic, tls};
 use crate::wakes::{Wake, Wakes};
 
 /// The hosts of the network during a call of one application.

@@ -6,6 +6,7 @@ mod neighbours;
 mod obstacles;
 
 use narrows_qdisc::Dropped;
+use narrows_transport::tcp::Segment;
 use narrows_units::Time;
 
 use self::fragments::{Assembly, Fragments};
@@ -24,7 +25,6 @@ use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
 use crate::plan::{Capture, Topology};
 use crate::shortcuts::find_shortcuts;
-use crate::transport::tcp::Segment;
 
 /// A datagram that is lost, or one of its fragments.
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,9 @@ mod segments;
 mod tests;
 
 use narrows_qdisc::{Ecn, mix};
-pub(crate) use segments::SackPool;
 
 use crate::ports;
+pub(crate) use segments::SackPool;
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@
 mod check;
 mod network;
 
+use narrows_transport::tcp;
 use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
@@ -22,7 +23,6 @@ pub use crate::application::{
     udp, voip,
 };
 use crate::application::{Environment, Settings};
-use crate::transport::tcp;
 
 /// A whole run.
 #[derive(Clone, Debug)]

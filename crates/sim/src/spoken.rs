@@ -6,12 +6,12 @@
 //!
 //! Sequence numbers start again after 4 GiB; messages beyond that are not found.
 
+use narrows_transport::tcp::Seq;
 use narrows_units::Time;
 
 use crate::message::Message;
 use crate::pushed::LongWrites;
 use crate::socket::Socket;
-use crate::transport::tcp::Seq;
 
 /// The messages of all connections, including closed ones.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
+#[path = "../../transport/tests/tcp_script/mod.rs"]
 mod tcp_script;
 
 use narrows_qdisc::Ecn;

@@ -7,12 +7,16 @@
 #![doc = include_str!("../README.md")]
 
 mod bytes;
+mod ecn;
+mod maybe_time;
 mod parse;
 mod print;
 mod rate;
 mod time;
 
 pub use bytes::Bytes;
+pub use ecn::Ecn;
+pub use maybe_time::MaybeTime;
 pub use parse::{ParseError, parse_bytes, parse_rate, parse_span};
 pub use rate::{Pace, Rate};
 pub use time::{Span, Time};

@@ -1,6 +1,6 @@
 """DNS over QUIC (RFC 9250, RFC 9000): what both ends of a group do.
 
-The handshake is TLS's (`dns_tls`); `crates/sim/src/transport/quic` says what is modelled.
+The handshake is TLS's (`dns_tls`); `crates/transport/src/quic` says what is modelled.
 """
 
 from __future__ import annotations

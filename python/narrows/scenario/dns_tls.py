@@ -1,6 +1,6 @@
 """DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding; HTTPS.
 
-The simulator models bytes and writes; `crates/sim/src/transport/tls.rs` and
+The simulator models bytes and writes; `crates/transport/src/tls.rs` and
 `crates/sim/src/application/dns/https.rs` say which.
 """
 

@@ -1,10 +1,10 @@
 //! What an application knows of the rest of the plan: names and lengths, but no queue, no link's
 //! rate, and of other applications only what they serve.
 
+use narrows_transport::tcp;
 use narrows_units::Time;
 
 use crate::packet::SHORTEST_FRAGMENT;
-use crate::transport::tcp;
 
 /// What an application knows of the rest of the plan. Indices are the plan's.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 //! clients show the effect on them. A flood does not remember what it has sent: a million SYNs take
 //! as much memory as one, and the server's queue as much as its limits allow.
 
+use narrows_transport::half_open::Counts;
 use narrows_units::{Span, Time};
 
 use super::dns::PORT;
@@ -20,7 +21,6 @@ use crate::random::Random;
 use crate::record::Records;
 use crate::socket::Association;
 use crate::table::{Table, columns};
-use crate::transport::half_open::Counts;
 
 /// The settings of a flood.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! The interface through which applications act.
 
+use narrows_transport::half_open::{Counts, HalfOpenLimits};
+use narrows_transport::tcp::Counters;
+use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use crate::message::{Message, Sent};
 use crate::random::Random;
 use crate::record::Records;
 use crate::socket::{Association, Socket};
-use crate::transport::half_open::{Counts, HalfOpenLimits};
-use crate::transport::tcp::Counters;
-use crate::transport::{quic, tls};
 
 /// How to reach a server.
 #[derive(Clone, Copy, Debug)]

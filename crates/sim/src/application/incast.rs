@@ -10,6 +10,8 @@
 //! As in that paper, the client starts the next round after a pause once it has the last block of
 //! the current one.
 
+use narrows_transport::Closed;
+use narrows_transport::tcp::Counters;
 use narrows_units::{Bytes, Span, Time};
 
 use super::responder::{length, request};
@@ -18,8 +20,6 @@ use crate::message::Message;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::{Table, columns};
-use crate::transport::Closed;
-use crate::transport::tcp::Counters;
 
 /// The settings of a group: one client and its servers.
 #[derive(Clone, Debug)]

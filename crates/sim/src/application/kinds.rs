@@ -1,10 +1,11 @@
 //! The list of the kinds of applications.
 
+use narrows_transport::quic;
+
 use super::{
     Application, Custom, Environment, Outside, Service, Settings, Use, bulk, dns, flood, incast,
     on_off, page, ping, responder, trace, transfer, udp, voip,
 };
-use crate::transport::quic;
 
 /// Declares [`Kind`] from the list of kinds.
 macro_rules! kinds {

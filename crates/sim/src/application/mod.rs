@@ -38,6 +38,7 @@ pub mod voip;
 
 use core::fmt;
 
+use narrows_transport::quic;
 use narrows_units::Time;
 
 pub use self::custom::{Custom, Outside};
@@ -49,8 +50,7 @@ pub use crate::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
 use crate::record::Records;
 pub use crate::socket::{Association, Socket};
 use crate::table::Table;
-pub use crate::transport::Closed;
-use crate::transport::quic;
+pub use narrows_transport::Closed;
 
 /// An application that runs at one or several hosts and receives notices.
 ///

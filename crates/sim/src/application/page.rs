@@ -16,7 +16,8 @@ mod tables;
 
 use std::collections::VecDeque;
 
-use narrows_units::{Bytes, Span, Time};
+use narrows_transport::{Closed, quic};
+use narrows_units::{Bytes, MaybeTime, Span, Time};
 
 use self::tables::{ObjectRow, PageRow};
 use super::dns::slab::Slab;
@@ -25,13 +26,10 @@ use super::responder::{length, request};
 use super::secure::SecureClient;
 use super::streams::MOST_ROWS;
 use super::{Application, Dial, Draw, Environment, Host, Protocol, Settings, Use, is_moment};
-use crate::maybe_time::MaybeTime;
 use crate::message::Message;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::Table;
-use crate::transport::Closed;
-use crate::transport::quic;
 
 /// The settings of a group of browsers.
 #[derive(Clone, Debug)]

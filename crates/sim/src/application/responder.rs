@@ -8,6 +8,7 @@
 //!
 //! One responder answers at all hosts to which some client's paths lead.
 
+use narrows_transport::{Closed, quic};
 use narrows_units::Span;
 
 use super::dns::slab::Slab;
@@ -16,8 +17,6 @@ use super::{Application, Draw, Environment, Host, Protocol, Service, Settings, U
 use crate::message::Message;
 use crate::random::Random;
 use crate::socket::Socket;
-use crate::transport::Closed;
-use crate::transport::quic;
 
 /// The settings of a responder.
 #[derive(Clone, Debug)]

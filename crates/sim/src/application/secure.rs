@@ -1,11 +1,12 @@
 //! Encryption between applications: TLS 1.3 on TCP (RFC 8446), or QUIC (RFC 9001), which includes
 //! TLS's handshake.
 
+use narrows_transport::{quic, tls};
+
 use super::{Dial, Environment, Host, Service};
 use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::random::Random;
 use crate::socket::Socket;
-use crate::transport::{quic, tls};
 
 /// How a client encrypts.
 #[derive(Clone, Copy, Debug)]

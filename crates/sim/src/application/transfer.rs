@@ -15,6 +15,7 @@
 //! server that is full and closes the connection that has been idle longest may therefore cut a
 //! transfer short.
 
+use narrows_transport::Closed;
 use narrows_units::{Span, Time};
 
 use super::dns::{HEADER, LENGTH, PORT, TRANSFER};
@@ -23,7 +24,6 @@ use crate::message::Message;
 use crate::random::Random;
 use crate::socket::Socket;
 use crate::table::{Table, columns};
-use crate::transport::Closed;
 
 /// The settings of a group of secondaries.
 #[derive(Clone, Debug)]

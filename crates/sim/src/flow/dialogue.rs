@@ -1,13 +1,13 @@
 //! Segments of connections whose applications exchange messages, and the notices that follow.
 
+use narrows_transport::half_open::Admission;
+use narrows_transport::tcp::{Config, Context};
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::socket::Socket;
-use crate::transport::half_open::Admission;
-use crate::transport::tcp::{Config, Context};
 use crate::transport::{Connection, News};
 
 impl Flows {

@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use narrows_transport::half_open::{Admission, Counts, HalfOpen, HalfOpenLimits};
+use narrows_transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
+use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use super::{Flow, Flows};
@@ -9,9 +12,6 @@ use crate::agenda::Event;
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::socket::Socket;
-use crate::transport::half_open::{Admission, Counts, HalfOpen, HalfOpenLimits};
-use crate::transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
-use crate::transport::{quic, tls};
 
 /// A listening server's settings and queues.
 #[derive(Debug)]

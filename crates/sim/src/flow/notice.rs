@@ -1,12 +1,12 @@
 //! Notices to applications.
 
+use narrows_transport::Closed;
+use narrows_transport::tls::Flight;
 use narrows_units::Time;
 
 use super::Flows;
 use crate::message::{Datagram, Message};
 use crate::socket::Socket;
-use crate::transport::Closed;
-use crate::transport::tls::Flight;
 
 /// A notice to an application.
 #[derive(Clone, Copy, Debug)]

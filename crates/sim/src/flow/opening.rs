@@ -1,5 +1,7 @@
 //! How flows begin and end, and how their numbers are used again.
 
+use narrows_transport::tcp::Seq;
+use narrows_transport::tls;
 use narrows_units::Time;
 
 use super::{Flow, Flows, Owners};
@@ -10,8 +12,7 @@ use crate::plan::NeighbourPair;
 use crate::socket::Socket;
 use crate::transport::connection::SetUp;
 use crate::transport::stateless::Stateless;
-use crate::transport::tcp::Seq;
-use crate::transport::{Connection, Dialogue, tls};
+use crate::transport::{Connection, Dialogue};
 
 /// The properties of a new connection.
 #[derive(Clone, Copy, Debug)]

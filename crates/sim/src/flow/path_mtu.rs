@@ -1,11 +1,11 @@
 //! Links that are too narrow for a segment: the settings of connections along such paths.
 
+use narrows_transport::tcp::{Config, Context};
 use narrows_units::Time;
 
 use super::{Flow, Flows};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::transport::tcp::{Config, Context};
 
 impl Flows {
     /// Handles a router's message that a segment was too long for a link.

@@ -1,5 +1,6 @@
 //! Flows of QUIC: how they begin, what they receive, and the notices that follow.
 
+use narrows_transport::quic::{Config, LEAST_PAYLOAD};
 use narrows_units::Time;
 
 use super::{Flow, Flows, NewConnection, Notice};
@@ -7,7 +8,7 @@ use crate::message::Message;
 use crate::network::Network;
 use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
 use crate::socket::Socket;
-use crate::transport::quic::{Config, Connection, LEAST_PAYLOAD, News};
+use crate::transport::quic::{Connection, News};
 
 impl Flows {
     /// Lets an application's listener use QUIC too, with its TLS settings.

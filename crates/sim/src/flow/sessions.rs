@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_units::{Span, Time};
+use narrows_transport::tls::{Client, Flight, Server, Tls};
+use narrows_units::{MaybeTime, Span, Time};
 
 use super::{Flow, Flows};
 use crate::agenda::Event;
-use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::socket::Socket;
-use crate::transport::tls::{Client, Flight, Server, Tls};
 
 /// What clients remember of servers.
 #[derive(Debug, Default)]

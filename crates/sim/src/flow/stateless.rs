@@ -1,5 +1,6 @@
 //! A DNS server's end that keeps no state before the query.
 
+use narrows_transport::tcp::{Context, Segment};
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
@@ -9,7 +10,6 @@ use crate::network::Network;
 use crate::packet::Packet;
 use crate::socket::Socket;
 use crate::transport::stateless::{self, Answer, Told};
-use crate::transport::tcp::{Context, Segment};
 
 impl Flows {
     /// Handles a segment that has reached such an end.

@@ -8,11 +8,11 @@
 //! It is not the store of `narrows-qdisc`: that one cuts lists only at their ends, and its places
 //! would take 48 bytes for a packet and its time, not 44.
 
+use narrows_transport::touch::{Step, Touch};
 use narrows_units::Time;
 
 use crate::maybe_index::MaybeIndex;
 use crate::packet::Packet;
-use crate::touch::{Step, Touch};
 
 /// The packets of all links.
 #[derive(Debug)]

@@ -25,7 +25,8 @@ mod scheduled;
 mod short;
 
 use narrows_qdisc::DropReason;
-use narrows_units::{Bytes, Pace, Rate, Span, Time};
+use narrows_transport::touch::{Step, Touch};
+use narrows_units::{Bytes, MaybeTime, Pace, Rate, Span, Time};
 
 use self::changes::Changes;
 use self::clock::Clock;
@@ -38,11 +39,9 @@ use self::scheduled::Scheduled;
 pub(crate) use self::scheduled::{Gone, Released};
 use self::short::ShortQueue;
 use crate::maybe_index::MaybeIndex;
-use crate::maybe_time::MaybeTime;
 use crate::packet::Packet;
 use crate::paths::Next;
 use crate::plan::{Link as LinkPlan, LinkChange};
-use crate::touch::{Step, Touch};
 
 /// One direction of a link. The fields that every packet touches come first and fit a cache line.
 #[derive(Debug)]

@@ -22,14 +22,13 @@
 //!   packet arrives.
 
 use narrows_qdisc::{AnyQdisc, Dropped, Ecn, Protocol, Qdisc};
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 use super::changes::{Changes, Sent};
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
 use super::ring::{Entry, RingState};
 use super::{Link, Mode, Passage};
-use crate::maybe_time::MaybeTime;
 use crate::packet::{Packet, PacketKind};
 use crate::plan::Link as LinkPlan;
 use crate::random::stream_seed;

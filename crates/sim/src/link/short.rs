@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
+use narrows_transport::touch::{Step, Touch};
 use narrows_units::Time;
 
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
-use crate::touch::{Step, Touch};
 
 /// Packets that found the transmitter busy. Some may have left since.
 #[derive(Debug)]

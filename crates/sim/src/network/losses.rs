@@ -8,10 +8,9 @@
 
 use std::collections::VecDeque;
 
-use narrows_units::Time;
+use narrows_units::{MaybeTime, Time};
 
 use super::Loss;
-use crate::maybe_time::MaybeTime;
 
 /// The losses that have not been reported, in order of time.
 #[derive(Debug)]

@@ -242,7 +242,7 @@ mod tests {
     use crate::application::Use;
     use crate::packet::Stamp;
     use crate::plan::{Framing, Path, Plan, Queue};
-    use crate::transport::tcp::{Flags, Segment, Seq, SynOptions};
+    use narrows_transport::tcp::{Flags, Segment, Seq, SynOptions};
 
     /// Builds a network of a host, a router and a server: links 0 and 1 lead there, 2 and 3 back,
     /// 10 ms each, with a middlebox before link `at`.

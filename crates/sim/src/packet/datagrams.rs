@@ -1,6 +1,7 @@
 //! Packets other than TCP: datagrams and their fragments, routers' messages, ARP.
 
 use narrows_qdisc::Ecn;
+use narrows_transport::tcp::{Flags, Seq};
 
 use super::{
     ARP, ARP_BYTES, Arp, DNS, FRAGMENT, IP_HEADER, MORE, NOT_TCP, Packet, PacketKind, QUIC, Stamp,
@@ -8,7 +9,6 @@ use super::{
 };
 use crate::captured::Quoted;
 use crate::message::Message;
-use crate::transport::tcp::{Flags, Seq};
 
 /// The longest router's message (RFC 1812, 4.3.2.3). It quotes as much of a packet as fits.
 const LONGEST_MESSAGE: u16 = 576;

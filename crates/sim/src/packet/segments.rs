@@ -1,7 +1,8 @@
 //! TCP segments as packets, and the store of their SACK blocks.
 
+use narrows_transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
+
 use super::{DNS, HAS_SACK, IP_HEADER, Label, Packet, Stamp, TIMESTAMPS};
-use crate::transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
 /// The IPv4 and TCP headers without options.
 const PLAIN_HEADERS: u16 = IP_HEADER + 20;

@@ -1,6 +1,7 @@
+use narrows_transport::tcp::{FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
+
 use super::*;
 use crate::message::Message;
-use crate::transport::tcp::{FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
 
 #[test]
 fn segments_survive_the_compact_form() {

@@ -1,10 +1,10 @@
 //! The network of a plan: links, what happens to them, and what is watched.
 
-pub use narrows_qdisc::AnyConfig as Queue;
+use narrows_transport::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
 
 use crate::application::Path;
-use crate::transport::tcp;
+pub use narrows_qdisc::AnyConfig as Queue;
 
 /// What the network knows of a plan: everything but its applications. The fields are the plan's.
 #[derive(Clone, Copy, Debug)]

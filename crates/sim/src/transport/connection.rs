@@ -5,15 +5,14 @@
 
 use std::num::NonZeroU64;
 
-use narrows_units::Time;
+use narrows_transport::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
+use narrows_transport::touch::{Step, Touch};
+use narrows_units::{MaybeTime, Time};
 
 use super::Dialogue;
-use super::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
 use crate::agenda::Event;
-use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
-use crate::touch::{Step, Touch};
 
 /// A connection. The most-used fields come first, and memory has them in this order.
 #[derive(Debug)]

@@ -5,14 +5,13 @@
 
 use std::collections::VecDeque;
 
-use narrows_units::Time;
+use narrows_transport::Closed;
+use narrows_transport::tcp::Endpoint;
+use narrows_transport::tls::{Flight, Tls, Write, sealed};
+use narrows_units::{MaybeTime, Time};
 
 use super::stateless::Stateless;
-use super::tcp::Endpoint;
-use super::tls::{Flight, Tls, Write, sealed};
-use crate::maybe_time::MaybeTime;
 use crate::message::Message;
-use crate::transport::Closed;
 
 /// The messages of a connection, and what its applications know of it.
 #[derive(Debug)]

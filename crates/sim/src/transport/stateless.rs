@@ -20,9 +20,9 @@
 
 mod segments;
 
+use narrows_transport::tcp::{Adopted, Config, Context, Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
-use super::tcp::{Config, Context, Flags, Segment, Seq};
 use crate::message::Message;
 
 /// The server's end. Sequence numbers are named as in PROTOCOL.md.
@@ -100,18 +100,6 @@ pub(crate) enum Answer {
     Dropped,
     /// Ordinary TCP takes the connection over, with the query.
     Adopt(Segment),
-}
-
-/// The state that ordinary TCP needs to take over a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Adopted {
-    /// The client's SYN.
-    pub(crate) syn: Segment,
-    /// The client's next byte, and the number of bytes taken before it.
-    pub(crate) client_next: Seq,
-    pub(crate) taken: u64,
-    /// Our next byte.
-    pub(crate) server_next: Seq,
 }
 
 impl Stateless {

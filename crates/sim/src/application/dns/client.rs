@@ -15,23 +15,22 @@ mod over_tcp;
 mod settings;
 mod worker;
 
-pub use arrivals::Arrivals;
-use arrivals::Arriving;
-use narrows_units::Span;
-use over_tcp::{Failure, count_packets};
-pub use settings::{Attempts, Client, Tcp, Tls, Udp};
-use worker::{State, Worker};
+use narrows_transport::Closed;
+use narrows_units::{MaybeTime, Span};
 
 use super::connections::{self, Asked, Connections};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::Exchange;
 use super::{PORT, is_truncated};
 use crate::application::{Application, Host, Settings};
-use crate::maybe_time::MaybeTime;
 use crate::message::{Datagram, Lost, Message};
 use crate::record::{Fate, QueryRow, Records, Transport};
 use crate::socket::{Association, Socket};
-use crate::transport::Closed;
+pub use arrivals::Arrivals;
+use arrivals::Arriving;
+use over_tcp::{Failure, count_packets};
+pub use settings::{Attempts, Client, Tcp, Tls, Udp};
+use worker::{State, Worker};
 
 #[derive(Debug)]
 struct Workers {

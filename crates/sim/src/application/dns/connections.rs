@@ -1,13 +1,12 @@
 //! A client's connections to its server: opened for one query, or kept and used again.
 
-use narrows_units::{Span, Time};
+use narrows_transport::{quic, tls};
+use narrows_units::{MaybeTime, Span, Time};
 
 use super::slab::Slab;
 use crate::application::{Dial, Host};
-use crate::maybe_time::MaybeTime;
 use crate::random::Random;
 use crate::socket::Socket;
-use crate::transport::{quic, tls};
 
 /// How a client uses its connections.
 #[derive(Clone, Copy, Debug)]

@@ -114,7 +114,7 @@ const FRAME: u32 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::tls::sealed;
+    use narrows_transport::tls::sealed;
 
     /// Records of kdig 3.2.6, BIND 9.18 and dnsdist 1.7, as captured.
     #[test]

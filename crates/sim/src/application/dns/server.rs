@@ -10,19 +10,18 @@ mod settings;
 
 use std::collections::VecDeque;
 
-use narrows_units::{Span, Time};
-pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
+use narrows_transport::Closed;
+use narrows_units::{MaybeTime, Span, Time};
 
 use super::exchange::Wanted;
 use super::slab::Slab;
 use super::{HTTPS, HTTPS_PORT, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
 use crate::application::{Application, Host, transfer};
-use crate::maybe_time::MaybeTime;
 use crate::message::{Datagram, Message};
 use crate::random::Random;
 use crate::socket::{Association, Socket};
-use crate::transport::Closed;
-pub use crate::transport::half_open::{Cookies, HalfOpenLimits};
+pub use narrows_transport::half_open::{Cookies, HalfOpenLimits};
+pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
 
 #[derive(Debug)]
 struct Serving {

@@ -1,9 +1,8 @@
 //! The tables `pages` and `objects`: a row for each load, and one for each of its objects.
 
-use narrows_units::Time;
+use narrows_units::{MaybeTime, Time};
 
 use super::Browsers;
-use crate::maybe_time::MaybeTime;
 use crate::table::{Table, columns};
 
 #[derive(Clone, Copy, Debug)]

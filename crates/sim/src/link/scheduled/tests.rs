@@ -2,6 +2,7 @@
 
 use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
 use narrows_qdisc::{Backlog, Counters, Verdict, codel};
+use narrows_transport::tcp::{Flags, SackBlocks, Segment, Seq};
 use narrows_units::{Bytes, Rate};
 
 use super::*;
@@ -11,7 +12,6 @@ use crate::link::Looks;
 use crate::network::Network;
 use crate::packet::Stamp;
 use crate::plan::{Framing, Path, Plan, Queue, Ring};
-use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
 
 /// A discipline that releases a packet every 3 ms, and none sooner than `hold` after its arrival.
 struct Paced {

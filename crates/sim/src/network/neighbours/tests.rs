@@ -1,11 +1,11 @@
 use narrows_qdisc::fifo::PfifoConfig;
+use narrows_transport::tcp::Segment;
 use narrows_units::Rate;
 
 use super::*;
 use crate::application::Use;
 use crate::packet::{PacketKind, Stamp};
 use crate::plan::{Framing, Link as LinkPlan, Path, Plan, Queue};
-use crate::transport::tcp::Segment;
 
 /// Returns a plan of a host, two routers and a host in a row. Links 0 to 2 lead there and 3 to 5
 /// back; each takes a millisecond. The routers resolve each other's addresses. `loss` is the loss

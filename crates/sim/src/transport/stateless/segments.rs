@@ -1,7 +1,8 @@
 //! The segments of a stateless end, with the options that its client's SYN had.
 
+use narrows_transport::tcp::{Context, Flags, Segment, Seq, SynOptions};
+
 use super::Stateless;
-use crate::transport::tcp::{Context, Flags, Segment, Seq, SynOptions};
 
 impl Stateless {
     /// Returns the query as the client sent it.

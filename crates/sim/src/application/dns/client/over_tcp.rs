@@ -1,11 +1,12 @@
 //! Attempts over TCP: on which connection, until when, and what follows a failure.
 
+use narrows_units::MaybeTime;
+
 use super::Workers;
 use super::worker::State;
 use crate::application::Host;
 use crate::application::dns::connections::{self, Asked, Crossed};
 use crate::application::dns::{HTTPS, LENGTH, PADDED, padded};
-use crate::maybe_time::MaybeTime;
 use crate::message::Message;
 use crate::record::Fate;
 use crate::socket::Socket;

@@ -1,5 +1,6 @@
 //! The settings of a group of workers, and their rules.
 
+use narrows_transport::{quic, tls};
 use narrows_units::{Span, Time};
 
 use super::super::connections::{Connections, Reuse};
@@ -11,7 +12,6 @@ use crate::application::secure::check_first_link;
 use crate::application::{Application, Environment, Protocol, Settings, Use};
 use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::record::{MOST_QUERIES, Transport};
-use crate::transport::{quic, tls};
 
 /// The settings of a group of workers.
 #[derive(Clone, Debug)]

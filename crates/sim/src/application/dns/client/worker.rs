@@ -1,11 +1,10 @@
 //! One worker: what it waits for, and its attempts at the current query.
 
-use narrows_units::Time;
+use narrows_units::{MaybeTime, Time};
 
 use super::settings::over_udp;
 use crate::application::Host;
 use crate::application::dns::exchange::Exchange;
-use crate::maybe_time::MaybeTime;
 use crate::random::Random;
 use crate::record::{AttemptRow, Fate, Transport};
 

@@ -1,12 +1,12 @@
 //! The settings of a server, and the rules that they must meet.
 
+use narrows_transport::{quic, tls};
 use narrows_units::Span;
 
 use super::super::WITHOUT_EDNS;
 use super::super::https::Responses;
 use super::{HalfOpenLimits, Serving};
 use crate::application::{Application, Environment, Protocol, Service, Settings, Use};
-use crate::transport::{quic, tls};
 
 /// The settings of a server.
 #[derive(Clone, Debug)]

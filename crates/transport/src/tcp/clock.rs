@@ -1,0 +1,175 @@
+//! The clocks of an endpoint: microseconds for round trips, jiffies for timers, milliseconds in the
+//! timestamps option.
+//!
+//! Source: Linux 6.1 kernel/time/timer.c (`calc_wheel_index`), include/net/tcp.h. Differences: all
+//! hosts share one clock, with jiffy 0 at the start of the run.
+
+use narrows_units::{Span, Time};
+
+use super::{Config, TimerRounding};
+
+/// The settings and the time, which every step of the state machine needs.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The settings of the endpoint.
+    pub config: &'a Config,
+    /// The time.
+    pub now: Time,
+    /// `tcp_mstamp`: microseconds since the start, modulo 2^32; compare differences only.
+    pub us: u32,
+    /// Microseconds per jiffy.
+    tick_us: u32,
+}
+
+impl<'a> Context<'a> {
+    /// Creates the context of a step at `now`.
+    #[inline]
+    pub fn new(config: &'a Config, now: Time) -> Self {
+        Self::with_tick(config, tick_us(config), now)
+    }
+
+    /// Creates what [`new`](Self::new) creates, from a known [`tick_us`].
+    #[inline]
+    pub fn with_tick(config: &'a Config, tick_us: u32, now: Time) -> Self {
+        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32, tick_us }
+    }
+
+    /// Returns the context of a past moment, of which only the microseconds are known.
+    pub fn of_past(config: &'a Config, us: u32) -> Self {
+        Self { us, ..Self::new(config, Time::ZERO) }
+    }
+
+    /// Returns the microseconds per jiffy.
+    #[inline]
+    pub fn tick_us(&self) -> u32 {
+        self.tick_us
+    }
+
+    /// Returns the current jiffy.
+    #[inline]
+    pub fn jiffies(&self) -> u32 {
+        ((self.now.as_ps() / PS_PER_US) / u64::from(self.tick_us())) as u32
+    }
+
+    /// Converts microseconds to jiffies, rounded up (`usecs_to_jiffies`).
+    #[inline]
+    pub fn jiffies_in(&self, us: u32) -> u32 {
+        us.div_ceil(self.tick_us())
+    }
+
+    /// Converts a span to jiffies, rounded up.
+    #[inline]
+    pub fn span_to_jiffies(&self, span: Span) -> u32 {
+        self.jiffies_in(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
+    }
+
+    /// Converts jiffies to microseconds (`jiffies_to_usecs`).
+    #[inline]
+    pub fn us_in(&self, jiffies: u32) -> u32 {
+        jiffies.saturating_mul(self.tick_us())
+    }
+
+    /// Limits a timer's jiffies to `max_rto`.
+    #[inline]
+    pub fn bounded_timeout(&self, jiffies: u32) -> u32 {
+        if u64::from(self.us_in(jiffies)) <= self.config.max_rto.as_us() {
+            jiffies
+        } else {
+            jiffies.min(self.span_to_jiffies(self.config.max_rto))
+        }
+    }
+
+    /// Returns the value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
+    #[inline]
+    pub fn timestamp(&self) -> u32 {
+        ((self.now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
+    }
+
+    /// Returns the value that the timestamps option had `us` microseconds ago.
+    pub fn timestamp_before(&self, us: u32) -> u32 {
+        let then_us = (self.now.as_ps() / PS_PER_US).saturating_sub(u64::from(us));
+        ((then_us / (PS_PER_MS / PS_PER_US)) as u32).wrapping_add(1)
+    }
+
+    /// Returns when a timer that is armed now for `jiffies` fires.
+    ///
+    /// Linux's timer wheel fires at the jiffy *after* the one asked for. From 63 jiffies on it
+    /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth.
+    #[inline]
+    pub fn deadline(&self, jiffies: u32) -> Time {
+        let tick = u64::from(self.tick_us());
+        let expires = || (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
+        let fires = match self.config.timer_rounding {
+            TimerRounding::Exact => return self.now + Span::from_us(u64::from(jiffies) * tick),
+            TimerRounding::Jiffy => expires(),
+            TimerRounding::Wheel => {
+                let mut shift = 0;
+                while u64::from(jiffies) >= 63 << shift && shift < 24 {
+                    shift += 3;
+                }
+                ((expires() >> shift) + 1) << shift
+            }
+        };
+        Time::ZERO + Span::from_us(fires * tick)
+    }
+}
+
+/// Returns the microseconds per jiffy.
+#[inline]
+pub fn tick_us(config: &Config) -> u32 {
+    (config.timer_granularity.as_us() as u32).max(1)
+}
+
+const PS_PER_US: u64 = 1_000_000;
+const PS_PER_MS: u64 = 1_000_000_000;
+const MAX_TICK_US: u32 = 1_000_000;
+
+/// Returns the time from `earlier` to `later` on the microsecond clock.
+#[inline]
+pub(super) fn elapsed_us(later: u32, earlier: u32) -> u32 {
+    let delta = later.wrapping_sub(earlier);
+    if delta > u32::MAX / 2 { 0 } else { delta }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reduction;
+    use super::*;
+
+    fn fires_after(at: Span, jiffies: u32) -> Span {
+        fires("linux-6", at, jiffies)
+    }
+
+    fn fires(profile: &str, at: Span, jiffies: u32) -> Span {
+        let config = Config::profile(profile).expect("a known profile");
+        let now = Time::ZERO + at;
+        Context::new(&config, now).deadline(jiffies).since(now)
+    }
+
+    #[test]
+    fn the_wheel_fires_one_jiffy_later_and_coarser_far_away() {
+        assert_eq!(fires_after(Span::ZERO, 50), Span::from_ms(204));
+        assert_eq!(fires_after(Span::from_ms(3), 50), Span::from_ms(201));
+        // 100 jiffies lie in level 1: 104 is the next multiple of 8.
+        assert_eq!(fires_after(Span::ZERO, 100), Span::from_ms(416));
+        // 600 jiffies lie in level 2: 640 is the next multiple of 64.
+        assert_eq!(fires_after(Span::ZERO, 600), Span::from_ms(2560));
+    }
+
+    #[test]
+    fn older_kernels_fire_at_the_jiffy_and_ns_2_exactly() {
+        assert_eq!(fires("linux-2.6.30", Span::from_ms(3), 50), Span::from_ms(197));
+        assert_eq!(fires("linux-2.6.30", Span::ZERO, 600), Span::from_ms(2400));
+        assert_eq!(fires("ns-2", Span::from_ms(3), 50), Span::from_ms(500));
+    }
+
+    #[test]
+    fn the_kind_of_reduction_does_not_move_a_timer() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        let halving = Config { reduction: Reduction::RateHalving, ..config };
+        assert_eq!(
+            Context::new(&halving, Time::ZERO).deadline(50),
+            Time::ZERO + Span::from_ms(204)
+        );
+    }
+}

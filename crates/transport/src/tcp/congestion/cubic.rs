@@ -1,0 +1,257 @@
+//! CUBIC (RFC 9438), as Linux computes it. Source: Linux 6.1 net/ipv4/tcp_cubic.c.
+//!
+//! Differences: the cube root is exact (Linux's has an error of 0.2 % on average).
+
+use super::Window;
+use super::hystart::Hystart;
+use crate::tcp::Seq;
+use crate::tcp::clock::Context;
+
+/// `struct bictcp`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cubic {
+    /// `cnt`: how many segments must be acknowledged for the window to grow by one.
+    per_increase: u32,
+    last_max_cwnd: u32,
+    last_cwnd: u32,
+    last_time: u32,
+    origin_point: u32,
+    /// `bic_K`: time to the origin point, in 1/1024 s.
+    k: u32,
+    /// The smallest delay seen, in microseconds; 0: none yet.
+    pub delay_min_us: u32,
+    /// The jiffy of the epoch's start; 0: no epoch.
+    epoch_start: u32,
+    ack_count: u32,
+    /// The window that Reno would have.
+    reno_cwnd: u32,
+    pub hystart: Hystart,
+}
+
+impl Cubic {
+    /// `cubictcp_recalc_ssthresh`; RFC 9438, 4.6 and 4.7 (fast convergence).
+    pub(crate) fn ssthresh(&mut self, cwnd: u32, gentle: bool) -> u32 {
+        self.epoch_start = 0;
+        let scaled =
+            |numerator: u64, denominator: u64| (u64::from(cwnd) * numerator / denominator) as u32;
+        self.last_max_cwnd = if cwnd < self.last_max_cwnd {
+            scaled(BETA_SCALE + BETA, 2 * BETA_SCALE)
+        } else {
+            cwnd
+        };
+        // RFC 8511 leaves CUBIC's factor under ECN at 0.85.
+        let next = if gentle { scaled(85, 100) } else { scaled(BETA, BETA_SCALE) };
+        next.max(2)
+    }
+
+    /// `cubictcp_cong_avoid`.
+    #[inline]
+    pub(crate) fn avoid(&mut self, cx: &Context, window: &mut Window, mut acked: u32) {
+        if window.in_slow_start() {
+            acked = window.slow_start(acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        self.update(cx, window.cwnd, acked);
+        window.additive_increase(self.per_increase, acked);
+    }
+
+    /// `bictcp_update`.
+    fn update(&mut self, cx: &Context, cwnd: u32, acked: u32) {
+        self.ack_count = self.ack_count.saturating_add(acked);
+        let now = cx.jiffies().max(1);
+        let since = now.wrapping_sub(self.last_time);
+        if self.last_cwnd == cwnd && since <= 1_000_000 / 32 / cx.tick_us() {
+            return;
+        }
+        if self.epoch_start == 0 || now != self.last_time {
+            self.last_cwnd = cwnd;
+            self.last_time = now;
+            self.recompute(cx, now, cwnd, acked);
+        }
+        self.stay_reno_friendly(cwnd);
+        // Growth by at most one segment for two acknowledged ones.
+        self.per_increase = self.per_increase.max(2);
+    }
+
+    fn recompute(&mut self, cx: &Context, now: u32, cwnd: u32, acked: u32) {
+        if self.epoch_start == 0 {
+            self.epoch_start = now;
+            self.ack_count = acked;
+            self.reno_cwnd = cwnd;
+            if self.last_max_cwnd <= cwnd {
+                self.k = 0;
+                self.origin_point = cwnd;
+            } else {
+                self.k = cube_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
+                self.origin_point = self.last_max_cwnd;
+            }
+        }
+        // W(t) = C (t - K)^3 + W_max, a round trip ahead; t in 1/1024 s.
+        let jiffies = u64::from(now.wrapping_sub(self.epoch_start))
+            + u64::from(cx.jiffies_in(self.delay_min_us));
+        let t = jiffies * u64::from(cx.tick_us()) * 1024 / 1_000_000;
+        let offset = t.abs_diff(u64::from(self.k)).min(LONGEST_OFFSET);
+        let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;
+        let target = if t < u64::from(self.k) {
+            self.origin_point.saturating_sub(delta)
+        } else {
+            self.origin_point.saturating_add(delta)
+        };
+        self.per_increase =
+            if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) };
+        // Growth may be too slow while the bandwidth is unknown: at least 5 % in a round trip.
+        if self.last_max_cwnd == 0 && self.per_increase > 20 {
+            self.per_increase = 20;
+        }
+    }
+
+    /// Grows no slower than Reno (RFC 9438, 4.3).
+    fn stay_reno_friendly(&mut self, cwnd: u32) {
+        let delta = ((u64::from(cwnd) * RENO_SCALE) >> 3) as u32;
+        if delta > 0 && self.ack_count > delta {
+            // Take as many steps as leave at least one acknowledged segment.
+            let steps = (self.ack_count - 1) / delta;
+            self.ack_count -= steps * delta;
+            self.reno_cwnd = self.reno_cwnd.saturating_add(steps);
+        }
+        if self.reno_cwnd > cwnd {
+            let most = cwnd / (self.reno_cwnd - cwnd);
+            self.per_increase = self.per_increase.min(most);
+        }
+    }
+
+    /// `cubictcp_acked`: a delay sample.
+    #[inline]
+    pub(crate) fn on_delay(
+        &mut self,
+        cx: &Context,
+        window: &mut Window,
+        delay_us: u32,
+        progress: Progress,
+    ) {
+        // Delays right after a recovery say nothing about the path.
+        if self.epoch_start != 0
+            && cx.jiffies().wrapping_sub(self.epoch_start) < 1_000_000 / cx.tick_us()
+        {
+            return;
+        }
+        let delay_us = delay_us.max(1);
+        if self.delay_min_us == 0 || self.delay_min_us > delay_us {
+            self.delay_min_us = delay_us;
+        }
+        if cx.config.hystart && !self.hystart.found() && window.in_slow_start() {
+            self.hystart.update(cx, window, self.delay_min_us, delay_us, progress);
+        }
+    }
+
+    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: forgets everything.
+    pub(crate) fn reset(&mut self, now_us: u32, snd_nxt: Seq) {
+        *self = Self::default();
+        self.hystart.start_round(now_us, snd_nxt);
+    }
+
+    /// `CA_EVENT_TX_START`: idle time does not count for the epoch.
+    #[inline]
+    pub(crate) fn on_restart(&mut self, cx: &Context, idle_us: u32) {
+        if self.epoch_start != 0 && idle_us > 0 {
+            let now = cx.jiffies().max(1);
+            let moved = self.epoch_start.wrapping_add(idle_us / cx.tick_us());
+            self.epoch_start = if now.wrapping_sub(moved) > u32::MAX / 2 { now } else { moved };
+        }
+    }
+}
+
+/// What HyStart needs to know about the connection's progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub snd_una: Seq,
+    pub snd_nxt: Seq,
+    pub srtt_us: u32,
+    pub mss: u32,
+}
+
+/// 717/1024: the factor 0.7 of RFC 9438, 4.6.
+const BETA: u64 = 717;
+const BETA_SCALE: u64 = 1024;
+/// 41 * 10: C = 0.4 in units of 1/1024 s cubed.
+const CUBE_RTT_SCALE: u64 = 410;
+/// 2^40 / 410.
+const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
+/// 8 (1 + beta) / 3 / (1 - beta).
+const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
+/// 410 * offset^3 must stay below 2^64, and the growth below 2^23 segments.
+const LONGEST_OFFSET: u64 = 280_000;
+
+/// Returns the cube root, rounded down.
+fn cube_root(n: u64) -> u32 {
+    let mut root = 0u64;
+    let mut bit = 1 << 21;
+    while bit > 0 {
+        let candidate = root | bit;
+        if candidate.checked_pow(3).is_some_and(|cube| cube <= n) {
+            root = candidate;
+        }
+        bit >>= 1;
+    }
+    root as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Span, Time};
+
+    use super::*;
+    use crate::tcp::Config;
+
+    #[test]
+    fn the_cube_root_is_exact() {
+        assert_eq!(cube_root(0), 0);
+        assert_eq!(cube_root(26), 2);
+        assert_eq!(cube_root(27), 3);
+        assert_eq!(cube_root(u64::MAX), 2_642_245);
+    }
+
+    #[test]
+    fn rfc9438_4_6_the_window_falls_to_seven_tenths_and_never_below_two() {
+        let mut cubic = Cubic::default();
+        assert_eq!(cubic.ssthresh(100, false), 70);
+        assert_eq!(cubic.last_max_cwnd, 100);
+        assert_eq!(Cubic::default().ssthresh(2, false), 2);
+    }
+
+    #[test]
+    fn rfc9438_4_7_fast_convergence_releases_bandwidth() {
+        let mut cubic = Cubic::default();
+        cubic.ssthresh(100, false);
+        cubic.ssthresh(80, false);
+        assert_eq!(cubic.last_max_cwnd, 68);
+    }
+
+    /// W(t) = 0.4 (t - K)^3 + W_max with K = cbrt(0.3 W_max / 0.4) (RFC 9438, equations 1 and 2).
+    #[test]
+    fn rfc9438_4_2_the_window_follows_the_cubic_function() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        let w_max = 1000.0f64;
+        let mut cubic = Cubic::default();
+        let start = cubic.ssthresh(1000, false);
+        let mut window = Window { cwnd: start, ssthresh: start, count: 0 };
+        let k = libm::cbrt((w_max - f64::from(start)) / 0.4);
+        // A path of 100 ms: one window of acknowledgements in a round trip, evenly spread.
+        let rtt = 0.1;
+        let mut t = 0.0;
+        cubic.delay_min_us = 100_000;
+        while t < 16.0 {
+            let step = rtt / f64::from(window.cwnd);
+            let now = Time::ZERO + Span::from_secs_f64(1.0 + t);
+            cubic.avoid(&Context::new(&config, now), &mut window, 1);
+            t += step;
+            let expected = 0.4 * libm::pow(t - k, 3.0) + w_max;
+            let error = (f64::from(window.cwnd) - expected).abs() / expected;
+            // The target is a round trip ahead, and the counter lags by one.
+            assert!(error < 0.02, "at {t} s the window is {} and not {expected}", window.cwnd);
+        }
+        assert!(window.cwnd > 1100, "16 s lie beyond K = {k} s");
+    }
+}

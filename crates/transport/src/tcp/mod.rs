@@ -1,0 +1,29 @@
+//! TCP as a state machine without I/O that behaves like current Linux (6.1).
+//!
+//! An [`Endpoint`] takes segments and the time, and returns segments and the next deadline. Each
+//! file names the kernel functions whose decisions it makes, and lists the differences.
+
+mod clock;
+mod config;
+mod congestion;
+mod counters;
+mod endpoint;
+mod handshake_ecn;
+mod profiles;
+mod receiver;
+mod segment;
+mod sender;
+mod seq;
+
+pub use clock::{Context, tick_us};
+pub use config::{
+    AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
+    TimerRounding,
+};
+pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
+pub use counters::Counters;
+pub use endpoint::{Adopted, Endpoint};
+pub use profiles::ConfigError;
+pub use segment::Header;
+pub use segment::{FastOpenOption, Flags, SackBlocks, Segment, SynOptions};
+pub use seq::Seq;

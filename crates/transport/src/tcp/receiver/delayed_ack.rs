@@ -1,0 +1,292 @@
+//! When acknowledgements are sent: at once, with the second segment, or after a delay; and how
+//! SACKs are combined.
+//!
+//! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
+//! segments with PSH), `tcp_incr_quickack`, `tcp_enter_quickack_mode`, `__tcp_ack_snd_check`,
+//! `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_event_ack_sent`, `tcp_cleanup_rbuf`,
+//! `tcp_compressed_ack_kick`. Differences: the application reads each segment at once. Without
+//! autotuning, the RTT that bounds SACK compression is the sending half's, which the handshake has
+//! measured.
+
+use narrows_units::{Span, Time};
+
+use super::{MOST_QUICK, Receiver};
+use crate::tcp::clock::Context;
+use crate::tcp::segment::Header;
+use crate::tcp::{AckPolicy, Flags};
+
+/// What to do about an acknowledgement that may be owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Nothing,
+    Send,
+}
+
+impl Receiver {
+    /// `tcp_event_data_recv`: handles data in order.
+    #[inline(always)]
+    pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
+        self.scheduled = true;
+        if cx.config.acks != AckPolicy::EverySegment {
+            self.observe(cx, header, rto);
+        }
+        self.check_ce(cx, header.ecn);
+        if cx.config.receive_autotuning {
+            self.fill(cx, header);
+        }
+    }
+
+    /// Updates what delayed acknowledgements depend on: full segments, and the time between them.
+    #[inline(never)]
+    fn observe(&mut self, cx: &Context, header: &Header, rto: u32) {
+        self.measure_mss(header);
+        let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
+        if self.ato == 0 {
+            self.add_quick(MOST_QUICK);
+            self.ato = shortest;
+        } else {
+            let gap = cx.jiffies().wrapping_sub(self.last_data);
+            if gap <= shortest / 2 {
+                self.ato = self.ato / 2 + shortest / 2;
+            } else if gap < self.ato {
+                self.ato = (self.ato / 2 + gap).min(rto);
+            } else if gap > rto {
+                // The gap was long: the sender may be restarting.
+                self.add_quick(MOST_QUICK);
+            }
+        }
+        self.last_data = cx.jiffies();
+    }
+
+    /// `tcp_measure_rcv_mss`: tells a full segment from the end of what the application wrote.
+    #[inline]
+    fn measure_mss(&mut self, header: &Header) {
+        let last_small = core::mem::take(&mut self.last_small);
+        if header.len >= self.rcv_mss {
+            self.rcv_mss = header.len;
+            if header.flags.contains(Flags::PSH) {
+                self.pushed = true;
+            }
+            return;
+        }
+        if header.len >= SMALLEST_FULL {
+            self.last_small = header.len;
+            if header.len == last_small {
+                self.rcv_mss = header.len;
+                return;
+            }
+        }
+        self.pushed_again |= self.pushed;
+        self.pushed = true;
+    }
+
+    /// `tcp_incr_quickack`.
+    fn add_quick(&mut self, most: u32) {
+        let by_window = self.window / (2 * u32::from(self.rcv_mss));
+        let quick = if by_window == 0 { 2 } else { by_window }.min(most);
+        self.quick = self.quick.max(quick as u8);
+    }
+
+    /// `tcp_enter_quickack_mode`.
+    pub(super) fn enter_quick_mode(&mut self, cx: &Context, most: u32) {
+        self.add_quick(most);
+        self.pingpong = false;
+        self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+    }
+
+    /// Sends an acknowledgement at the next opportunity.
+    pub(crate) fn acknowledge_now(&mut self) {
+        self.scheduled = true;
+        self.now = true;
+    }
+
+    /// Notes that data was sent: `tcp_event_data_sent` detects a conversation.
+    #[inline]
+    pub(crate) fn on_data_sent(&mut self, cx: &Context) {
+        if self.ato > 0 && cx.jiffies().wrapping_sub(self.last_data) < self.ato {
+            self.pingpong = true;
+        }
+    }
+
+    /// `tcp_event_ack_sent`: a segment with an acknowledgement was sent.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self, cx: &Context) {
+        if self.quick > 0 && self.scheduled {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+            }
+        }
+        self.rcv_wup = self.rcv_nxt;
+        self.scheduled = false;
+        self.now = false;
+        self.pushed = false;
+        self.pushed_again = false;
+        // The handshake's third segment reports a mark only once.
+        self.demand_cwr &= !self.first;
+        self.first = false;
+        self.ack_at = Time::MAX;
+        self.read_after_ack();
+        self.calm_down();
+    }
+
+    /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        if !self.scheduled {
+            self.decide_on_window()
+        } else if cx.config.acks == AckPolicy::EverySegment {
+            Decision::Send
+        } else {
+            self.decide_on_delay(cx, srtt_us)
+        }
+    }
+
+    fn decide_on_delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let unacknowledged = self.rcv_nxt.distance(self.rcv_wup);
+        let gap = self.has_gap();
+        if let AckPolicy::Delayed(delay) = cx.config.acks {
+            if self.now
+                || gap
+                || unacknowledged == 0
+                || unacknowledged >= 2 * u32::from(self.rcv_mss)
+            {
+                return Decision::Send;
+            }
+            if self.ack_at == Time::MAX {
+                self.ack_at = cx.now + delay;
+            }
+            return Decision::Nothing;
+        }
+        let enough = unacknowledged > u32::from(self.rcv_mss);
+        if (enough && self.keeps_window()) || (self.quick > 0 && !self.pingpong) || self.now {
+            return Decision::Send;
+        }
+        // The application reads at once, so the end of a write is acknowledged when it was read.
+        self.read();
+        let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));
+        if enough || (read_out && !gap) || (unacknowledged > 0 && self.has_opened()) {
+            return Decision::Send;
+        }
+        if !gap {
+            return self.delay(cx, srtt_us);
+        }
+        self.compress(cx, srtt_us)
+    }
+
+    /// Decides when no acknowledgement is owed: the window alone can be a reason for one.
+    #[inline]
+    fn decide_on_window(&mut self) -> Decision {
+        if self.has_read_after_ack() && self.has_opened() {
+            Decision::Send
+        } else {
+            Decision::Nothing
+        }
+    }
+
+    /// `tcp_send_delayed_ack`.
+    fn delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
+        let longest = cx.span_to_jiffies(LONGEST_DELAY);
+        let mut ato = self.ato.max(1);
+        if ato > shortest {
+            let mut most = if self.pingpong || self.pushed {
+                longest
+            } else {
+                cx.span_to_jiffies(HALF_SECOND)
+            };
+            if srtt_us != 0 {
+                most = most.min(cx.jiffies_in(srtt_us).max(shortest));
+            }
+            ato = ato.min(most);
+        }
+        ato = ato.min(longest);
+        if self.ack_at != Time::MAX {
+            // The timer is about to fire: acknowledge now.
+            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.us_in(ato / 4))) {
+                return Decision::Send;
+            }
+        }
+        self.ack_at = self.ack_at.min(cx.deadline(ato));
+        Decision::Nothing
+    }
+
+    /// SACK compression: after three duplicates, sends at most one acknowledgement in a
+    /// millisecond.
+    fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let rtt_us = match self.rtt_us() {
+            Some(rtt_us) if srtt_us == 0 || rtt_us < srtt_us => rtt_us,
+            _ => srtt_us,
+        };
+        let (next, sack) = (self.rcv_nxt, self.sack);
+        let Some(trouble) = self.trouble_mut().filter(|_| sack) else {
+            return Decision::Send;
+        };
+        if trouble.compressed >= MOST_COMPRESSED {
+            return Decision::Send;
+        }
+        if trouble.compressed_nxt != Some(next) {
+            trouble.compressed_nxt = Some(next);
+            trouble.duplicates = 0;
+        }
+        if trouble.duplicates < UNCOMPRESSED {
+            trouble.duplicates += 1;
+            return Decision::Send;
+        }
+        trouble.compressed += 1;
+        let first = trouble.compressed == 1;
+        self.scheduled = false;
+        if first {
+            let delay = Span::from_us(u64::from(rtt_us) / 20).min(COMPRESSION);
+            self.ack_at = self.ack_at.min(cx.now + delay);
+        }
+        Decision::Nothing
+    }
+
+    /// `tcp_sack_compress_send_ack`.
+    pub(super) fn flush_compressed(&mut self) {
+        if self.trouble().is_some_and(|trouble| trouble.compressed > 0) {
+            self.acknowledge_now();
+        }
+    }
+
+    /// Returns when the delayed or compressed acknowledgement is sent.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.ack_at
+    }
+
+    /// `tcp_delack_timer_handler`, `tcp_compressed_ack_kick`.
+    pub(crate) fn handle_timeout(&mut self, cx: &Context, rto: u32) {
+        if cx.now < self.ack_at {
+            return;
+        }
+        self.ack_at = Time::MAX;
+        if self.scheduled {
+            if self.pingpong {
+                self.pingpong = false;
+                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+            } else {
+                // The wait was in vain, so wait longer next time.
+                self.ato = self.ato.saturating_mul(2).min(rto);
+            }
+            self.now = true;
+        } else {
+            self.flush_compressed();
+        }
+    }
+}
+
+/// `TCP_ATO_MIN`, `TCP_DELACK_MIN`.
+const SHORTEST_DELAY: Span = Span::from_ms(40);
+/// `TCP_DELACK_MAX`.
+const LONGEST_DELAY: Span = Span::from_ms(200);
+const HALF_SECOND: Span = Span::from_ms(500);
+/// `sysctl_tcp_comp_sack_nr`.
+const MOST_COMPRESSED: u8 = 44;
+/// `sysctl_tcp_comp_sack_delay_ns`.
+const COMPRESSION: Span = Span::from_ms(1);
+/// `TCP_FASTRETRANS_THRESH`.
+const UNCOMPRESSED: u8 = 3;
+/// The payload of the smallest segment that may be full on its path (`TCP_MSS_DEFAULT`).
+const SMALLEST_FULL: u16 = 536;

@@ -1,0 +1,489 @@
+//! The receive window: what is advertised, and how the receive buffer grows.
+//!
+//! Source: Linux 6.1 `tcp_select_initial_window`, `tcp_init_buffer_space`, `tcp_grow_window`,
+//! `tcp_rcv_rtt_measure`, `tcp_rcv_rtt_measure_ts`, `tcp_rcv_space_adjust`, `tcp_clamp_window`,
+//! `__tcp_select_window`, `tcp_select_window`, `__tcp_cleanup_rbuf`. The window starts at 64 KB
+//! ("slow start" of the receiver). It grows by two segments for each segment that arrives, up to
+//! half of the buffer, and every segment is acknowledged at once meanwhile. The buffer grows to
+//! four times what the application has read in a round trip, but not above twice
+//! [`receive_buffer`](crate::Config::receive_buffer) (`tcp_rmem[2]`; `tcp_adv_win_scale` is 1).
+//!
+//! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
+//! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
+//! and nothing is thrown out of a full buffer (`tcp_prune_queue`): the buffer grows as far as it
+//! may, and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules, but its
+//! profile uses those of 6.1.
+
+use super::Receiver;
+use crate::tcp::clock::{Context, elapsed_us};
+use crate::tcp::segment::Header;
+use crate::tcp::{Config, Seq};
+
+/// The receive buffer of an end that has received more than a first window.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    /// `sk_rcvbuf`, in bytes.
+    room: u32,
+    /// `rcv_ssthresh`: the window that may be advertised.
+    ssthresh: u32,
+    /// `window_clamp`: what `ssthresh` may grow to.
+    clamp: u32,
+    /// Bytes of the buffer (`sk_rmem_alloc`) that the application has not read yet.
+    unread: u32,
+    /// Bytes of the buffer that data out of order occupy, and their payload.
+    waiting: u32,
+    waiting_payload: u32,
+    /// `rcvq_space`: bytes that the application read in the last round trip, and since when and
+    /// from where it is measured.
+    space: u32,
+    space_us: u32,
+    space_seq: Seq,
+    /// `rcv_rtt_est`: eight times the round trip; 0: no sample yet. Without timestamps, a round
+    /// trip is the time in which a window arrives.
+    rtt_us: u32,
+    rtt_from_us: u32,
+    rtt_seq: Seq,
+    /// `rcv_rtt_last_tsecr`.
+    last_echo: u32,
+    /// `advmss`: the payload of the other end's full segments.
+    advmss: u16,
+    /// Whether the application has read since an acknowledgement was sent.
+    read_after_ack: bool,
+}
+
+impl Buffer {
+    /// Returns the buffer of an end whose data began at `first`, a round trip ago.
+    fn new(cx: &Context, window: u32, scaled: bool, advmss: u16, first: Seq) -> Self {
+        let mss = u32::from(advmss);
+        let room = first_room(cx.config);
+        let clamp = first_clamp(room, scaled, mss);
+        let ssthresh = window.min(clamp);
+        Self {
+            room,
+            ssthresh,
+            clamp,
+            unread: 0,
+            waiting: 0,
+            waiting_payload: 0,
+            space: ssthresh.min(window).min(FIRST_SEGMENTS * mss),
+            space_us: cx.us,
+            space_seq: first,
+            rtt_us: 0,
+            rtt_from_us: cx.us,
+            rtt_seq: first + window,
+            last_echo: 0,
+            advmss,
+            read_after_ack: false,
+        }
+    }
+
+    /// `sk_rmem_alloc`.
+    #[inline]
+    fn used(&self) -> u32 {
+        self.unread.saturating_add(self.waiting)
+    }
+
+    /// `tcp_space`: the window for which there is room now.
+    #[inline]
+    fn free(&self) -> u32 {
+        window_of(self.room.saturating_sub(self.used()))
+    }
+
+    /// `tcp_rcv_rtt_update`. `by_window`: the sample is the time in which a window arrived.
+    #[inline]
+    fn update_rtt(&mut self, sample_us: u32, by_window: bool) {
+        let scaled = sample_us.saturating_mul(8);
+        if self.rtt_us == 0 || scaled < self.rtt_us {
+            self.rtt_us = scaled;
+        } else if !by_window {
+            self.rtt_us = (self.rtt_us - (self.rtt_us >> 3)).saturating_add(sample_us);
+        }
+    }
+
+    /// `tcp_rcv_rtt_measure_ts`.
+    #[inline]
+    fn measure_by_stamps(&mut self, cx: &Context, header: &Header, rcv_mss: u16) {
+        let Some((_, echo)) = header.timestamps else { return };
+        if echo == self.last_echo {
+            return;
+        }
+        self.last_echo = echo;
+        let delta_ms = cx.timestamp().wrapping_sub(echo);
+        if header.len >= rcv_mss && delta_ms < i32::MAX as u32 / 1000 {
+            let sample_us = delta_ms.max(1) * 1000;
+            if self.rtt_us == 0 {
+                // Everything that came before the buffer was needed counts as read in this round
+                // trip.
+                self.space_us = self.space_us.wrapping_sub(sample_us);
+            }
+            self.update_rtt(sample_us, false);
+        }
+    }
+
+    /// `tcp_rcv_rtt_measure`.
+    #[inline]
+    fn measure_by_window(&mut self, cx: &Context, next: Seq, window: u32) {
+        if next.before(self.rtt_seq) {
+            return;
+        }
+        self.update_rtt(elapsed_us(cx.us, self.rtt_from_us).max(1), true);
+        self.rtt_seq = next + window;
+        self.rtt_from_us = cx.us;
+    }
+
+    /// `tcp_grow_window`. Returns whether the window grows.
+    #[inline]
+    fn grow(&mut self, config: &Config, len: u16, in_order: bool, rcv_mss: u16) -> bool {
+        let room = self.clamp.min(self.free());
+        room > self.ssthresh && self.grow_to(room, config, len, in_order, rcv_mss)
+    }
+
+    fn grow_to(
+        &mut self,
+        room: u32,
+        config: &Config,
+        len: u16,
+        in_order: bool,
+        rcv_mss: u16,
+    ) -> bool {
+        // What counts of a segment in order is its payload alone (`truesize_adjust`).
+        let size = u32::from(len) + if in_order { 0 } else { OVERHEAD };
+        let growth = if window_of(size) <= len.into() {
+            2 * u32::from(self.advmss)
+        } else {
+            self.small_growth(config, size, len, rcv_mss)
+        };
+        if growth > 0 {
+            let growth = growth.max(2 * u32::from(len));
+            self.ssthresh += growth.min(room - self.ssthresh);
+        }
+        growth > 0
+    }
+
+    /// `__tcp_grow_window`: small segments make the window grow only while it is small.
+    fn small_growth(&self, config: &Config, size: u32, len: u16, rcv_mss: u16) -> u32 {
+        let mut size = window_of(size) / 2;
+        let mut window = window_of(most_room(config)) / 2;
+        while self.ssthresh <= window {
+            if size <= len.into() {
+                return 2 * u32::from(rcv_mss);
+            }
+            size /= 2;
+            window /= 2;
+        }
+        0
+    }
+
+    /// `tcp_rcv_space_adjust`: the application has read everything up to `copied`.
+    #[inline]
+    fn adjust(&mut self, cx: &Context, copied: Seq) {
+        if self.rtt_us == 0 || elapsed_us(cx.us, self.space_us) < self.rtt_us >> 3 {
+            return;
+        }
+        let read = copied.distance(self.space_seq);
+        if read > self.space {
+            self.enlarge(cx.config, read);
+            self.space = read;
+        }
+        self.space_seq = copied;
+        self.space_us = cx.us;
+    }
+
+    /// Makes room for twice what was read, and for a sender that sends faster and faster.
+    #[cold]
+    fn enlarge(&mut self, config: &Config, read: u32) {
+        let mss = u32::from(self.advmss);
+        let mut window = 2 * u64::from(read) + 16 * u64::from(mss);
+        window += 2 * (window * u64::from(read - self.space) / u64::from(self.space));
+        let mut size = mss + OVERHEAD;
+        while window_of(size) < mss {
+            size += 128;
+        }
+        let room = (window / u64::from(mss) * u64::from(size)).min(most_room(config).into()) as u32;
+        if room > self.room {
+            self.room = room;
+            self.clamp = window_of(room);
+        }
+    }
+}
+
+impl Receiver {
+    /// Chooses the window of a SYN or SYN-ACK (`tcp_select_initial_window`), with `mss` bytes of
+    /// payload in a full segment.
+    pub(crate) fn offer_first_window(&mut self, config: &Config, mss: u16) {
+        if config.receive_autotuning {
+            let mss = u32::from(mss);
+            let space = window_of(first_room(config));
+            let space = if space > mss { space / mss * mss } else { space };
+            self.window = space.min(u16::MAX.into());
+        }
+    }
+
+    /// Takes the payload of a segment in order into the buffer, and lets the window grow.
+    #[inline]
+    pub(super) fn fill(&mut self, cx: &Context, header: &Header) {
+        let next = self.rcv_nxt;
+        let (window, rcv_mss) = (self.window, self.rcv_mss);
+        self.clamp_window(cx.config);
+        let Some(buffer) = self.buffer_of(cx) else { return };
+        buffer.unread = buffer.unread.saturating_add(u32::from(header.len) + OVERHEAD);
+        buffer.measure_by_stamps(cx, header, rcv_mss);
+        buffer.measure_by_window(cx, next, window);
+        if header.len >= SMALLEST_GROWING && buffer.grow(cx.config, header.len, true, rcv_mss) {
+            self.quick |= 1;
+        }
+    }
+
+    /// Returns the buffer. It is made when more has arrived than a sender's first window, because
+    /// it cannot have changed before that.
+    #[inline]
+    fn buffer_of(&mut self, cx: &Context) -> Option<&mut Buffer> {
+        if self.buffer().is_none() {
+            if self.bytes_received <= u64::from(FIRST_SEGMENTS * u32::from(cx.config.mss)) {
+                // The first acknowledgement of data offers what `tcp_init_buffer_space` leaves.
+                let mss = u32::from(self.advmss(cx));
+                let clamp = first_clamp(first_room(cx.config), self.scaled, mss);
+                self.window = self.round_up(self.window.min(clamp));
+                return None;
+            }
+            self.make_buffer(cx);
+        }
+        self.buffer_mut()
+    }
+
+    #[cold]
+    fn make_buffer(&mut self, cx: &Context) -> &mut Buffer {
+        let first = Seq(self.rcv_nxt.0.wrapping_sub(self.bytes_received as u32));
+        let made = Buffer::new(cx, self.window, self.scaled, self.advmss(cx), first);
+        self.more.get_or_insert_default().buffer.insert(made)
+    }
+
+    fn advmss(&self, cx: &Context) -> u16 {
+        cx.config.mss - if self.timestamps { 12 } else { 0 }
+    }
+
+    #[inline]
+    fn buffer(&self) -> Option<&Buffer> {
+        self.more.as_ref()?.buffer.as_ref()
+    }
+
+    #[inline]
+    fn buffer_mut(&mut self) -> Option<&mut Buffer> {
+        self.more.as_mut()?.buffer.as_mut()
+    }
+
+    /// Takes the payload of a segment out of order into the buffer.
+    pub(super) fn keep_waiting(&mut self, cx: &Context, header: &Header) {
+        let (sack, rcv_mss) = (self.sack, self.rcv_mss);
+        self.clamp_window(cx.config);
+        if self.buffer().is_none() {
+            self.make_buffer(cx);
+        }
+        let Some(buffer) = self.buffer_mut() else { return };
+        buffer.waiting = buffer.waiting.saturating_add(u32::from(header.len) + OVERHEAD);
+        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
+        buffer.measure_by_stamps(cx, header, rcv_mss);
+        // Without SACK the window must not change, or an acknowledgement is no duplicate.
+        if sack && buffer.grow(cx.config, header.len, false, rcv_mss) {
+            self.quick |= 1;
+        }
+    }
+
+    /// Notes that `bytes` of the data out of order, or all of them, are now in order.
+    pub(super) fn stop_waiting(&mut self, bytes: u32, all: bool) {
+        if let Some(buffer) = self.buffer_mut() {
+            let part = u64::from(buffer.waiting) * u64::from(bytes);
+            let moved = match part.checked_div(buffer.waiting_payload.into()) {
+                Some(part) if !all => part.min(buffer.waiting.into()) as u32,
+                _ => buffer.waiting,
+            };
+            buffer.waiting -= moved;
+            buffer.waiting_payload =
+                if all { 0 } else { buffer.waiting_payload.saturating_sub(bytes) };
+            buffer.unread = buffer.unread.saturating_add(moved);
+        }
+    }
+
+    /// Lets the application read everything that is in order.
+    #[inline]
+    pub(super) fn read(&mut self) {
+        if let Some(buffer) = self.buffer_mut() {
+            buffer.unread = 0;
+        }
+    }
+
+    /// Lets the application read everything that is in order, after an acknowledgement was sent.
+    #[inline]
+    pub(super) fn read_after_ack(&mut self) {
+        if let Some(buffer) = self.buffer_mut() {
+            buffer.read_after_ack = core::mem::take(&mut buffer.unread) > 0;
+        }
+    }
+
+    /// Returns whether the application has read since an acknowledgement was sent. Returns true
+    /// only once.
+    #[inline]
+    pub(super) fn has_read_after_ack(&mut self) -> bool {
+        self.buffer_mut().is_some_and(|buffer| core::mem::take(&mut buffer.read_after_ack))
+    }
+
+    /// `tcp_rcv_space_adjust`, when the application reads up to `copied`.
+    #[inline]
+    pub(super) fn adjust_buffer(&mut self, cx: &Context, copied: Seq) {
+        if let Some(buffer) = self.buffer_mut() {
+            buffer.adjust(cx, copied);
+        }
+    }
+
+    /// `tcp_receive_window`: the bytes that the other end may still send.
+    #[inline]
+    pub(crate) fn open_window(&self) -> u32 {
+        if self.buffer().is_none() {
+            return self.window;
+        }
+        let edge = self.rcv_wup + self.window;
+        if edge.before(self.rcv_nxt) { 0 } else { edge.distance(self.rcv_nxt) }
+    }
+
+    /// Returns whether reading has opened the window so far that the other end has to know
+    /// (`__tcp_cleanup_rbuf`).
+    #[inline]
+    pub(super) fn has_opened(&mut self) -> bool {
+        let open = self.open_window();
+        let Some(buffer) = self.buffer() else { return false };
+        if 2 * open > buffer.clamp {
+            return false;
+        }
+        let window = self.next_window();
+        window > 0 && window >= 2 * open
+    }
+
+    /// Returns whether an acknowledgement would advertise at least the window of the last one.
+    #[inline]
+    pub(super) fn keeps_window(&mut self) -> bool {
+        self.buffer().is_none() || self.next_window() >= self.window
+    }
+
+    /// Returns the window field of a segment that is sent now (`tcp_select_window`).
+    #[inline]
+    pub(crate) fn advertise(&mut self) -> u16 {
+        if self.buffer().is_some() {
+            // The window's right edge never moves back.
+            let open = self.open_window();
+            self.window = self.next_window().max(self.round_up(open));
+        }
+        self.window_field()
+    }
+
+    /// `__tcp_select_window`.
+    fn next_window(&mut self) -> u32 {
+        let mss = u32::from(self.rcv_mss);
+        let Some(buffer) = self.buffer() else { return self.window };
+        let allowed = window_of(buffer.room);
+        let full = buffer.clamp.min(allowed);
+        let mss = mss.min(full);
+        let mut free = buffer.free();
+        let ssthresh = buffer.ssthresh;
+        if free < full / 2 {
+            self.quick = 0;
+            free = free >> self.scale << self.scale;
+            if free < allowed / 16 || free < mss {
+                return 0;
+            }
+        }
+        let free = free.min(ssthresh);
+        if self.scale > 0 {
+            self.round_up(free)
+        } else if self.window + mss <= free || self.window > free {
+            free / mss * mss
+        } else if mss == full && free > self.window + full / 2 {
+            free
+        } else {
+            self.window
+        }
+    }
+
+    /// Rounds a window up to what its field can express.
+    #[inline]
+    fn round_up(&self, window: u32) -> u32 {
+        let below = (1 << self.scale) - 1;
+        (window + below) & !below
+    }
+
+    /// `tcp_clamp_window`: more has arrived than the buffer holds.
+    #[inline]
+    fn clamp_window(&mut self, config: &Config) {
+        let Some(buffer) = self.buffer_mut() else { return };
+        let used = buffer.used();
+        if used > buffer.room {
+            buffer.room = used.min(most_room(config)).max(buffer.room);
+            if used > buffer.room {
+                buffer.ssthresh = buffer.clamp.min(2 * u32::from(buffer.advmss));
+            }
+            self.quick = 0;
+        }
+    }
+
+    /// Returns the round trip in microseconds as the receiver sees it; `None`: not measured.
+    #[inline]
+    pub(super) fn rtt_us(&self) -> Option<u32> {
+        self.buffer().map(|buffer| buffer.rtt_us >> 3)
+    }
+}
+
+/// Returns the shift that lets the window's field hold the largest window
+/// (`tcp_select_initial_window`).
+pub(super) fn scale_for(config: &Config) -> u8 {
+    if !config.window_scaling {
+        return 0;
+    }
+    if !config.receive_autotuning {
+        let fits = |shift: &u8| config.receive_buffer.get() >> shift <= u64::from(u16::MAX);
+        return (0..14).find(fits).unwrap_or(14);
+    }
+    let most = most_room(config).max(MOST_BY_SOCKET);
+    (most.ilog2() as u8).saturating_sub(15).min(14)
+}
+
+/// `tcp_init_buffer_space`: what the window may grow to in the first buffer.
+fn first_clamp(room: u32, scaled: bool, mss: u32) -> u32 {
+    let full = window_of(room);
+    let most = if scaled { u32::MAX } else { u16::MAX.into() };
+    let clamp = full.min(most);
+    // One segment is reserved.
+    if clamp > 2 * mss && clamp + mss > full {
+        (2 * mss).max(full.saturating_sub(mss))
+    } else {
+        clamp
+    }
+}
+
+/// `tcp_win_from_space`, with `tcp_adv_win_scale` 1: half of a buffer is overhead.
+#[inline]
+fn window_of(room: u32) -> u32 {
+    room - room / 2
+}
+
+/// `tcp_rmem[1]`, or less if the whole buffer is smaller.
+fn first_room(config: &Config) -> u32 {
+    most_room(config).min(FIRST_ROOM)
+}
+
+/// `tcp_rmem[2]`.
+fn most_room(config: &Config) -> u32 {
+    config.receive_buffer.get().saturating_mul(2).min(MOST_ROOM) as u32
+}
+
+/// The bytes of a buffer that a segment needs besides its payload: `SKB_TRUESIZE` of a head without
+/// payload (`MAX_TCP_HEADER`, `struct sk_buff`, `struct skb_shared_info`; 64 bits, without IPv6).
+const OVERHEAD: u32 = 768;
+/// `tcp_rmem[1]`.
+const FIRST_ROOM: u32 = 131_072;
+/// The kernel counts in `int`.
+const MOST_ROOM: u64 = i32::MAX as u64;
+/// `sysctl_rmem_max`.
+const MOST_BY_SOCKET: u32 = 212_992;
+/// `TCP_INIT_CWND`.
+const FIRST_SEGMENTS: u32 = 10;
+/// Shorter segments leave the window as it is (`tcp_event_data_recv`).
+const SMALLEST_GROWING: u16 = 128;

@@ -1,0 +1,381 @@
+//! The sending half of an end, in as little memory as possible. Most connections carry data in one
+//! direction. An end that has sent neither data nor a FIN therefore stores only the state with
+//! which it would start.
+
+mod silent;
+
+use std::num::NonZeroU32;
+
+use narrows_units::Time;
+
+pub(crate) use self::silent::Silent;
+use self::silent::Standing;
+use super::rtt::LONGEST_RTT_US;
+use super::{Outgoing, Sender, Start};
+use crate::tcp::clock::Context;
+use crate::tcp::segment::Header;
+use crate::tcp::{Config, Counters, Seq};
+use crate::touch::{Step, Touch};
+
+/// A sending half.
+#[derive(Clone, Debug)]
+pub(crate) enum Half {
+    /// It has sent nothing but SYNs and acknowledgements.
+    Silent(Silent),
+    /// It has or had something to send.
+    Active(Box<Sender>),
+}
+
+impl Half {
+    pub(crate) fn new(config: &Config, first: Seq) -> Self {
+        Self::Silent(Silent::new(config, first))
+    }
+
+    /// Starts sending: the connection is established.
+    pub(crate) fn start(&mut self, cx: &Context, start: Start) {
+        let Self::Silent(silent) = self else { return };
+        silent.start = start;
+        silent.standing = Standing::Established;
+        silent.syn_at = Time::MAX;
+        let sender = silent.wake(cx.config);
+        silent.rto = sender.rto();
+        silent.cwnd = sender.window.cwnd;
+        if silent.unsent > 0 || silent.fin_queued {
+            *self = Self::Active(Box::new(sender));
+        }
+    }
+
+    /// Starts sending before the SYN-ACK is acknowledged, because data came with the SYN.
+    pub(crate) fn start_unconfirmed(&mut self, cx: &Context, start: Start) {
+        self.start(cx, start);
+        if let Self::Silent(silent) = self {
+            silent.standing = Standing::Unconfirmed;
+        }
+    }
+
+    /// Notes that the SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`).
+    pub(crate) fn confirm(&mut self, cx: &Context, rtt_us: Option<NonZeroU32>) {
+        match self {
+            Self::Silent(silent) => {
+                let start = Start { rtt_us, ..silent.start };
+                self.start(cx, start);
+            }
+            Self::Active(sender) => sender.confirm(cx, rtt_us),
+        }
+    }
+
+    /// Sets when to repeat the SYN or SYN-ACK. After data came with the SYN, this timer also serves
+    /// the data.
+    pub(crate) fn repeat_syn_at(&mut self, at: Time) {
+        match self {
+            Self::Silent(silent) => silent.syn_at = at,
+            Self::Active(sender) => sender.repeat_syn_at(at),
+        }
+    }
+
+    /// Notes that the SYN or SYN-ACK was not answered in time.
+    pub(crate) fn count_syn_timeout(&mut self) {
+        match self {
+            Self::Silent(silent) => silent.syn_timeouts += 1,
+            Self::Active(sender) => sender.tally.timeouts += 1,
+        }
+    }
+
+    /// Notes that it was repeated.
+    pub(crate) fn count_syn_repeated(&mut self) {
+        match self {
+            Self::Silent(silent) => silent.syns_repeated = silent.syns_repeated.saturating_add(1),
+            Self::Active(sender) => sender.tally.retransmitted += 1,
+        }
+    }
+
+    /// Replaces a silent half by the full state, and returns that.
+    fn awake(&mut self, config: &Config) -> &mut Sender {
+        if let Self::Silent(silent) = self {
+            *self = Self::Active(Box::new(silent.wake(config)));
+        }
+        match self {
+            Self::Active(sender) => sender,
+            Self::Silent(_) => unreachable!("it was woken above"),
+        }
+    }
+
+    /// Writes `bytes` from the application; `u64::MAX`: without end.
+    pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
+        match self {
+            Self::Silent(silent) if silent.standing == Standing::Opening => {
+                silent.unsent = silent.unsent.saturating_add(bytes);
+            }
+            _ => self.awake(cx.config).write(cx, bytes),
+        }
+    }
+
+    /// Ends data that was written without end.
+    pub(crate) fn end_forever(&mut self) {
+        match self {
+            Self::Silent(silent) if silent.unsent == u64::MAX => silent.unsent = 0,
+            Self::Silent(_) => {}
+            Self::Active(sender) => sender.end_forever(),
+        }
+    }
+
+    /// Notes that nothing more will be written.
+    pub(crate) fn close(&mut self, config: &Config) {
+        match self {
+            Self::Silent(silent) if silent.standing == Standing::Opening => {
+                silent.fin_queued = true;
+            }
+            _ => self.awake(config).close(),
+        }
+    }
+
+    /// `tcp_ack`. Returns false if the segment is not acceptable and its data must be ignored.
+    #[inline(always)]
+    pub(crate) fn handle_ack(
+        &mut self,
+        cx: &Context,
+        header: &Header,
+        sack: &[(Seq, Seq)],
+    ) -> bool {
+        match self {
+            Self::Active(sender) => sender.handle_ack(cx, header, sack),
+            Self::Silent(silent) if sack.is_empty() && silent.is_acknowledged_by(header) => {
+                silent.update_window(header);
+                true
+            }
+            // A foreign segment, or a mark on a bare acknowledgement. The full state handles both.
+            Self::Silent(_) => self.awake(cx.config).handle_ack(cx, header, sack),
+        }
+    }
+
+    /// Returns the next segment, if anything may be sent now.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
+        match self {
+            Self::Active(sender) => sender.poll(cx),
+            Self::Silent(_) => None,
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, cx: &Context) {
+        if let Self::Active(sender) = self {
+            sender.handle_timeout(cx);
+        }
+    }
+
+    /// Frees the scoreboard's memory if nothing is in flight.
+    pub(crate) fn release_memory(&mut self) {
+        if let Self::Active(sender) = self {
+            sender.board.release();
+        }
+    }
+
+    /// Stops sending for good.
+    pub(crate) fn fail(&mut self) {
+        match self {
+            Self::Active(sender) => sender.fail(),
+            Self::Silent(silent) => {
+                silent.failed = true;
+                silent.syn_at = Time::MAX;
+            }
+        }
+    }
+
+    /// Returns the state of a silent half, which every half is until the handshake is complete.
+    pub(crate) fn silent_mut(&mut self) -> Option<&mut Silent> {
+        match self {
+            Self::Silent(silent) => Some(silent),
+            Self::Active(_) => None,
+        }
+    }
+}
+
+/// What can be read from a half.
+impl Half {
+    #[inline]
+    pub(crate) fn snd_una(&self) -> Seq {
+        match self {
+            Self::Silent(silent) => silent.next,
+            Self::Active(sender) => sender.snd_una,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn snd_nxt(&self) -> Seq {
+        match self {
+            Self::Silent(silent) => silent.next,
+            Self::Active(sender) => sender.snd_nxt,
+        }
+    }
+
+    /// Returns the sequence number of the next byte to be written. For data without end, it is that
+    /// of the next byte to be sent.
+    pub(crate) fn write_seq(&self) -> Seq {
+        let (next, unsent) = match self {
+            Self::Silent(silent) => (silent.next, silent.unsent),
+            Self::Active(sender) => (sender.snd_nxt, sender.unsent),
+        };
+        next + if unsent == u64::MAX { 0 } else { unsent as u32 }
+    }
+
+    /// `tcp_may_update_window`.
+    pub(crate) fn may_update_window(&self, header: &Header) -> bool {
+        match self {
+            Self::Silent(silent) => silent.may_update_window(header),
+            Self::Active(sender) => sender.may_update_window(header),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        match self {
+            Self::Silent(silent) => silent.syn_at,
+            Self::Active(sender) => sender.deadline(),
+        }
+    }
+
+    /// Returns the retransmission timeout in jiffies.
+    #[inline]
+    pub(crate) fn rto(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.rto,
+            Self::Active(sender) => sender.rto(),
+        }
+    }
+
+    /// Returns the smoothed round trip in microseconds; 0: no sample yet.
+    #[inline]
+    pub(crate) fn srtt_us(&self) -> u32 {
+        match self {
+            // The only sample is the handshake's.
+            Self::Silent(silent) => {
+                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.get().min(LONGEST_RTT_US))
+            }
+            Self::Active(sender) => sender.srtt_us(),
+        }
+    }
+
+    /// Returns the shortest round trip in microseconds.
+    pub(crate) fn min_rtt_us(&self) -> Option<u32> {
+        match self {
+            Self::Silent(silent) => silent.start.rtt_us.map(NonZeroU32::get),
+            Self::Active(sender) => sender.min_rtt_us(),
+        }
+    }
+
+    /// Returns the payload bytes that the other end has acknowledged.
+    #[inline]
+    pub(crate) fn bytes_acked(&self) -> u64 {
+        match self {
+            Self::Silent(silent) => u64::from(silent.early),
+            Self::Active(sender) => sender.bytes_acked,
+        }
+    }
+
+    /// Returns the congestion window in segments.
+    #[inline]
+    pub(crate) fn cwnd(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.cwnd,
+            Self::Active(sender) => sender.window.cwnd,
+        }
+    }
+
+    /// Returns the slow-start threshold in segments.
+    pub(crate) fn ssthresh(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.ssthresh,
+            Self::Active(sender) => sender.window.ssthresh,
+        }
+    }
+
+    /// Returns whether everything written is acknowledged, including the FIN.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Silent(silent) => silent.unsent == 0 && !silent.fin_queued,
+            Self::Active(sender) => sender.is_done(),
+        }
+    }
+
+    /// Returns whether our FIN is acknowledged; without FINs, whether everything is acknowledged
+    /// after `close`.
+    #[inline]
+    pub(crate) fn is_fin_acked(&self) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Active(sender) => sender.is_fin_acked(),
+        }
+    }
+
+    /// Returns whether our FIN has been sent.
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Active(sender) => sender.is_fin_sent(),
+        }
+    }
+
+    /// Returns whether the connection was given up.
+    #[inline]
+    pub(crate) fn is_failed(&self) -> bool {
+        match self {
+            Self::Silent(silent) => silent.failed,
+            Self::Active(sender) => sender.failed,
+        }
+    }
+
+    /// Handles the news that the segment at `seq` was longer than a link takes.
+    pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
+        match self {
+            Self::Silent(_) => {}
+            Self::Active(sender) => sender.handle_too_big(cx, seq, mss),
+        }
+    }
+
+    /// Returns whether this half can only produce acknowledgements.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+
+    /// Adds this half's counts, including SYNs.
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        let tally = match self {
+            Self::Silent(silent) => silent.tally(),
+            Self::Active(sender) => sender.tally,
+        };
+        counters.segments_retransmitted = u64::from(tally.retransmitted);
+        counters.timeouts = tally.timeouts;
+        counters.fast_recoveries = tally.fast_recoveries;
+        counters.ecn_reductions = tally.ecn_reductions;
+        counters.tail_probes = tally.tail_probes;
+        counters.undos = tally.undos;
+        counters.spurious_timeouts = tally.spurious_timeouts;
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        if let Self::Active(sender) = self {
+            sender.check_invariants();
+        }
+    }
+
+    /// Returns the heap bytes used for segments in flight.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.heap_bytes(),
+        }
+    }
+}
+
+impl Touch for Half {
+    #[inline(always)]
+    fn touch(&self, (): (), step: Step) -> u32 {
+        match (step, self) {
+            (Step::First, Self::Silent(silent)) => silent.next.0 ^ silent.start.window,
+            (Step::Second, Self::Active(sender)) => sender.touch((), Step::First),
+            (Step::Third, Self::Active(sender)) => sender.touch((), Step::Second),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What is sent, and in which order.
+//!
+//! Source: Linux 6.1 `tcp_write_xmit`, `tcp_cwnd_test`, `tcp_snd_wnd_test`, `tcp_nagle_test`,
+//! `tcp_minshall_check`, `tcp_event_new_data_sent`, `tcp_xmit_retransmit_queue`,
+//! `tcp_retransmit_skb`, `tcp_ecn_send`, `tcp_check_probe_timer`. Differences: each call of `poll`
+//! returns one segment. The steps that the kernel takes at the end of a burst are taken when `poll`
+//! has no more segments.
+
+use super::scoreboard::{
+    EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED, UNLISTED,
+};
+use super::{Sender, State, Timer, todo};
+use crate::tcp::clock::Context;
+use crate::tcp::{EcnControl, Flags, Seq};
+
+/// A segment to be sent. The endpoint adds the receiving half's fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub seq: Seq,
+    pub len: u16,
+    /// FIN, PSH and CWR.
+    pub flags: Flags,
+    /// Whether it carries ECT(0): new data on a connection with ECN.
+    pub ect: bool,
+}
+
+impl Sender {
+    /// Writes `bytes` from the application; `u64::MAX`: without end.
+    pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
+        self.restart_after_idle(cx);
+        self.unsent = self.unsent.saturating_add(bytes);
+        self.todo |= todo::NEW;
+    }
+
+    /// Ends data that was written without end.
+    pub(crate) fn end_forever(&mut self) {
+        if self.unsent == u64::MAX {
+            self.unsent = 0;
+        }
+    }
+
+    /// Notes that nothing more will be written.
+    pub(crate) fn close(&mut self) {
+        self.fin_queued = true;
+        self.todo |= todo::NEW;
+    }
+
+    /// Returns the next segment, if anything may be sent now.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
+        match self.todo {
+            0 => None,
+            todo::NEW => self.poll_burst(cx),
+            _ => self.poll_steps(cx),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_steps(&mut self, cx: &Context) -> Option<Outgoing> {
+        if self.todo & (todo::HEAD | todo::PROBE | todo::PERSIST) != 0 {
+            let sent = self.poll_forced(cx);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        if self.todo & todo::NEW_FIRST != 0 {
+            let sent = if self.must_look_for_lost() { None } else { self.poll_new(cx) };
+            if sent.is_some() {
+                return sent;
+            }
+            self.todo &= !todo::NEW_FIRST;
+            if !self.snd_nxt.after(self.high_seq) {
+                self.frto = false;
+                self.todo |= todo::RETRANSMIT;
+            }
+        }
+        if self.todo & todo::RETRANSMIT != 0 {
+            if let Some(position) = self.next_lost() {
+                return Some(self.retransmit(cx, position));
+            }
+            self.todo &= !todo::RETRANSMIT;
+        }
+        if self.todo & todo::NEW != 0 { self.poll_burst(cx) } else { None }
+    }
+
+    /// Returns whether lost segments go before the next new one. After two segments of a burst,
+    /// Linux waits until they have left the host, and then looks for lost ones first
+    /// (`tcp_small_queue_check`, `tcp_tsq_write`).
+    #[inline]
+    fn must_look_for_lost(&self) -> bool {
+        self.burst >= AT_ONCE && self.lost_out > self.retrans_out
+    }
+
+    /// Returns new data, and handles the end of a burst.
+    #[inline(always)]
+    fn poll_burst(&mut self, cx: &Context) -> Option<Outgoing> {
+        if self.must_look_for_lost()
+            && let Some(position) = self.next_lost()
+        {
+            return Some(self.retransmit(cx, position));
+        }
+        let sent = self.poll_new(cx);
+        if sent.is_none() {
+            self.todo &= !todo::NEW;
+            self.end_burst(cx);
+        }
+        sent
+    }
+
+    /// Returns what has to be sent whatever the windows allow.
+    #[cold]
+    fn poll_forced(&mut self, cx: &Context) -> Option<Outgoing> {
+        if self.todo & todo::HEAD != 0 {
+            self.todo &= !todo::HEAD;
+            if !self.board.is_empty() {
+                let head = self.board.head();
+                if cx.config.is_classic() && !self.board.at(head).has(LOST) {
+                    return Some(self.send_again(cx, head));
+                }
+                return Some(self.retransmit_forced(cx, head));
+            }
+        }
+        if self.todo & todo::PROBE != 0 {
+            self.todo &= !todo::PROBE;
+            let sent = self.send_probe(cx);
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        if self.todo & todo::PERSIST != 0 {
+            self.todo &= !todo::PERSIST;
+            // `tcp_xmit_probe_skb`: an old sequence number makes the other end answer.
+            let seq = Seq(self.snd_una.0.wrapping_sub(1));
+            return Some(Outgoing { seq, len: 0, flags: Flags(0), ect: false });
+        }
+        None
+    }
+
+    /// Returns whether data or a FIN waits to be sent.
+    #[inline]
+    pub(super) fn has_new_data(&self) -> bool {
+        self.unsent > 0 || (self.fin_queued && !self.fin_sent)
+    }
+
+    /// `tcp_wnd_end`.
+    #[inline]
+    pub(super) fn window_end(&self) -> Seq {
+        self.snd_una + self.snd_wnd
+    }
+
+    /// `tcp_snd_wnd_test` for the next new segment.
+    #[inline]
+    pub(super) fn fits_peer_window(&self) -> bool {
+        let len = self.unsent.min(u64::from(self.mss)) as u32;
+        !(self.snd_nxt + len).after(self.window_end())
+    }
+
+    /// `tcp_write_xmit` for one segment.
+    #[inline(always)]
+    fn poll_new(&mut self, cx: &Context) -> Option<Outgoing> {
+        if !self.has_new_data() || !self.fits_congestion_window(cx) || !self.fits_peer_window() {
+            return None;
+        }
+        if self.unsent < u64::from(self.mss) && !self.may_send_small(cx) {
+            return None;
+        }
+        self.send_new(cx)
+    }
+
+    /// `tcp_cwnd_test`.
+    #[inline]
+    fn fits_congestion_window(&self, cx: &Context) -> bool {
+        let mut in_flight = self.in_flight();
+        if self.state == State::Disorder && !cx.config.limited_transmit {
+            in_flight += self.sacked_out;
+        }
+        in_flight < self.window.cwnd + u32::from(self.inflation) || self.unsent == 0
+    }
+
+    /// `tcp_nagle_test` with Minshall's change: one small segment in flight at a time.
+    fn may_send_small(&self, cx: &Context) -> bool {
+        let small_in_flight =
+            self.small_end.after(self.snd_una) && !self.small_end.after(self.snd_nxt);
+        !cx.config.nagle || self.fin_queued || self.packets_out == 0 || !small_in_flight
+    }
+
+    /// Sends the next new segment, whatever the windows allow.
+    #[inline(always)]
+    pub(super) fn send_new(&mut self, cx: &Context) -> Option<Outgoing> {
+        let len = self.unsent.min(u64::from(self.mss)) as u16;
+        if self.unsent != u64::MAX {
+            self.unsent -= u64::from(len);
+        }
+        let mut record =
+            Record { seq: self.snd_nxt, sent_us: cx.us, delivered: self.delivered, len, flags: 0 };
+        if self.unsent == 0 {
+            record.flags |= if len > 0 { PSH } else { 0 };
+            if self.fin_queued {
+                if cx.config.skip_handshake {
+                    if len == 0 {
+                        self.fin_sent = true;
+                        return None;
+                    }
+                } else {
+                    record.flags |= FIN;
+                }
+                self.fin_sent = true;
+            }
+        }
+        if self.packets_out == 0 {
+            self.control.on_restart(cx, self.last_sent_us);
+        }
+        self.last_sent_us = cx.us;
+        self.snd_nxt = record.end();
+        if len < self.mss {
+            self.small_end = self.snd_nxt;
+        }
+        let was_empty = self.packets_out == 0;
+        self.packets_out += 1;
+        self.board.push(record);
+        // If a probe is scheduled at the end of the burst, that arms the timer.
+        if (was_empty || self.timer == Timer::LossProbe) && !self.schedules_probes(cx) {
+            self.rearm_rto(cx);
+        }
+        self.burst += 1;
+        if self.in_reduction() {
+            self.prr_out += 1;
+        }
+        let mut outgoing = self.outgoing(&record);
+        outgoing.ect = self.ecn && (len > 0 || cx.config.ecn_control == EcnControl::PlusPlus);
+        if self.ecn && len > 0 && self.queue_cwr {
+            self.queue_cwr = false;
+            outgoing.flags = outgoing.flags.with(Flags::CWR);
+        }
+        Some(outgoing)
+    }
+
+    #[inline]
+    fn outgoing(&self, record: &Record) -> Outgoing {
+        let mut flags = Flags(0);
+        if record.has(FIN) {
+            flags = flags.with(Flags::FIN);
+        }
+        if record.has(PSH) {
+            flags = flags.with(Flags::PSH);
+        }
+        Outgoing { seq: record.seq, len: record.len, flags, ect: false }
+    }
+
+    /// The end of `tcp_write_xmit`.
+    #[inline(always)]
+    fn end_burst(&mut self, cx: &Context) {
+        let sent = self.burst;
+        self.burst = 0;
+        let limited = self.in_flight() >= self.window.cwnd + u32::from(self.inflation);
+        if sent > 0 || limited {
+            self.validate_cwnd(cx, limited);
+        }
+        if sent > 0 {
+            self.schedule_probe(cx, false);
+        } else if self.packets_out == 0 && self.has_new_data() && self.timer == Timer::Idle {
+            // `tcp_check_probe_timer`.
+            self.arm(cx, Timer::Persist, self.rto);
+        }
+    }
+
+    /// `tcp_xmit_retransmit_queue`: the next lost segment that the window allows.
+    fn next_lost(&mut self) -> Option<u32> {
+        if self.retrans_out >= self.lost_out {
+            return None;
+        }
+        let head = self.board.head();
+        let mut position = self.retransmit_hint;
+        let past = (position.wrapping_sub(head) as i32) < 0
+            || (self.board.tail().wrapping_sub(position) as i32) < 0;
+        if past {
+            position = head;
+        }
+        while position != self.board.tail() {
+            if self.in_flight() >= self.window.cwnd + u32::from(self.inflation) {
+                break;
+            }
+            let record = self.board.at(position);
+            if record.has(LOST) && !record.has(SACKED | RETRANSMITTED) {
+                self.retransmit_hint = position;
+                return Some(position);
+            }
+            position = position.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Retransmits a lost segment in its turn.
+    fn retransmit(&mut self, cx: &Context, position: u32) -> Outgoing {
+        let outgoing = self.retransmit_forced(cx, position);
+        if self.in_reduction() {
+            self.prr_out += 1;
+        }
+        if position == self.board.head() && !self.timer_is(Timer::Reordering) {
+            self.arm(cx, Timer::Retransmission, self.rto);
+        }
+        outgoing
+    }
+
+    /// `tcp_retransmit_skb`.
+    fn retransmit_forced(&mut self, cx: &Context, position: u32) -> Outgoing {
+        let outgoing = self.send_again(cx, position);
+        let record = self.board.at_mut(position);
+        if !record.has(RETRANSMITTED) {
+            record.flags |= RETRANSMITTED;
+            self.retrans_out += 1;
+        }
+        if self.retrans_stamp == 0 {
+            self.retrans_stamp = cx.timestamp();
+        }
+        self.undo_retrans = self.undo_retrans.max(0) + 1;
+        outgoing
+    }
+
+    /// `__tcp_retransmit_skb`.
+    pub(super) fn send_again(&mut self, cx: &Context, position: u32) -> Outgoing {
+        let delivered = self.delivered;
+        let record = self.board.at_mut(position);
+        record.flags = (record.flags | EVER_RETRANSMITTED) & !UNLISTED;
+        record.sent_us = cx.us;
+        record.delivered = delivered;
+        let record = *record;
+        self.last_sent_us = cx.us;
+        self.tally.retransmitted += 1;
+        let ect = self.ecn && cx.config.ecn_control == EcnControl::PlusPlus;
+        Outgoing { ect, ..self.outgoing(&record) }
+    }
+}
+
+/// The segments of a burst that Linux hands to the device at once: its limit is two, or what the
+/// pacing rate sends in a millisecond.
+const AT_ONCE: u32 = 2;

@@ -1,0 +1,159 @@
+//! Replays what the senders of a Linux kernel got and sent, segment by segment. The sending half
+//! gets the same acknowledgements at the same times, and must send the same segments.
+//!
+//! The files in kernel/ are from a guest of Linux 6.1.192 (`tools/kernel_replay.py` makes them, and
+//! says what their lines mean): eight connections of 8 s over 2 Mbit/s, with a delay that varies,
+//! so that acknowledgements overtake each other. A tenth of the packets is lost or marked.
+//!
+//! If a connection differs once, everything after it may differ, because the acknowledgements
+//! answer what the kernel sent. So the test counts what is equal up to the first difference. The
+//! reason for the rest is known: Linux stamps the segments of a burst two by two, as they leave the
+//! host (`tcp_small_queue_check`), which moves RACK's verdicts by microseconds, and in some cases
+//! by a jiffy.
+
+use narrows_transport::tcp::{
+    Config, Congestion, Endpoint, Flags, Recovery, SackBlocks, Segment, Seq, SynOptions,
+};
+use narrows_units::{Span, Time};
+
+/// A segment: its time in microseconds, first byte and payload; the first byte of a bare
+/// acknowledgement is not compared.
+type Sent = (u64, Option<u32>, u16);
+
+/// Replays one connection. Returns what the kernel sent, and what this sender does.
+fn replay(config: &Config, lines: &[&str]) -> (Vec<Sent>, Vec<Sent>) {
+    let mut end = Endpoint::server(config, Seq(0));
+    let (mut expected, mut sent) = (Vec::new(), Vec::new());
+    let mut written = false;
+    for line in lines {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let us: u64 = fields[1].parse().expect("a time");
+        if fields[0] == "o" {
+            let len: u16 = fields[4].parse().expect("a length");
+            let seq = (len > 0).then(|| number(fields[3]));
+            expected.push((us, seq, len));
+            continue;
+        }
+        while let Some(due) = end.next_timeout().filter(|&due| due < at(us)) {
+            end.handle_timeout(config, due);
+            drain(&mut end, config, due, &mut sent);
+        }
+        end.handle_segment(config, at(us), &segment(config, &fields));
+        if end.is_established() && !written {
+            written = true;
+            end.write_forever(config, at(us));
+        }
+        drain(&mut end, config, at(us), &mut sent);
+    }
+    (expected, sent)
+}
+
+fn drain(end: &mut Endpoint, config: &Config, now: Time, sent: &mut Vec<Sent>) {
+    while let Some(segment) = end.poll_transmit(config, now) {
+        let seq = (segment.len > 0).then_some(segment.seq.0);
+        sent.push((now.as_ps() / 1_000_000, seq, segment.len));
+    }
+    end.check_invariants();
+}
+
+fn segment(config: &Config, fields: &[&str]) -> Segment {
+    let syn = fields[2].contains('S');
+    let mut flags = if syn { Flags::SYN } else { Flags::ACK };
+    for (letter, flag) in [('E', Flags::ECE), ('W', Flags::CWR)] {
+        if fields[2].contains(letter) {
+            flags = flags.with(flag);
+        }
+    }
+    let mut sack = SackBlocks::default();
+    for block in &fields[7..] {
+        let (start, end) = block.split_once(':').expect("a block");
+        sack.push(Seq(number(start)), Seq(number(end)));
+    }
+    Segment {
+        seq: Seq(u32::from(!syn)),
+        ack: Seq(number(fields[3])),
+        window: fields[4].parse().expect("a window"),
+        flags,
+        timestamps: Some((number(fields[5]), number(fields[6]))),
+        sack,
+        syn: syn.then(|| SynOptions {
+            mss: 1460,
+            window_scale: Some(7),
+            sack_permitted: config.sack,
+            ..SynOptions::default()
+        }),
+        ..Segment::default()
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().expect("a number below 2^32")
+}
+
+fn at(us: u64) -> Time {
+    Time::ZERO + Span::from_us(us)
+}
+
+/// Returns, for each connection, how many segments are equal before the first that differs, and how
+/// many the kernel sent. Times may differ by what a jiffy's timers and the kernel's computing leave
+/// open.
+fn equal(config: &Config, text: &str) -> Vec<(usize, usize)> {
+    let connections = text.split("connection\n").skip(1);
+    connections
+        .map(|lines| {
+            let (expected, sent) = replay(config, &lines.lines().collect::<Vec<_>>());
+            let same = expected
+                .iter()
+                .zip(&sent)
+                .take_while(|(a, b)| a.1 == b.1 && a.2 == b.2 && a.0.abs_diff(b.0) < 1000)
+                .count();
+            (same, expected.len())
+        })
+        .collect()
+}
+
+fn linux() -> Config {
+    let config = Config::profile("linux-6").expect("a known profile");
+    Config { timer_granularity: Span::from_ms(10), ..config }
+}
+
+#[test]
+fn a_sender_sends_what_linux_sends() {
+    let no_rack = Config { rack: false, tlp: false, ..linux() };
+    let ways: [(&str, Config, &str); 6] = [
+        ("cubic", linux(), include_str!("kernel/cubic.txt")),
+        (
+            "reno",
+            Config { congestion: Congestion::Reno, ..linux() },
+            include_str!("kernel/reno.txt"),
+        ),
+        ("ecn", Config { ecn: true, ..linux() }, include_str!("kernel/ecn.txt")),
+        ("fifo", linux(), include_str!("kernel/fifo.txt")),
+        ("no-rack", no_rack.clone(), include_str!("kernel/no-rack.txt")),
+        (
+            "no-sack",
+            Config { sack: false, recovery: Recovery::NewReno, ..no_rack },
+            include_str!("kernel/no-sack.txt"),
+        ),
+    ];
+    let (mut whole, mut segments) = (0, 0);
+    for (name, config, text) in ways {
+        let connections = equal(&config, text);
+        assert_eq!(connections.len(), 8, "{name}");
+        for (number, (same, of)) in connections.into_iter().enumerate() {
+            assert!(of > 60, "{name} {number}: {of} segments are too few to tell");
+            if (name, number) == OTHER_VERDICT {
+                assert!(same >= 18, "{name} {number}: {same} of {of}");
+                continue;
+            }
+            assert_eq!(same, of, "{name}, connection {number}: segments until they differ");
+            (whole, segments) = (whole + 1, segments + of);
+        }
+    }
+    assert_eq!(whole, 47);
+    assert!(segments > 8500, "{segments}");
+}
+
+/// Here the kernel's RACK waits for its timer: it stamped a lost segment two microseconds later
+/// than another of the same burst.
+const OTHER_VERDICT: (&str, usize) = ("ecn", 7);

@@ -1,0 +1,25 @@
+//! The ECN field of an IP header.
+
+/// The ECN field (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable: `00`.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, ECT(1): `01`.
+    Ect1 = 1,
+    /// ECN-capable, ECT(0): `10`.
+    Ect0 = 2,
+    /// Congestion experienced: `11`.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// Returns whether a queue may mark the packet instead of dropping it. Also true if it is
+    /// already marked.
+    #[inline]
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
