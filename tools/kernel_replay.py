@@ -1,4 +1,4 @@
-"""Records what a Linux kernel's TCP senders receive and send, for crates/transport/tests/tcp_replay.
+"""Records what a Linux kernel's TCP senders receive and send, for transport's tests/tcp_replay.
 
     .venv/bin/python tools/kernel_replay.py crates/transport/tests/tcp_replay/kernel
 

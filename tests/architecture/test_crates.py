@@ -13,12 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# units <- qdisc, transport <- sim; wire stands alone; capture sits on sim and wire; python binds.
+# units <- qdisc, transport <- apps <- sim; wire stands alone; capture sits on sim and wire;
+# python binds.
 MAY_USE: dict[str, set[str]] = {
     "narrows-units": set(),
     "narrows-qdisc": {"narrows-units"},
     "narrows-transport": {"narrows-units"},
-    "narrows-sim": {"narrows-units", "narrows-qdisc", "narrows-transport"},
+    "narrows-apps": {"narrows-units", "narrows-qdisc", "narrows-transport"},
+    "narrows-sim": {"narrows-units", "narrows-qdisc", "narrows-transport", "narrows-apps"},
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
     "narrows-intake": {"narrows-wire"},
@@ -37,9 +39,9 @@ MAY_USE: dict[str, set[str]] = {
 }
 # The core depends on a random generator, on libm and, with features, on serde and schemas of what
 # it reads.
-CORE = ("narrows-units", "narrows-qdisc", "narrows-transport", "narrows-sim")
+CORE = ("narrows-units", "narrows-qdisc", "narrows-transport", "narrows-apps", "narrows-sim")
 CORE_MAY_USE = {"libm", "rand_core", "rand_pcg", "schemars", "serde"}
-PURE = ("sim", "qdisc", "transport")
+PURE = ("sim", "apps", "qdisc", "transport")
 
 
 def packages() -> dict[str, Any]:

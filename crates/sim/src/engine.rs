@@ -1,26 +1,24 @@
 //! The engine: takes the next event and hands it to its recipient.
 
+use narrows_apps::record::{MOST_QUERIES, Records};
+use narrows_apps::table::Table;
+use narrows_apps::{self as application, Application, Lost, Settings, Socket};
 use narrows_transport::tcp::{Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
-use crate::application::{self, Application, Settings};
 use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
 use crate::flow_samples::FlowSamples;
 use crate::foresight::Foresight;
 use crate::goodput::Goodput;
 use crate::host::SimulatedHost;
-use crate::message::Lost;
 use crate::monitor::Monitors;
 use crate::network::{Loss, Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Capture, Plan, PlanError};
-use crate::record::{MOST_QUERIES, Records};
 use crate::shortcuts::neighbour_uses;
-use crate::socket::Socket;
 use crate::spoken::Carried;
-use crate::table::Table;
 use crate::tables;
 use crate::wakes::{Wake, Wakes};
 

@@ -20,6 +20,7 @@ mod stateless;
 
 use std::collections::VecDeque;
 
+use narrows_apps::Socket;
 use narrows_transport::tcp::{Config, Context, tick_us};
 use narrows_transport::touch::{Step, Touch};
 use narrows_units::Time;
@@ -33,7 +34,6 @@ use self::sessions::Sessions;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 use crate::pushed::LongWrite;
-use crate::socket::Socket;
 use crate::spoken::Spoken;
 use crate::transport::Connection;
 use crate::transport::quic as of_quic;

@@ -4,12 +4,12 @@
 //! goodput, these are no events: the engine takes each before the first event that comes after its
 //! time.
 
+use narrows_apps::table::{Table, columns};
 use narrows_transport::tcp::Counters;
 use narrows_units::{MaybeTime, Time};
 
 use crate::flow::Flows;
 use crate::plan::Plan;
-use crate::table::{Table, columns};
 
 /// The samples of a run.
 #[derive(Debug)]

@@ -12,12 +12,12 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
+use narrows_apps::table::{Table, columns};
 use narrows_units::{MaybeTime, Span, Time};
 
 use crate::flow::Flows;
 use crate::paths::Paths;
 use crate::plan::{Application, Kind, Plan};
-use crate::table::{Table, columns};
 
 /// The samples of a run.
 #[derive(Debug)]

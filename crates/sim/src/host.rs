@@ -1,19 +1,18 @@
 //! The hosts of the simulated network: what applications ask for becomes flows and packets.
 
+use narrows_apps::record::Records;
+use narrows_apps::{
+    Application, Association, Dial, Host, Message, Random, Sent, Socket, Transfer, View,
+};
 use narrows_transport::half_open::{Counts, HalfOpenLimits};
 use narrows_transport::tcp::{Counters, Flags, Segment, Seq, SynOptions};
 use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use crate::agenda::Event;
-use crate::application::{Application, Dial, Host, Transfer, View};
 use crate::flow::{Flows, NewConnection, Notice};
-use crate::message::{Message, Sent};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::random::Random;
-use crate::record::Records;
-use crate::socket::{Association, Socket};
 use crate::transport::Connection;
 use crate::wakes::{Wake, Wakes};
 

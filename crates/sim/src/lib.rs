@@ -4,7 +4,6 @@
 //! no clock, file, thread, log or global state: the caller drives it and decides when to stop.
 
 mod agenda;
-pub mod application;
 pub mod captured;
 mod engine;
 mod flow;
@@ -14,7 +13,6 @@ mod goodput;
 mod host;
 mod link;
 mod maybe_index;
-mod message;
 mod monitor;
 mod network;
 mod packet;
@@ -22,16 +20,12 @@ mod paths;
 pub mod plan;
 pub mod ports;
 mod pushed;
-mod random;
-pub mod record;
 mod shortcuts;
-mod socket;
 mod spoken;
-pub mod table;
 mod tables;
 mod transport;
 mod wakes;
 
 pub use engine::{Simulation, Stopped};
+pub use narrows_apps::{self as application, Random, record, table};
 pub use narrows_transport::{quic, tcp, tls};
-pub use random::Random;

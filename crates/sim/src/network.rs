@@ -5,6 +5,7 @@ mod losses;
 mod neighbours;
 mod obstacles;
 
+use narrows_apps::{LossReason, Use};
 use narrows_qdisc::Dropped;
 use narrows_transport::tcp::Segment;
 use narrows_units::Time;
@@ -17,10 +18,8 @@ use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
-use crate::application::Use;
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
-use crate::message::LossReason;
 use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
 use crate::plan::{Capture, Topology};

@@ -127,12 +127,7 @@ pub(crate) enum Arp {
 /// The length of an ARP packet for Ethernet and IPv4 (RFC 826).
 pub(crate) const ARP_BYTES: u16 = 28;
 
-/// The IPv4 header without options (RFC 791, section 3.1).
-pub(crate) const IP_HEADER: u16 = 20;
-/// The UDP header (RFC 768).
-pub(crate) const UDP_HEADER: u16 = 8;
-/// The shortest fragment: a header and one byte.
-pub(crate) const SHORTEST_FRAGMENT: u16 = IP_HEADER + 1;
+pub(crate) use narrows_apps::{IP_HEADER, SHORTEST_FRAGMENT, UDP_HEADER};
 impl Packet {
     #[inline]
     pub(crate) const fn kind(&self) -> PacketKind {

@@ -7,6 +7,7 @@
 mod check;
 mod network;
 
+use narrows_apps::{Environment, Settings};
 use narrows_transport::tcp;
 use narrows_units::{Span, Time};
 
@@ -15,14 +16,13 @@ pub use self::network::{
     Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, Middlebox,
     Monitor, NeighbourPair, Queue, Ring,
 };
-pub use crate::application::connection::{Connection, Opener};
-pub use crate::application::kinds::Kind;
-pub use crate::application::streams::Stream;
-pub use crate::application::{
+pub use narrows_apps::Kind;
+pub use narrows_apps::connection::{Connection, Opener};
+pub use narrows_apps::streams::Stream;
+pub use narrows_apps::{
     Draw, Path, bulk, dns, flood, incast, on_off, page, ping, responder, secure, trace, transfer,
     udp, voip,
 };
-use crate::application::{Environment, Settings};
 
 /// A whole run.
 #[derive(Clone, Debug)]

@@ -13,10 +13,9 @@
 //! its send buffer: there are no such batches here, and send buffers have no limit. Positions start
 //! again after 4 GiB.
 
+use narrows_apps::Socket;
 use narrows_transport::tcp::Seq;
 use narrows_units::Time;
-
-use crate::socket::Socket;
 
 /// The long writes of all connections, including closed ones.
 #[derive(Debug, Default)]

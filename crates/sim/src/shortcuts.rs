@@ -12,9 +12,9 @@
 //!
 //! The results are the same as with an event at every hop; a test compares them.
 
+use narrows_apps::Use;
 use narrows_units::{Rate, Span};
 
-use crate::application::Use;
 use crate::link::{HIGHEST_BPS, Link};
 use crate::network::answers;
 use crate::packet::{ARP_BYTES, SHORTEST_FRAGMENT};

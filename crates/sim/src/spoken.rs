@@ -6,12 +6,11 @@
 //!
 //! Sequence numbers start again after 4 GiB; messages beyond that are not found.
 
+use narrows_apps::{Message, Socket};
 use narrows_transport::tcp::Seq;
 use narrows_units::Time;
 
-use crate::message::Message;
 use crate::pushed::LongWrites;
-use crate::socket::Socket;
 
 /// The messages of all connections, including closed ones.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! The tables of a run, built from its records.
 
+use narrows_apps::record::{Fate, Records};
+use narrows_apps::table::{Column, Table, columns};
 use narrows_qdisc::AverageQueue;
 use narrows_units::{Span, Time};
 
@@ -8,8 +10,6 @@ use crate::monitor::Monitors;
 use crate::network::Neighbours;
 use crate::paths::Paths;
 use crate::plan::Plan;
-use crate::record::{Fate, Records};
-use crate::table::{Column, Table, columns};
 
 /// Returns the table of connections that exist from the start of the run.
 pub(crate) fn flows(

@@ -1,7 +1,7 @@
 """DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding; HTTPS.
 
 The simulator models bytes and writes; `crates/transport/src/tls.rs` and
-`crates/sim/src/application/dns/https.rs` say which.
+`crates/apps/src/dns/https.rs` say which.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 //! Datagrams between applications' sockets.
 
+use narrows_apps::{Datagram, Socket};
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::message::Datagram;
 use crate::network::Network;
 use crate::packet::{Packet, PacketKind, Stamp};
-use crate::socket::Socket;
 
 impl Flows {
     /// Reserves `count` sockets for datagrams and returns the first.

@@ -1,5 +1,6 @@
 //! Segments of connections whose applications exchange messages, and the notices that follow.
 
+use narrows_apps::Socket;
 use narrows_transport::half_open::Admission;
 use narrows_transport::tcp::{Config, Context};
 use narrows_units::Time;
@@ -7,7 +8,6 @@ use narrows_units::Time;
 use super::{Flow, Flows, Notice};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::socket::Socket;
 use crate::transport::{Connection, News};
 
 impl Flows {

@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
+use narrows_apps::Socket;
 use narrows_units::Time;
 
 use super::{Flow, Flows};
-use crate::socket::Socket;
 use crate::transport::Connection;
 
 /// A connection that the table `flows` lists.

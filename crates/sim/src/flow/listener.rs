@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use narrows_apps::Socket;
 use narrows_transport::half_open::{Admission, Counts, HalfOpen, HalfOpenLimits};
 use narrows_transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use narrows_transport::{quic, tls};
@@ -11,7 +12,6 @@ use super::{Flow, Flows};
 use crate::agenda::Event;
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::socket::Socket;
 
 /// A listening server's settings and queues.
 #[derive(Debug)]

@@ -1,12 +1,11 @@
 //! Notices to applications.
 
+use narrows_apps::{Datagram, Message, Socket};
 use narrows_transport::Closed;
 use narrows_transport::tls::Flight;
 use narrows_units::Time;
 
 use super::Flows;
-use crate::message::{Datagram, Message};
-use crate::socket::Socket;
 
 /// A notice to an application.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! How flows begin and end, and how their numbers are used again.
 
+use narrows_apps::Socket;
 use narrows_transport::tcp::Seq;
 use narrows_transport::tls;
 use narrows_units::Time;
@@ -9,7 +10,6 @@ use crate::agenda::Event;
 use crate::network::Network;
 use crate::packet::Label;
 use crate::plan::NeighbourPair;
-use crate::socket::Socket;
 use crate::transport::connection::SetUp;
 use crate::transport::stateless::Stateless;
 use crate::transport::{Connection, Dialogue};

@@ -1,13 +1,12 @@
 //! Flows of QUIC: how they begin, what they receive, and the notices that follow.
 
+use narrows_apps::{Message, Socket};
 use narrows_transport::quic::{Config, LEAST_PAYLOAD};
 use narrows_units::Time;
 
 use super::{Flow, Flows, NewConnection, Notice};
-use crate::message::Message;
 use crate::network::Network;
 use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
-use crate::socket::Socket;
 use crate::transport::quic::{Connection, News};
 
 impl Flows {

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use narrows_apps::Socket;
 use narrows_transport::tls::{Client, Flight, Server, Tls};
 use narrows_units::{MaybeTime, Span, Time};
 
 use super::{Flow, Flows};
 use crate::agenda::Event;
 use crate::network::Network;
-use crate::socket::Socket;
 
 /// What clients remember of servers.
 #[derive(Debug, Default)]

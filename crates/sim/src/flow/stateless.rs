@@ -1,14 +1,12 @@
 //! A DNS server's end that keeps no state before the query.
 
+use narrows_apps::{Datagram, Message, Socket, dns};
 use narrows_transport::tcp::{Context, Segment};
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
-use crate::application::dns;
-use crate::message::{Datagram, Message};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::socket::Socket;
 use crate::transport::stateless::{self, Answer, Told};
 
 impl Flows {

@@ -7,6 +7,7 @@
 //! slots that have left by then are removed, so the discipline sees the same backlog as on a real
 //! link. Disciplines run their own code, unchanged.
 
+use narrows_apps::stream_seed;
 use narrows_qdisc::{AtEnqueue, DropReason, Dropped, Ecn, Qdisc, Verdict, Visit};
 use narrows_units::{Pace, Span, Time};
 
@@ -18,7 +19,6 @@ use super::short::FifoLimit;
 use super::{Link, Mode, Passage};
 use crate::packet::Packet;
 use crate::plan::Link as LinkPlan;
-use crate::random::stream_seed;
 
 /// A packet's place in the queue.
 #[derive(Clone, Copy, Debug)]

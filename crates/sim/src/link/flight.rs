@@ -210,7 +210,7 @@ mod tests {
     use narrows_units::Span;
 
     use super::*;
-    use crate::random::Random;
+    use narrows_apps::Random;
 
     /// Compares two lists that share a store with sorted ones.
     #[test]

@@ -1,12 +1,12 @@
 //! What the wire does to packets besides delaying them: loss, and varying delay
 //! ([`jitter`](super::jitter)).
 
+use narrows_apps::Random;
 use narrows_units::{Span, Time};
 
 use super::jitter::JitterState;
 use crate::packet::Packet;
 use crate::plan::Link as LinkPlan;
-use crate::random::Random;
 
 /// Delay variation and loss.
 #[derive(Debug)]

@@ -10,10 +10,10 @@
 //! read from iproute2's `normal.dist`, which differs from it by rounding. netem delays a packet
 //! before the device transmits it; we delay it afterwards.
 
+use narrows_apps::Random;
 use narrows_units::{Span, Time};
 
 use crate::plan::{Distribution, Jitter};
-use crate::random::Random;
 
 /// The state of one link's delay variation.
 #[derive(Debug)]

@@ -99,7 +99,7 @@ mod tests {
     use narrows_units::Span;
 
     use super::*;
-    use crate::random::Random;
+    use narrows_apps::Random;
 
     /// Returns the moment in millisecond `ms` at which `bytes` bytes of its opportunities are used.
     fn at(ms: u64, bytes: u64) -> Time {

@@ -21,6 +21,7 @@
 //! - A shaper that returns no packet says when to ask again. It is asked then, and whenever a
 //!   packet arrives.
 
+use narrows_apps::stream_seed;
 use narrows_qdisc::{AnyQdisc, Dropped, Ecn, Protocol, Qdisc};
 use narrows_units::{MaybeTime, Span, Time};
 
@@ -31,7 +32,6 @@ use super::ring::{Entry, RingState};
 use super::{Link, Mode, Passage};
 use crate::packet::{Packet, PacketKind};
 use crate::plan::Link as LinkPlan;
-use crate::random::stream_seed;
 
 /// A packet in a discipline.
 #[derive(Clone, Copy, Debug)]

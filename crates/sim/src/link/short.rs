@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::packet::Packet;
     use crate::plan::Framing;
-    use crate::random::Random;
+    use narrows_apps::Random;
 
     fn plan(queue: QueuePlan) -> LinkPlan {
         LinkPlan {

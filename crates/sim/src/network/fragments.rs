@@ -9,10 +9,10 @@
 //! datagrams (Linux: 4 MB, `ipfrag_high_thresh`), and an identification is never used again too
 //! early (RFC 4963).
 
+use narrows_apps::LossReason;
 use narrows_units::{Span, Time};
 
 use super::Loss;
-use crate::message::LossReason;
 use crate::packet::Packet;
 
 /// The datagrams of a run that are under way in fragments.

@@ -56,8 +56,8 @@ mod tests {
     use narrows_units::Span;
 
     use super::*;
-    use crate::message::LossReason;
     use crate::packet::Packet;
+    use narrows_apps::LossReason;
 
     #[test]
     fn losses_come_in_order_of_time_and_then_of_links() {

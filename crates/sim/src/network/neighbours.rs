@@ -26,16 +26,14 @@
 
 use std::collections::VecDeque;
 
+use narrows_apps::{LossReason, Random, check_round_trip};
 use narrows_units::{Span, Time};
 
 use super::Network;
 use crate::agenda::Event;
-use crate::application::check_round_trip;
 use crate::maybe_index::MaybeIndex;
-use crate::message::LossReason;
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{NeighbourPair, Topology};
-use crate::random::Random;
 
 /// `base_reachable_time_ms`. The time in use is half to one and a half of it.
 const BASE_REACHABLE: Span = Span::from_secs(30);

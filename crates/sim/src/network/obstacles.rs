@@ -18,11 +18,11 @@
 
 use std::collections::BTreeMap;
 
+use narrows_apps::{LossReason, Objection, Sent};
 use narrows_units::{Span, Time};
 
 use super::Network;
 use crate::agenda::Event;
-use crate::message::{LossReason, Objection, Sent};
 use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
 use crate::plan::{Block, Link as LinkPlan, Middlebox, Topology};
 
@@ -239,9 +239,9 @@ mod tests {
     use narrows_units::Rate;
 
     use super::*;
-    use crate::application::Use;
     use crate::packet::Stamp;
     use crate::plan::{Framing, Path, Plan, Queue};
+    use narrows_apps::Use;
     use narrows_transport::tcp::{Flags, Segment, Seq, SynOptions};
 
     /// Builds a network of a host, a router and a server: links 0 and 1 lead there, 2 and 3 back,

@@ -1,5 +1,6 @@
 //! Packets other than TCP: datagrams and their fragments, routers' messages, ARP.
 
+use narrows_apps::Message;
 use narrows_qdisc::Ecn;
 use narrows_transport::tcp::{Flags, Seq};
 
@@ -8,7 +9,6 @@ use super::{
     TIMESTAMPS, TOO_BIG, UDP_HEADER,
 };
 use crate::captured::Quoted;
-use crate::message::Message;
 
 /// The longest router's message (RFC 1812, 4.3.2.3). It quotes as much of a packet as fits.
 const LONGEST_MESSAGE: u16 = 576;

@@ -1,7 +1,7 @@
+use narrows_apps::Message;
 use narrows_transport::tcp::{FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
 
 use super::*;
-use crate::message::Message;
 
 #[test]
 fn segments_survive_the_compact_form() {

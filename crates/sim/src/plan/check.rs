@@ -1,9 +1,9 @@
 //! The rules that a plan must meet.
 
+use narrows_apps::Settings;
 use narrows_units::{Bytes, Span, Time};
 
 use super::{Link, Path, Plan, PlanError, Ring};
-use crate::application::Settings;
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
 

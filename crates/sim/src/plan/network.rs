@@ -1,9 +1,9 @@
 //! The network of a plan: links, what happens to them, and what is watched.
 
+use narrows_apps::Path;
 use narrows_transport::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
 
-use crate::application::Path;
 pub use narrows_qdisc::AnyConfig as Queue;
 
 /// What the network knows of a plan: everything but its applications. The fields are the plan's.

@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 
+use narrows_apps::Message;
 use narrows_transport::Closed;
 use narrows_transport::tcp::Endpoint;
 use narrows_transport::tls::{Flight, Tls, Write, sealed};
 use narrows_units::{MaybeTime, Time};
 
 use super::stateless::Stateless;
-use crate::message::Message;
 
 /// The messages of a connection, and what its applications know of it.
 #[derive(Debug)]

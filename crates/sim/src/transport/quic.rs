@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use narrows_apps::Message;
 use narrows_transport::Closed;
 use narrows_transport::quic::{Config, Datagram, End, Endpoint};
 use narrows_transport::tls::Tls;
 use narrows_units::{MaybeTime, Time};
 
 use crate::agenda::Event;
-use crate::message::Message;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 

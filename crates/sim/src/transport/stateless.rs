@@ -20,10 +20,9 @@
 
 mod segments;
 
+use narrows_apps::Message;
 use narrows_transport::tcp::{Adopted, Config, Context, Flags, Segment, Seq};
 use narrows_units::{Span, Time};
-
-use crate::message::Message;
 
 /// The server's end. Sequence numbers are named as in PROTOCOL.md.
 #[derive(Debug)]

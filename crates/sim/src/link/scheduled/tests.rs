@@ -1,5 +1,6 @@
 //! The transmitter and the ring below disciplines that decide at dequeue.
 
+use narrows_apps::Use;
 use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
 use narrows_qdisc::{Backlog, Counters, Verdict, codel};
 use narrows_transport::tcp::{Flags, SackBlocks, Segment, Seq};
@@ -7,7 +8,6 @@ use narrows_units::{Bytes, Rate};
 
 use super::*;
 use crate::agenda::Event;
-use crate::application::Use;
 use crate::link::Looks;
 use crate::network::Network;
 use crate::packet::Stamp;

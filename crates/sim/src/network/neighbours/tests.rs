@@ -1,9 +1,9 @@
+use narrows_apps::Use;
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_transport::tcp::Segment;
 use narrows_units::Rate;
 
 use super::*;
-use crate::application::Use;
 use crate::packet::{PacketKind, Stamp};
 use crate::plan::{Framing, Link as LinkPlan, Path, Plan, Queue};
 

@@ -1,0 +1,340 @@
+//! The settings of a group of workers, and their rules.
+
+use narrows_transport::{quic, tls};
+use narrows_units::{Span, Time};
+
+use super::super::connections::{Connections, Reuse};
+use super::super::exchange::Sizes;
+use super::super::https::Requests;
+use super::super::{HEADER, HTTPS_PORT, PORT, TLS_PORT, WITHOUT_EDNS};
+use super::{Arrivals, Workers};
+use crate::environment::{IP_HEADER, UDP_HEADER};
+use crate::record::{MOST_QUERIES, Transport};
+use crate::secure::check_first_link;
+use crate::{Application, Environment, Protocol, Settings, Use};
+
+/// The settings of a group of workers.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Client {
+    /// The server that they ask: an index into the plan's applications.
+    pub server: usize,
+    /// The path to the server: an index into the plan's paths.
+    pub there: usize,
+    /// The path back: an index into the plan's paths.
+    pub back: usize,
+    /// The number of workers.
+    pub workers: u32,
+    /// When the first worker starts.
+    pub start: Time,
+    /// Workers start at random times within this span after `start`.
+    pub spread: Span,
+    /// The queries before measurement starts: of each worker, or of all workers together if
+    /// `arrivals` is set.
+    pub warm_up: u32,
+    /// The measured queries, of each worker or of all together; `None`: they ask until the run
+    /// ends.
+    pub queries: Option<u32>,
+    /// When queries begin, however many are under way. At most `workers` of them can be under way
+    /// at once. `None`: each worker waits for the end of its query before the next.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub arrivals: Option<Arrivals>,
+    /// The mean of the exponentially distributed pause between the end of a query and the next.
+    pub think_mean: Span,
+    /// The lengths of queries and replies.
+    pub sizes: Sizes,
+    /// The time after which an unanswered query is given up; `None`: its attempts decide.
+    pub gives_up: Option<Span>,
+    /// How they ask over UDP; `None`: they ask only over TCP.
+    pub udp: Option<Udp>,
+    /// How they ask over TCP; `None`: they never do.
+    pub tcp: Option<Tcp>,
+}
+
+/// How a client asks over UDP.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Udp {
+    /// The timeouts of successive attempts. There are as many attempts as entries.
+    pub timeouts: Vec<Span>,
+    /// The longest reply that it accepts (RFC 6891, 6.2.3); 512 without EDNS.
+    pub payload: u16,
+    /// Whether it asks over TCP after a truncated reply. Otherwise the reply counts as an answer.
+    pub tcp_if_truncated: bool,
+    /// Whether it asks over TCP after the last timeout.
+    pub tcp_if_silent: bool,
+    /// Whether each attempt comes from a port of its own. Otherwise a worker uses one port.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub new_port: bool,
+}
+
+/// How a client asks over TCP.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tcp {
+    /// The settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Whether it keeps connections.
+    pub reuse: Reuse,
+    /// The time after which a connection that is not established is given up; `None`: TCP decides.
+    pub connect_timeout: Option<Span>,
+    /// The time after which a query without a reply is given up; `None`: it waits forever.
+    pub answer_timeout: Option<Span>,
+    /// How many connections are tried for a query, depending on how the last one failed.
+    pub attempts: Attempts,
+    /// Whether it asks over UDP again after a failure, before the next connection.
+    pub udp_between: bool,
+    /// How many connections are tried in a row before that if they are refused.
+    #[cfg_attr(feature = "serde", serde(default = "one"))]
+    pub refused_together: u8,
+    /// Whether length and query are separate writes.
+    pub length_apart: bool,
+    /// How it encrypts; `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tls: Option<Tls>,
+}
+
+/// How a client asks over TLS (RFC 7858).
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tls {
+    /// Its handshake.
+    pub handshake: tls::Client,
+    /// The multiple of bytes to which queries are padded (RFC 8467); `None`: no padding.
+    pub padding: Option<u32>,
+    /// How it uses HTTPS (RFC 8484); `None`: it does not, and puts a length before each query.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub https: Option<Requests>,
+    /// How it uses QUIC instead of TCP (RFC 9250); `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub quic: Option<quic::Config>,
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u8 {
+    1
+}
+
+/// The number of connections tried for a query, including the first, by kind of failure.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Attempts {
+    /// The SYN was refused.
+    pub refused: u8,
+    /// The server closed before it answered.
+    pub closed: u8,
+    /// The server reset the connection.
+    pub reset: u8,
+    /// Nothing came in time.
+    pub silent: u8,
+}
+
+impl Attempts {
+    /// Creates the same number for each kind of failure.
+    pub const fn of(number: u8) -> Self {
+        Self { refused: number, closed: number, reset: number, silent: number }
+    }
+}
+
+impl Tls {
+    fn check(&self) -> Result<(), String> {
+        if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
+            return Err("padding: must be 1 to 65535".into());
+        }
+        if let Some(quic) = &self.quic {
+            quic.check().map_err(|why| format!("quic: {why}"))?;
+            if self.https.is_some() {
+                return Err("https: excludes quic".into());
+            }
+        }
+        if let Some(https) = &self.https {
+            https.check().map_err(|why| format!("https: {why}"))?;
+        }
+        self.handshake.check()
+    }
+}
+
+impl Tcp {
+    /// Returns the transport of an attempt, and the server's port.
+    pub(super) fn transport(&self) -> (Transport, u16) {
+        match &self.tls {
+            None => (Transport::Tcp, PORT),
+            Some(Tls { quic: Some(_), .. }) => (Transport::Quic, TLS_PORT),
+            Some(Tls { https: None, .. }) => (Transport::Tls, TLS_PORT),
+            Some(Tls { https: Some(_), .. }) => (Transport::Https, HTTPS_PORT),
+        }
+    }
+}
+
+impl Client {
+    /// Returns its QUIC settings, if it uses QUIC.
+    pub(crate) fn quic(&self) -> Option<&quic::Config> {
+        self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
+    }
+
+    /// Returns the number of queries that each worker asks; with arrivals, all together. `None`:
+    /// they ask until the run ends.
+    #[inline]
+    pub(super) fn each(&self) -> Option<u32> {
+        self.queries.map(|queries| self.warm_up + queries)
+    }
+}
+
+impl Settings for Client {
+    fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
+        environment.check_round_trip(self.there, self.back)?;
+        let server = environment.server(self.server, Protocol::Dns)?;
+        self.sizes.check()?;
+        if self.warm_up.checked_add(self.queries.unwrap_or(0)).is_none() {
+            return Err("warm_up, queries: too many together".into());
+        }
+        if self.arrivals.is_some_and(|arrivals| arrivals.interval == Span::ZERO) {
+            return Err("arrivals: interval must be above zero".into());
+        }
+        if self.arrivals.is_some() && self.think_mean > Span::ZERO {
+            return Err("think_mean: excludes arrivals".into());
+        }
+        let over_udp = self.udp.as_ref().map_or(0, |udp| udp.timeouts.len());
+        let mut attempts = over_udp as u64;
+        if let Some(udp) = &self.udp {
+            if udp.timeouts.is_empty() || udp.timeouts.len() > 255 {
+                return Err("timeouts: needs 1 to 255 attempts".into());
+            }
+            if udp.timeouts.contains(&Span::ZERO) {
+                return Err("timeouts: each must be above zero".into());
+            }
+            if udp.payload < WITHOUT_EDNS {
+                return Err(format!("payload: must be at least {WITHOUT_EDNS} B"));
+            }
+            if (udp.tcp_if_truncated || udp.tcp_if_silent) && self.tcp.is_none() {
+                return Err("tcp: is needed for what UDP cannot do".into());
+            }
+        }
+        match &self.tcp {
+            None if self.udp.is_none() => return Err("udp, tcp: one of them is needed".into()),
+            None => {}
+            Some(tcp) => {
+                environment.check_tcp(tcp.tcp)?;
+                let Attempts { refused, closed, reset, silent } = tcp.attempts;
+                let most = refused.max(closed).max(reset).max(silent);
+                if refused.min(closed).min(reset).min(silent) == 0 {
+                    return Err("attempts: must be at least one".into());
+                }
+                if tcp.refused_together == 0 {
+                    return Err("refused_together: must be at least one".into());
+                }
+                if let Some(tls) = &tcp.tls {
+                    tls.check().map_err(|why| format!("tls: {why}"))?;
+                    if self.udp.is_some() {
+                        return Err("tls: excludes udp".into());
+                    }
+                    if !server.tls {
+                        return Err("tls: the server has none".into());
+                    }
+                    if tls.https.is_some() && !server.https {
+                        return Err("https: the server has none".into());
+                    }
+                    if tls.quic.is_some() && !server.quic {
+                        return Err("quic: the server has none".into());
+                    }
+                }
+                if self.quic().is_some() {
+                    check_first_link(environment, self.there)?;
+                    check_first_link(environment, self.back)?;
+                }
+                if tcp.udp_between && self.udp.is_none() {
+                    return Err("udp_between: needs udp".into());
+                }
+                attempts += u64::from(most) * if tcp.udp_between { 2 } else { 1 };
+            }
+        }
+        let total = Settings::queries(self).saturating_mul(attempts);
+        if total >= u64::from(u32::MAX) {
+            return Err(format!("{total} attempts are more than the table can hold"));
+        }
+        // A flow of datagrams, and a connection for each worker.
+        Ok(1 + self.workers as usize)
+    }
+
+    fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {
+        // The shortest segment is a SYN-ACK or an acknowledgement without options.
+        const SHORTEST_SEGMENT: u16 = IP_HEADER + 20;
+        let (query, reply) = self.sizes.shortest();
+        let shortest = |message: u32| match self.tcp {
+            Some(_) => SHORTEST_SEGMENT,
+            None => over_udp(message),
+        };
+        // A truncated reply is no longer than its query.
+        let reply = if self.truncates() { reply.min(query).max(HEADER) } else { reply };
+        // Only UDP fragments its packets.
+        let longest = self.udp.as_ref().map_or((0, 0), |_| self.sizes.longest());
+        let using = |path, least: u32, most: u32| {
+            environment.datagrams(path, (shortest(least), over_udp(most)), true)
+        };
+        vec![using(self.there, query, longest.0), using(self.back, reply, longest.1)]
+    }
+
+    fn queries(&self) -> u64 {
+        let Some(queries) = self.queries else { return MOST_QUERIES };
+        let askers = if self.arrivals.is_some() { 1 } else { u64::from(self.workers) };
+        askers.saturating_mul(u64::from(self.warm_up) + u64::from(queries))
+    }
+
+    fn build(self, name: &str) -> Box<dyn Application> {
+        let reuse = self.tcp.as_ref().map_or(Reuse::Never, |tcp| tcp.reuse);
+        Box::new(Workers {
+            name: name.to_owned(),
+            unfinished: self.workers,
+            arriving: None,
+            begun: 0,
+            connections: Connections::new(reuse, self.workers),
+            settings: self,
+            workers: Vec::new(),
+            first_socket: 0,
+            association: None,
+        })
+    }
+}
+
+impl Client {
+    /// Returns whether a reply may be shorter than intended.
+    fn truncates(&self) -> bool {
+        match &self.sizes {
+            // The server may send less than 1232 bytes, but never less than 512.
+            Sizes::Drawn { reply: crate::Draw::Constant(bytes), .. } => {
+                bytes.get() > u64::from(WITHOUT_EDNS)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Returns the length of the IP packet of a message over UDP, as far as it fits one.
+pub(super) fn over_udp(message: u32) -> u16 {
+    (u32::from(IP_HEADER + UDP_HEADER) + message).min(u32::from(u16::MAX)) as u16
+}
