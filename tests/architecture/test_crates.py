@@ -19,6 +19,7 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-units": set(),
     "narrows-qdisc": {"narrows-units"},
     "narrows-transport": {"narrows-units"},
+    "narrows-oracle": set(),
     "narrows-apps": {"narrows-units", "narrows-qdisc", "narrows-transport"},
     "narrows-sim": {"narrows-units", "narrows-qdisc", "narrows-transport", "narrows-apps"},
     "narrows-wire": set(),

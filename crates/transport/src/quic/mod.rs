@@ -24,9 +24,6 @@ mod config;
 mod congestion;
 mod endpoint;
 mod frames;
-#[cfg(test)]
-#[path = "../../tests/quic_oracle/mod.rs"]
-mod oracle;
 mod path_mtu;
 mod ranges;
 mod recovery;

@@ -25,7 +25,7 @@ impl Random {
 }
 
 /// The one-way delay.
-pub(super) const DELAY: Span = Span::from_ms(50);
+const DELAY: Span = Span::from_ms(50);
 
 const CLIENT: Client = Client {
     hello: 225,
@@ -37,7 +37,7 @@ const CLIENT: Client = Client {
     early_data: true,
     close_notify: false,
 };
-pub(super) const SERVER: Server = Server {
+const SERVER: Server = Server {
     certificate: 1800,
     signature: 71,
     hash: 32,
@@ -61,7 +61,7 @@ struct Left {
     bytes: u32,
 }
 
-pub(super) struct Line {
+struct Line {
     now: Time,
     /// The one-way delay.
     delay: Span,
@@ -73,7 +73,7 @@ pub(super) struct Line {
     /// The longest datagram that the line takes.
     takes: u32,
     /// The datagrams of each end that are lost, counted from zero.
-    pub(super) loses: [Vec<usize>; 2],
+    loses: [Vec<usize>; 2],
     /// The datagrams of each end that take longer, and how much longer.
     late: [Vec<(usize, Span)>; 2],
     /// The datagrams of each end that are marked.
@@ -86,11 +86,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(config: Config, resumed: bool) -> Self {
+    fn new(config: Config, resumed: bool) -> Self {
         Self::with(config, SERVER, resumed)
     }
 
-    pub(super) fn with(config: Config, server: Server, resumed: bool) -> Self {
+    fn with(config: Config, server: Server, resumed: bool) -> Self {
         let tls = Tls::new(CLIENT, server, resumed);
         let messages = tls.messages([60, 60]);
         let end = |is_client| Endpoint::new(Time::ZERO, is_client, [config; 2], messages);
@@ -168,7 +168,7 @@ impl Line {
 
     /// Lets a client ask as soon as it may, and a server answer at once, until nothing more
     /// happens.
-    pub(super) fn ask(&mut self, query: u64, reply: u64) {
+    fn ask(&mut self, query: u64, reply: u64) {
         self.talk(Some(query), |line| line.ends[1].write(0, reply), |_| ());
     }
 
@@ -202,7 +202,7 @@ impl Line {
         self.whole.iter().any(|&(_, side, _)| side == 1)
     }
 
-    pub(super) fn answered_at(&self) -> Option<Time> {
+    fn answered_at(&self) -> Option<Time> {
         self.whole.iter().find(|&&(_, side, _)| side == 0).map(|&(at, ..)| at)
     }
 

@@ -1,20 +1,13 @@
 //! An oracle for what is sent when: the same line with quinn-proto, which does no I/O either, at
 //! both ends.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "quinn-proto counts in the standard library's instants"
-)]
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use narrows_transport::quic::{self, Config, Datagram};
+use narrows_transport::tls::{Client, Server, Tls};
 use narrows_units::{Span, Time};
-
-use super::config::Config;
-use super::tests::{DELAY, Line, SERVER};
-use crate::tls::Server;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -22,6 +15,115 @@ use quinn_proto::{
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+/// The one-way delay.
+const DELAY: Span = Span::from_ms(50);
+
+const CLIENT: Client = Client {
+    hello: 225,
+    pads_hello: false,
+    key_share: 32,
+    alpn: 3,
+    apart: false,
+    resume: true,
+    early_data: true,
+    close_notify: false,
+};
+const SERVER: Server = Server {
+    certificate: 1800,
+    signature: 71,
+    hash: 32,
+    groups: 0,
+    alpn: true,
+    ticket: 255,
+    tickets: 2,
+    tickets_resumed: 1,
+    tickets_apart: false,
+    early_data: true,
+    write: None,
+    close_notify: false,
+    service: Span::ZERO,
+};
+
+/// The same line with our own ends.
+struct Line {
+    now: Time,
+    ends: [quic::Endpoint; 2],
+    on_way: Vec<(Time, usize, Datagram)>,
+    /// Datagrams that each end has sent.
+    sent: [usize; 2],
+    loses: [Vec<usize>; 2],
+    query: u64,
+    reply: u64,
+    asked: bool,
+    answered_at: Option<Time>,
+}
+
+impl Line {
+    fn new(config: Config, server: Server, query: u64, reply: u64) -> Self {
+        let messages = Tls::new(CLIENT, server, false).messages([60, 60]);
+        let end = |is_client| quic::Endpoint::new(Time::ZERO, is_client, [config; 2], messages);
+        Self {
+            now: Time::ZERO,
+            ends: [end(true), end(false)],
+            on_way: Vec::new(),
+            sent: [0; 2],
+            loses: Default::default(),
+            query,
+            reply,
+            asked: false,
+            answered_at: None,
+        }
+    }
+
+    /// Lets the client ask as soon as it may, and the server answer at once, until the answer is
+    /// there.
+    fn run(&mut self) {
+        self.flush(0);
+        while self.answered_at.is_none() {
+            let landing = self.on_way.iter().map(|&(at, ..)| at).min();
+            let timers = self.ends.iter().filter_map(quic::Endpoint::next_timeout);
+            let Some(next) = timers.chain(landing).min() else { return };
+            self.now = self.now.max(next);
+            if let Some(place) = self.on_way.iter().position(|&(at, ..)| at <= self.now) {
+                let (_, side, datagram) = self.on_way.remove(place);
+                self.ends[side].handle_datagram(self.now, &datagram, false);
+                self.flush(side);
+            } else {
+                for side in 0..2 {
+                    self.ends[side].handle_timeout(self.now);
+                    self.flush(side);
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, side: usize) {
+        while self.ends[side].next_whole().is_some() {
+            if side == 0 {
+                self.answered_at.get_or_insert(self.now);
+            } else {
+                self.ends[1].write(0, self.reply);
+            }
+        }
+        self.transmit(side);
+        if side == 0 && !self.asked && self.ends[0].is_open() {
+            self.asked = true;
+            self.ends[0].write(0, self.query);
+            self.transmit(0);
+        }
+    }
+
+    fn transmit(&mut self, side: usize) {
+        while let Some(datagram) = self.ends[side].poll_transmit(self.now) {
+            if !self.loses[side].contains(&self.sent[side]) {
+                self.on_way.push((self.now + DELAY, 1 - side, datagram));
+            }
+            self.sent[side] += 1;
+        }
+    }
+}
+
+/// The line with quinn-proto at both ends.
 struct Quinn {
     began: Instant,
     now: Time,
@@ -52,11 +154,10 @@ fn transport() -> Arc<TransportConfig> {
 impl Quinn {
     fn new(query: usize, reply: usize) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = CertificateDer::from_slice(include_bytes!(
-            "../../../client/tests/common/certificate.der"
-        ));
+        let certificate =
+            CertificateDer::from_slice(include_bytes!("../../client/tests/common/certificate.der"));
         let key =
-            PrivatePkcs8KeyDer::from(&include_bytes!("../../../client/tests/common/key.der")[..]);
+            PrivatePkcs8KeyDer::from(&include_bytes!("../../client/tests/common/key.der")[..]);
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate.clone()).expect("it is a certificate");
         let mut client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -268,13 +369,13 @@ fn both<const N: usize>(reply: usize, losses: [(usize, usize); N]) -> (Time, Tim
     let mut quinn = Quinn::new(60, reply);
     let server = Server { certificate: 400, ..SERVER };
     let config = Config { undecryptable_packets: 0, ..Config::RECOMMENDED };
-    let mut line = Line::with(config, server, false);
+    let mut line = Line::new(config, server, 60, reply as u64);
     for (side, lost) in losses {
         quinn.loses[side].push(lost);
         line.loses[side].push(lost);
     }
     quinn.run();
-    line.ask(60, reply as u64);
+    line.run();
     let answered = "an answer comes in the end";
-    (quinn.answered_at.expect(answered), line.answered_at().expect(answered))
+    (quinn.answered_at.expect(answered), line.answered_at.expect(answered))
 }
