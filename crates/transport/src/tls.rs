@@ -287,7 +287,7 @@ mod tests {
         early_data: false,
         close_notify: true,
     };
-    /// OpenSSL 3.0 as Python uses it.
+    /// OpenSSL 3.0 with its defaults.
     const OPENSSL: Client = Client {
         hello: 225,
         pads_hello: true,

@@ -149,7 +149,7 @@ fn packets_are_coalesced_in_order() {
     assert_eq!(levels, [Level::Initial, Level::Handshake]);
 }
 
-/// kdig and Knot DNS 3.2.6, as captured (docs/dns-quic.md): a query of 128 bytes and a reply of
+/// kdig and Knot DNS 3.2.6, as captured: a query of 128 bytes and a reply of
 /// 468, both padded, with two bytes of length; IDs of 20 and 18 bytes.
 #[test]
 fn packets_have_the_lengths_of_kdigs_and_knots() {
