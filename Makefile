@@ -18,12 +18,14 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup run check test test-servers lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
+.PHONY: help setup optimised run check test test-servers lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.extension ## Builds .venv with the extension (release mode) and the command narrows
+setup: $(VENV)/.extension ## Builds .venv with the extension and the command narrows
+
+optimised: $(VENV)/.optimised
 
 run: setup ## A first result: Table I of the first paper, with an HTML report (narrows reproduce has all papers)
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
@@ -70,10 +72,10 @@ wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, 
 package: ## Packages and builds the crates for other programs: narrows-units, narrows-qdisc and narrows-transport
 	sh tools/package_crates.sh
 
-results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
+results: optimised ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)
 
-study: setup ## Runs the study of DNS transports (up to an hour) and updates its documents (QUICK=1: minutes)
+study: optimised ## Runs the study of DNS transports (up to an hour) and updates its documents (QUICK=1: minutes)
 	$(BIN)/narrows study dns-transport $(if $(QUICK),--quick,) --out runs/study-dns-transport
 	$(BIN)/python tools/study_results.py runs/study-dns-transport
 
@@ -97,13 +99,13 @@ guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend
 agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1); goes on where it was stopped
 	$(BIN)/narrows agreement --draws $(or $(DRAWS),60) --seed $(or $(SEED),1) --out runs/agreement-seed-$(or $(SEED),1)
 
-bench-sim: setup ## Speed compared with ns-3 and ns-2 (QUICK=1: under 5 minutes)
+bench-sim: optimised ## Speed compared with ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py
 
-bench-agreement: setup ## Results compared with ns-2's over ten seeds (QUICK=1: three)
+bench-agreement: optimised ## Results compared with ns-2's over ten seeds (QUICK=1: three)
 	$(BIN)/python benchmarks/bench_agreement.py
 
-bench-flows: setup ## Speed with 10 to 20,000 flows
+bench-flows: optimised ## Speed with 10 to 20,000 flows
 	$(BIN)/python benchmarks/bench_flows.py
 
 bench-memory: setup ## Memory for each flow, segment in flight and queued packet
@@ -118,10 +120,10 @@ bench-queues: setup ## Cost of enqueue and dequeue in the per-flow disciplines, 
 bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root, clang, libbpf-dev, BIND, NSD, Knot; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: continues an unfinished one)
 	$(BIN)/python benchmarks/bench_gateway.py
 
-bench-import: setup ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
+bench-import: optimised ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
 	$(BIN)/python benchmarks/bench_import.py
 
-bench-sweep: setup ## A sweep of 1000 small runs on one worker and on two
+bench-sweep: optimised ## A sweep of 1000 small runs on one worker and on two
 	$(BIN)/python benchmarks/bench_sweep.py
 
 bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; ten minutes, QUICK=1: one)
@@ -145,6 +147,12 @@ $(VENV)/.environment: tools/check_toolchain.sh requirements-dev.txt
 # The extension is built again when pyproject.toml or the Rust sources change.
 $(VENV)/.extension: $(VENV)/.environment pyproject.toml $(RUST_SOURCES)
 	@mkdir -p $(VENV)/tmp
+	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(BIN)/maturin develop --profile quick --locked
+	@touch $@
+
+# The extension as in a wheel, for what is timed or takes long. It stays until the sources change.
+$(VENV)/.optimised: $(VENV)/.extension
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/maturin develop --release --locked
 	@touch $@
