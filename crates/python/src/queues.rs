@@ -1,12 +1,12 @@
 //! Queue disciplines: what the scenario language needs to know about them, how they check settings,
 //! and what tc(8) computes for RED.
 //!
-//! The disciplines themselves declare everything once (`narrows_qdisc::settings`); this converts it
+//! The disciplines themselves declare everything once (`narrows_units::settings`); this converts it
 //! to JSON. Settings have the form of a plan: `{"fq-codel": {"limit": 100, ...}}`, in base units.
 
 use narrows_qdisc::red::linux::tc;
-use narrows_qdisc::settings::{Key, Kind, Table, Value};
 use narrows_qdisc::{AnyConfig, ConfigError, Listed};
+use narrows_units::settings::{Key, Kind, Table, Value};
 use narrows_units::{Bytes, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -147,7 +147,7 @@ fn kind(kind: Kind) -> (&'static str, Json) {
         Kind::Name => ("name", Json::Null),
         Kind::Table(inner) => ("table", table(inner)),
         Kind::Tables(inner) => ("tables", table(inner)),
-        Kind::Queue => ("queue", Json::Null),
+        Kind::Choice => ("choice", Json::Null),
     }
 }
 
@@ -161,6 +161,6 @@ fn value(value: Value) -> Json {
         Value::Name(name) => json!(name),
         Value::Table => json!({}),
         Value::Empty => json!([]),
-        Value::Queue(config) => serde_json::to_value(config).unwrap_or(Json::Null),
+        Value::Choice(name) => json!(name),
     }
 }

@@ -10,7 +10,7 @@ use core::fmt;
 use narrows_units::{Rate, Time};
 
 use crate::custom::{Custom, Outside};
-use crate::settings::Table;
+use crate::settings::{Kind, Rule, Setting, Table, Value};
 use crate::{
     AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
     Qdisc, Verdict, blue, classes, codel, drr, fifo, fq_codel, mix, pie, prio, red, sfq,
@@ -357,11 +357,22 @@ disciplines! {
     }
 }
 
+impl Setting for AnyConfig {
+    const KIND: Kind = Kind::Choice;
+
+    fn value(&self) -> Value {
+        Value::Choice(self.name().to_owned())
+    }
+
+    fn check(&self, key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Self::check(self).map_err(|error| error.inside(key))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::laws;
-    use crate::settings::{Kind, Value};
     use crate::traffic::TestPacket;
 
     fn defaults() -> Vec<AnyConfig> {

@@ -9,7 +9,6 @@
 pub mod blue;
 pub mod classes;
 pub mod codel;
-mod config_error;
 mod counters;
 mod custom;
 mod disciplines;
@@ -25,13 +24,11 @@ pub mod prio;
 mod properties;
 mod random;
 pub mod red;
-pub mod settings;
 pub mod sfq;
 mod stamped;
 mod storage;
 pub mod traffic;
 
-pub use config_error::ConfigError;
 pub use counters::Counters;
 pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
@@ -40,8 +37,8 @@ pub use hash::mix;
 pub use packet::{DropReason, Dropped, Packet, Protocol, Verdict};
 pub use properties::{Discipline, Levels};
 
-pub use narrows_units::Ecn;
 use narrows_units::{Bytes, Time};
+pub use narrows_units::{ConfigError, Ecn, settings};
 
 /// A queue discipline.
 ///

@@ -7,14 +7,17 @@
 #![doc = include_str!("../README.md")]
 
 mod bytes;
+mod config_error;
 mod ecn;
 mod maybe_time;
 mod parse;
 mod print;
 mod rate;
+pub mod settings;
 mod time;
 
 pub use bytes::Bytes;
+pub use config_error::ConfigError;
 pub use ecn::Ecn;
 pub use maybe_time::MaybeTime;
 pub use parse::{ParseError, parse_bytes, parse_rate, parse_span};

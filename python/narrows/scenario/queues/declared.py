@@ -141,7 +141,7 @@ def _annotation(key: dict[str, Any]) -> Any:
             return _table(key)
         case "tables":
             return _tables(key)
-        case "queue":
+        case "choice":
             found = "AnyDiscipline"
         case other:
             raise AssertionError(f"the extension declares a {other}, which is not known here")
@@ -154,9 +154,8 @@ def _default(key: dict[str, Any]) -> Any:
     value = key["default"]
     if key["kind"] == "tables":
         return ()
-    if key["kind"] == "queue":
-        ((kind, settings),) = value.items()
-        return DISCIPLINES[kind].model_construct(**settings)
+    if key["kind"] == "choice":
+        return DISCIPLINES[value].model_construct(**_DEFAULTS[value])
     if value is None:
         return None
     held = _HELD.get(key["kind"])
@@ -233,7 +232,11 @@ def _declared_discipline(listed: dict[str, Any]) -> type[Discipline]:
 DISCIPLINES: dict[str, type[Discipline]] = {}
 """All disciplines by name, in the order in which they are documented."""
 
+_DEFAULTS: dict[str, dict[str, Any]] = {}
+"""The declared defaults of each discipline's keys, of those too that a scenario has to give."""
+
 for _listed in json.loads(_core.queue_disciplines()):
+    _DEFAULTS[_listed["name"]] = {key["name"]: key["default"] for key in _listed["table"]["keys"]}
     DISCIPLINES[_listed["name"]] = _declared_discipline(_listed)
 
 AnyDiscipline: Any = Annotated[

@@ -1,9 +1,7 @@
 //! The types of settings.
 
-use narrows_units::{Bytes, Rate, Span};
-
 use super::{Declared, Key, Kind, Rule};
-use crate::{AnyConfig, ConfigError};
+use crate::{Bytes, ConfigError, Rate, Span};
 
 /// A type that a setting may have.
 pub trait Setting {
@@ -42,8 +40,8 @@ pub enum Value {
     Table,
     /// An empty list.
     Empty,
-    /// A discipline.
-    Queue(Box<AnyConfig>),
+    /// A choice of this name, with its defaults.
+    Choice(String),
 }
 
 impl Key {
@@ -81,6 +79,7 @@ macro_rules! numbers {
 }
 
 numbers! {
+    u8: Whole, value => Value::Whole(value.into()), value.into();
     u16: Whole, value => Value::Whole(value.into()), value.into();
     u32: Whole, value => Value::Whole(value.into()), value.into();
     u64: Whole, value => Value::Whole(value), value as f64;
@@ -166,17 +165,5 @@ impl<T: Declared + Setting> Setting for Vec<T> {
         self.iter()
             .enumerate()
             .try_for_each(|(index, entry)| entry.check(&format!("{key}[{index}]"), &super::any()))
-    }
-}
-
-impl Setting for AnyConfig {
-    const KIND: Kind = Kind::Queue;
-
-    fn value(&self) -> Value {
-        Value::Queue(Box::new(self.clone()))
-    }
-
-    fn check(&self, key: &str, _rule: &Rule) -> Result<(), ConfigError> {
-        Self::check(self).map_err(|error| error.inside(key))
     }
 }

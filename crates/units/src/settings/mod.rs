@@ -1,4 +1,5 @@
-//! How a discipline declares its settings, once for everybody who needs them.
+//! How a queue discipline, a transport or an application declares its settings, once for everybody
+//! who needs them.
 //!
 //! `settings!` declares a table of settings: each key with its type, default, range and meaning. It
 //! generates the struct, its `Default`, the check of the ranges, and a [`Table`] that describes the
@@ -70,8 +71,8 @@ pub enum Kind {
     Table(&'static Table),
     /// A list of tables.
     Tables(&'static Table),
-    /// A queue discipline.
-    Queue,
+    /// A choice with settings of its own, such as a queue discipline.
+    Choice,
 }
 
 /// The rule for a single value.
@@ -154,7 +155,11 @@ impl Rule {
     }
 
     /// Checks whether a number keeps the rule.
-    pub(crate) fn check(&self, key: &str, value: f64) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns how the number breaks it.
+    pub fn check(&self, key: &str, value: f64) -> Result<(), ConfigError> {
         let refuse = |what: String| Err(ConfigError::new(key, what));
         if let Some(least) = self.least {
             let keeps = if self.above { value > least } else { value >= least };
@@ -208,7 +213,7 @@ pub trait Declared: Settings + Default {
     const TABLE: Table;
 }
 
-/// Declares a struct of settings; see the disciplines for examples.
+/// Declares a struct of settings; see the disciplines of `narrows-qdisc` for examples.
 ///
 /// ```ignore
 /// settings! {
@@ -224,6 +229,7 @@ pub trait Declared: Settings + Default {
 /// ```
 ///
 /// If others call a key or the table by another name, that name follows `as`.
+#[macro_export]
 macro_rules! settings {
     (
         $(#[doc = $about:literal])+
@@ -258,11 +264,11 @@ macro_rules! settings {
 
         impl $crate::settings::Declared for $name {
             const TABLE: $crate::settings::Table = $crate::settings::Table {
-                name: $crate::settings::shown!($name $($shown)?),
+                name: $crate::shown!($name $($shown)?),
                 about: concat!($($about, "\n"),+),
                 keys: &[$(
                     $crate::settings::Key::new::<$type>(
-                        $crate::settings::shown!($field $($key)?),
+                        $crate::shown!($field $($key)?),
                         concat!($($means, "\n"),+),
                         $rule,
                         || $crate::settings::Setting::value(&{ let value: $type = $default; value }),
@@ -272,7 +278,7 @@ macro_rules! settings {
         }
 
         impl $name {
-            /// Checks whether a queue can have these settings.
+            /// Checks whether these settings are possible.
             ///
             /// # Errors
             ///
@@ -281,7 +287,7 @@ macro_rules! settings {
                 $(
                     $crate::settings::Setting::check(
                         &self.$field,
-                        $crate::settings::shown!($field $($key)?),
+                        $crate::shown!($field $($key)?),
                         &const { $rule },
                     )?;
                 )+
@@ -309,6 +315,8 @@ macro_rules! settings {
 }
 
 /// A name, or the one that follows `as`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! shown {
     ($name:ident) => {
         stringify!($name)
@@ -319,6 +327,7 @@ macro_rules! shown {
 }
 
 /// Declares an enum of choices for a key, with a word for each variant.
+#[macro_export]
 macro_rules! words {
     (
         $(#[doc = $about:literal])+
@@ -360,7 +369,7 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {settings, shown, words};
+pub use {settings, shown, words};
 
 words! {
     /// What a queue is counted in.

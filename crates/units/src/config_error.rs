@@ -1,4 +1,4 @@
-//! Invalid settings of a queue.
+//! Invalid settings.
 
 use core::fmt;
 
