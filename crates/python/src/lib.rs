@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 mod ahead;
 #[cfg(target_os = "linux")]
 mod client;
+mod declared;
 mod intake;
 mod quantities;
 mod queues;

@@ -281,7 +281,7 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
         "bottleneck.forward: loss: must be from 0 to 1",
         "bottleneck.forward: mtu: must be 576 to 65535 bytes",
         "bottleneck.backward: queue: limit: must be above zero",
-        "tcp[0]: initial_window must lie between 1 and",
+        "tcp[0]: initial_window: must be above zero",
         "flows: flow 0: tcp: no such settings",
         "dns: udp, tcp: one of them is needed",
         "queue_monitors[0]: no such link",

@@ -195,5 +195,5 @@ fn behind_red_syns_are_marked_instead_of_dropped() {
 #[test]
 fn control_packets_need_ecn() {
     let config = Config { ecn: false, ..ecn(EcnControl::SynAck) };
-    assert_eq!(config.check().map_err(|error| error.field), Err("ecn_control"));
+    assert_eq!(config.check().map_err(|error| error.key().to_owned()), Err("ecn_control".into()));
 }

@@ -38,11 +38,12 @@ from narrows.scenario.quantities import (
     PositiveSpan,
     Size,
     Span,
+    Switch,
     refuse,
 )
 from narrows.scenario.retry import SCHEDULES, ScheduleName
 from narrows.scenario.rules import Faults, rule
-from narrows.scenario.tcp import Switch, Tcp
+from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
 if TYPE_CHECKING:

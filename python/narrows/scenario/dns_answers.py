@@ -11,9 +11,8 @@ from narrows.scenario.amounts import SECOND, Duration
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers
-from narrows.scenario.quantities import Count, PositiveSpan, Size, Span, refuse, span_of
+from narrows.scenario.quantities import Count, PositiveSpan, Size, Span, Switch, refuse, span_of
 from narrows.scenario.rules import Faults, rule
-from narrows.scenario.tcp import Switch
 
 __all__ = ["Answers"]
 

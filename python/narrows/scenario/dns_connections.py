@@ -11,9 +11,8 @@ from narrows.dns_profiles import ClientTls
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic, client_handshake
 from narrows.scenario.dns_tls import TlsUse
-from narrows.scenario.quantities import Count, PositiveSpan, Span, refuse, span_of
+from narrows.scenario.quantities import Count, PositiveSpan, Span, Switch, refuse, span_of
 from narrows.scenario.rules import Faults
-from narrows.scenario.tcp import Switch
 
 __all__ = ["OF_KEPT", "ClientName", "ConnectionUse", "Tries", "captured"]
 

@@ -12,9 +12,8 @@ from pydantic import Field
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
 from narrows.scenario.amounts import MILLISECOND, DataSize, Duration
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
+from narrows.scenario.quantities import PositiveSpan, Size, Span, Switch, refuse
 from narrows.scenario.rules import Faults, rule
-from narrows.scenario.tcp import Switch
 
 __all__ = ["Quic", "client_handshake", "server_handshake"]
 

@@ -13,8 +13,7 @@ from pydantic import Field
 from narrows.dns_profiles import ClientTls, ServerTls
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import Size, Span
-from narrows.scenario.tcp import Switch
+from narrows.scenario.quantities import Size, Span, Switch
 
 __all__ = ["CHAINS", "OPENSSL_CLIENT", "OPENSSL_SERVER", "Chain", "TlsAnswers", "TlsUse"]
 

@@ -21,12 +21,13 @@ from narrows.scenario.quantities import (
     at_most,
     refuse,
 )
-from narrows.scenario.queues import DISCIPLINES, Discipline, Packets, Queue
+from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
 from narrows.scenario.rules import Faults, Unknown, rule, until_unknown
 
 __all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Middlebox", "Ring", "Way"]
 
 Overhead = Annotated[Size, at_most(1000, "1000 B")]
+Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 
 
 class Framing(Table):

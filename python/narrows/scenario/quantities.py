@@ -32,6 +32,7 @@ __all__ = [
     "Rate",
     "Size",
     "Span",
+    "Switch",
     "TransferSize",
     "at_least",
     "at_most",
@@ -167,6 +168,9 @@ Span = Annotated[
     _schema("duration", "50 ms"),
 ]
 """A duration of zero or more, held in picoseconds."""
+
+Switch = Annotated[bool, Field(strict=True)]
+"""True or false, and nothing else that Python takes for them."""
 
 PositiveSpan = Annotated[
     Duration,

@@ -3,91 +3,128 @@
 //! The named profiles (`linux-6`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
 //! [`Config::profile`]. Field names follow the sysctl or the RFC.
 
-use narrows_units::{Bytes, Span};
+use narrows_units::settings::{
+    Kind, Rule, Setting, Settings, Value, Words, any, size, span, whole,
+};
+use narrows_units::{Bytes, ConfigError, Span, settings, words};
 
-/// An endpoint's settings.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// The largest payload of a segment without options, which the SYN offers (RFC 9293, 3.7.1).
-    /// With timestamps, each data segment carries 12 bytes less.
-    pub mss: u16,
-    /// The initial window in segments (RFC 6928: 10; RFC 3390: 3 for an MSS of 1460).
-    pub initial_window: u32,
-    /// The initial slow-start threshold in segments; `None`: unbounded.
-    pub initial_ssthresh: Option<u32>,
-    /// Congestion control.
-    pub congestion: Congestion,
-    /// Whether HyStart leaves slow start before the first loss (RFC 9406; CUBIC in Linux). CUBIC
-    /// only.
-    pub hystart: bool,
-    /// Loss recovery.
-    pub recovery: Recovery,
-    /// How the window shrinks during recovery.
-    pub reduction: Reduction,
-    /// RACK (RFC 8985): loss detection by time, with Linux's adaptive reordering window.
-    pub rack: bool,
-    /// Tail loss probe (RFC 8985, section 7).
-    pub tlp: bool,
-    /// F-RTO (RFC 5682): detection of spurious timeouts.
-    pub frto: bool,
-    /// Undo of reductions that D-SACK or timestamps (RFC 3522) show to be needless.
-    pub undo: bool,
-    /// Limited transmit (RFC 3042).
-    pub limited_transmit: bool,
-    /// Whether SACK is offered (RFC 2018).
-    pub sack: bool,
-    /// Whether timestamps are offered (RFC 7323).
-    pub timestamps: bool,
-    /// Whether window scaling is offered (RFC 7323).
-    pub window_scaling: bool,
-    /// The largest window that is advertised, in bytes (Linux: half of `tcp_rmem[2]`).
-    pub receive_buffer: Bytes,
-    /// Whether the window starts at 64 KB and grows with what the application reads, and data out
-    /// of order make it smaller, as in Linux. `false`: it is always `receive_buffer`.
-    pub receive_autotuning: bool,
-    /// When acknowledgements are sent.
-    pub acks: AckPolicy,
-    /// Nagle's algorithm (RFC 9293, 3.7.4, with Minshall's change as in Linux); `false` is
-    /// TCP_NODELAY.
-    pub nagle: bool,
-    /// Whether ECN is negotiated (RFC 3168).
-    pub ecn: bool,
-    /// Packets besides new data that may be marked rather than dropped.
-    pub ecn_control: EcnControl,
-    /// The reaction to an ECN echo.
-    pub ecn_response: EcnResponse,
-    /// The retransmission timeout before the first measurement (RFC 6298: 1 s).
-    pub initial_rto: Span,
-    /// The lower bound of the retransmission timeout (Linux: 200 ms; RFC 6298: 1 s).
-    pub min_rto: Span,
-    /// The upper bound of the retransmission timeout (Linux: 120 s).
-    pub max_rto: Span,
-    /// The granularity of the retransmission timer (ns-2: 10 ms ticks; Linux: a jiffy).
-    pub timer_granularity: Span,
-    /// How the end of a timer is rounded to that granularity.
-    pub timer_rounding: TimerRounding,
-    /// What happens to the window after an idle time.
-    pub restart_after_idle: RestartAfterIdle,
-    /// How often one segment is retransmitted by timeout before the connection is given up (Linux:
-    /// 15).
-    pub max_retries: u8,
-    /// How many repetitions of a SYN leave its timeout as it is; each later one doubles it
-    /// (`tcp_syn_linear_timeouts`: 4 in Linux since 6.5; 0 gives the behaviour of earlier kernels).
-    /// The connection is given up after this many more repetitions than with 0, or at the first
-    /// timeout after the time that it takes with 0 (127 s by default). SYN-ACKs are not affected.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub syn_linear_timeouts: u8,
-    /// Whether a connection starts established, without SYN and FIN (ns-2's one-way agents).
-    pub skip_handshake: bool,
-    /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first
-    /// data in the SYN; an end that listens gives cookies and accepts such data.
-    pub fast_open: bool,
+settings! {
+    /// TCP settings of both ends of a connection: a profile, and the keys that differ from it.
+    pub struct Config as "Tcp" {
+        /// Largest payload of a segment without options, in bytes; with timestamps each data segment
+        /// carries 12 bytes less.
+        mss: u16 = 1460, whole(88, 8960);
+        /// Initial window in segments (RFC 6928: 10).
+        initial_window: u32 = 10, whole(1, 65_535);
+        /// Initial slow-start threshold in segments, or `"unbounded"`.
+        initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
+        /// Congestion control: Reno (RFC 5681) or CUBIC (RFC 9438).
+        congestion: Congestion = Congestion::Cubic, any();
+        /// Leaves slow start before the first loss; CUBIC only.
+        hystart: bool = true, any();
+        /// How lost segments are found and sent again. `tahoe`: fast retransmit, then slow start
+        /// (Jacobson 1988); `reno`: fast recovery until the first new acknowledgement (RFC 2581);
+        /// `new-reno`: fast recovery over partial acknowledgements too (RFC 6582); `sack`: by a
+        /// scoreboard (RFC 6675).
+        recovery: Recovery = Recovery::Sack, any();
+        /// How the window shrinks in recovery: `at-once` (RFC 5681), `rate-halving` (Linux before
+        /// 3.2), or `prr` (RFC 6937).
+        reduction: Reduction = Reduction::Prr, any();
+        /// Loss detection by time (RFC 8985).
+        rack: bool = true, any();
+        /// Tail loss probes (RFC 8985).
+        tlp: bool = true, any();
+        /// Detection of spurious timeouts (RFC 5682).
+        frto: bool = true, any();
+        /// Undoes window reductions that turn out to be needless.
+        undo: bool = true, any();
+        /// Limited transmit (RFC 3042).
+        limited_transmit: bool = true, any();
+        /// Offers selective acknowledgements (RFC 2018).
+        sack: bool = true, any();
+        /// Offers timestamps (RFC 7323).
+        timestamps: bool = true, any();
+        /// Offers window scaling (RFC 7323).
+        window_scaling: bool = true, any();
+        /// The largest window that is advertised; at most 1 GiB (RFC 7323).
+        receive_buffer: Bytes = Bytes::new(3_145_728), size(1, 1 << 30);
+        /// The window starts at 64 KB and grows with what the application reads, and every segment
+        /// is acknowledged at once while it grows, as in Linux. `false`: the whole window is
+        /// advertised from the start.
+        receive_autotuning: bool = true, any();
+        /// When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
+        /// delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
+        /// `{ delayed = "200 ms" }`.
+        acks: AckPolicy = AckPolicy::Linux, span(Span::ZERO, Span::from_secs(1));
+        /// Nagle's algorithm; false means TCP_NODELAY.
+        nagle: bool = true, any();
+        /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
+        /// `"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
+        /// FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.
+        ecn: bool = false, any();
+        /// Packets besides new data that may be marked rather than dropped.
+        ecn_control: EcnControl = EcnControl::Data, any();
+        /// The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511).
+        ecn_response: EcnResponse = EcnResponse::AsLoss, any();
+        /// Retransmission timeout before the first measurement (RFC 6298: 1 s).
+        initial_rto: Span = Span::from_secs(1), span(Span::ZERO, LONGEST_RTO);
+        /// Lower bound of the retransmission timeout (Linux: 200 ms).
+        min_rto: Span = Span::from_ms(200), span(Span::ZERO, LONGEST_RTO);
+        /// Upper bound of the retransmission timeout (Linux: 120 s).
+        max_rto: Span = Span::from_secs(120), span(Span::ZERO, LONGEST_RTO);
+        /// Granularity of the retransmission timer, 1 us to 1 s.
+        timer_granularity: Span = Span::from_ms(4), span(Span::from_us(1), Span::from_secs(1));
+        /// When a timer fires: exactly when its time is over (ns-2), at a tick of the host's clock
+        /// (Linux before 4.8), or at a slot of the timer wheel, one tick later and coarser for long
+        /// timers (Linux since 4.8).
+        timer_rounding: TimerRounding = TimerRounding::Wheel, any();
+        /// The window after an idle time: it stays, decays (RFC 2861, Linux), goes back to the
+        /// initial window (RFC 5681, 4.1), or starts as on a new connection.
+        restart_after_idle: RestartAfterIdle = RestartAfterIdle::Decay, any();
+        /// How often a segment is sent again after a timeout before the connection is given up.
+        max_retries: u8 = 15, whole(1, 255);
+        /// How many repetitions of a lost SYN leave its timeout as it is; each later one doubles it
+        /// (`tcp_syn_linear_timeouts`). With 0, a lost SYN is sent again after 1, 3, 7, 15, 31 and
+        /// 63 s, as before Linux 6.5. With 4, the default since then, it is sent again after 1, 2,
+        /// 3, 4, 5, 7, 11, 19, 35 and 67 s. SYN-ACKs are not affected.
+        syn_linear_timeouts: u8 = 0, whole(0, 127);
+        /// The connection starts established, without SYN and FIN.
+        skip_handshake: bool = false, any();
+        /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its
+        /// first data in the SYN; an end that listens gives cookies and accepts such data.
+        fast_open: bool = false, any();
+    }
+}
+
+const LONGEST_RTO: Span = Span::from_secs(1000);
+
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let error = |key: &str, what: &str| Err(ConfigError::new(key, what));
+        if self.receive_buffer.get() < 2 * u64::from(self.mss) {
+            return error("receive_buffer", "must hold at least two segments");
+        }
+        let tick = self.timer_granularity;
+        if self.min_rto < tick || self.min_rto > self.max_rto {
+            return error("min_rto", "must lie between timer_granularity and max_rto");
+        }
+        if self.initial_rto < tick || self.initial_rto > self.max_rto {
+            return error("initial_rto", "must lie between timer_granularity and max_rto");
+        }
+        if self.ecn_control != EcnControl::Data && !self.ecn {
+            return error("ecn_control", "needs ecn");
+        }
+        if self.fast_open && self.skip_handshake {
+            return error("fast_open", "needs a handshake");
+        }
+        if self.recovery == Recovery::Sack && self.is_classic() {
+            return error("reduction", "is at-once, which goes with tahoe, reno or new-reno");
+        }
+        if self.recovery == Recovery::Tahoe && !self.is_classic() {
+            return error("recovery", "is tahoe, which goes with reduction at-once");
+        }
+        Ok(())
+    }
 }
 
 /// Congestion control algorithms.
@@ -108,41 +145,43 @@ pub enum Congestion {
     Custom(super::Custom),
 }
 
-/// How lost segments are found and retransmitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Recovery {
-    /// The third duplicate restarts from a window of one segment, as a timeout does; there is no
-    /// fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
-    Tahoe,
-    /// Fast recovery ends with the first new acknowledgement (RFC 2581).
-    Reno,
-    /// Fast recovery continues at partial acknowledgements (RFC 6582).
-    NewReno,
-    /// The scoreboard decides (RFC 6675, in Linux's form).
-    Sack,
+impl Words for Congestion {
+    const WORDS: &'static [&'static str] = &["reno", "cubic"];
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Custom(_) => "custom",
+        }
+    }
 }
 
-/// How the congestion window shrinks during recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Reduction {
-    /// Halved at once and inflated by duplicate ACKs (RFC 5681).
-    AtOnce,
-    /// One segment for every second acknowledgement (Linux before 3.2).
-    RateHalving,
-    /// Proportional rate reduction (RFC 6937, as Linux does it).
-    Prr,
+words! {
+    /// How lost segments are found and retransmitted.
+    pub enum Recovery {
+        /// The third duplicate restarts from a window of one segment, as a timeout does; there is no
+        /// fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
+        Tahoe = "tahoe",
+        /// Fast recovery ends with the first new acknowledgement (RFC 2581).
+        Reno = "reno",
+        /// Fast recovery continues at partial acknowledgements (RFC 6582).
+        NewReno = "new-reno",
+        /// The scoreboard decides (RFC 6675, in Linux's form).
+        Sack = "sack",
+    }
+}
+
+words! {
+    /// How the congestion window shrinks during recovery.
+    pub enum Reduction {
+        /// Halved at once and inflated by duplicate ACKs (RFC 5681).
+        AtOnce = "at-once",
+        /// One segment for every second acknowledgement (Linux before 3.2).
+        RateHalving = "rate-halving",
+        /// Proportional rate reduction (RFC 6937, as Linux does it).
+        Prr = "prr",
+    }
 }
 
 /// When a receiver acknowledges.
@@ -168,75 +207,78 @@ pub enum AckPolicy {
     Linux26,
 }
 
-/// The reaction to an ECN echo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum EcnResponse {
-    /// The same as to a loss (RFC 3168, 6.1.2).
-    AsLoss,
-    /// Alternative backoff (RFC 8511): a factor of 0.8 for Reno, 0.85 for CUBIC.
-    Abe,
+words! {
+    /// The reaction to an ECN echo.
+    pub enum EcnResponse {
+        /// The same as to a loss (RFC 3168, 6.1.2).
+        AsLoss = "as-loss",
+        /// Alternative backoff (RFC 8511): a factor of 0.8 for Reno, 0.85 for CUBIC.
+        Abe = "abe",
+    }
 }
 
-/// Packets besides new data that are ECN-capable (RFC 8311, section 4.3, allows such experiments).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum EcnControl {
-    /// None (RFC 3168).
-    #[default]
-    Data,
-    /// The SYN-ACK (RFC 5562). A marked one is repeated without ECT.
-    SynAck,
-    /// SYN, SYN-ACK, FIN and retransmissions (ECN++: draft-ietf-tcpm-generalized-ecn).
-    PlusPlus,
+words! {
+    /// Packets besides new data that are ECN-capable (RFC 8311, section 4.3, allows such experiments).
+    pub enum EcnControl {
+        /// None (RFC 3168).
+        Data = "data",
+        /// The SYN-ACK (RFC 5562). A marked one is repeated without ECT.
+        SynAck = "syn-ack",
+        /// SYN, SYN-ACK, FIN and retransmissions (ECN++: draft-ietf-tcpm-generalized-ecn).
+        PlusPlus = "plus-plus",
+    }
 }
 
-/// When a timer fires whose duration is a number of ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum TimerRounding {
-    /// Exactly that long after it was armed (ns-2).
-    Exact,
-    /// At a tick of the host's clock, counted from the tick in which it was armed (Linux before
-    /// 4.8).
-    Jiffy,
-    /// At the next slot of the timer wheel: one tick later, and coarser for long timers (Linux
-    /// since 4.8).
-    Wheel,
+words! {
+    /// When a timer fires whose duration is a number of ticks.
+    pub enum TimerRounding {
+        /// Exactly that long after it was armed (ns-2).
+        Exact = "exact",
+        /// At a tick of the host's clock, counted from the tick in which it was armed (Linux before
+        /// 4.8).
+        Jiffy = "jiffy",
+        /// At the next slot of the timer wheel: one tick later, and coarser for long timers (Linux
+        /// since 4.8).
+        Wheel = "wheel",
+    }
 }
 
-/// What happens to the congestion window after an idle time longer than the RTO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum RestartAfterIdle {
-    /// It stays.
-    Keep,
-    /// It is halved for every RTO of idle time, but not below the restart window (RFC 2861, Linux).
-    Decay,
-    /// It returns to the initial window (RFC 5681, 4.1); ssthresh stays.
-    SlowStart,
-    /// It returns to the initial window, with a new slow start and an unbounded threshold, whenever
-    /// data is written with nothing in flight, however short the silence. Every burst starts as on
-    /// a new connection.
-    Fresh,
+words! {
+    /// What happens to the congestion window after an idle time longer than the RTO.
+    pub enum RestartAfterIdle {
+        /// It stays.
+        Keep = "keep",
+        /// It is halved for every RTO of idle time, but not below the restart window (RFC 2861, Linux).
+        Decay = "decay",
+        /// It returns to the initial window (RFC 5681, 4.1); ssthresh stays.
+        SlowStart = "slow-start",
+        /// It returns to the initial window, with a new slow start and an unbounded threshold, whenever
+        /// data is written with nothing in flight, however short the silence. Every burst starts as on
+        /// a new connection.
+        Fresh = "fresh",
+    }
+}
+
+impl Setting for AckPolicy {
+    const KIND: Kind = Kind::WordsOrSpan(&["every-segment", "linux", "linux-2.6"], "delayed");
+
+    fn value(&self) -> Value {
+        match self {
+            Self::EverySegment => Value::Word("every-segment"),
+            Self::Delayed(span) => Value::Whole(span.as_ps()),
+            Self::Linux => Value::Word("linux"),
+            Self::Linux26 => Value::Word("linux-2.6"),
+        }
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        match self {
+            Self::Delayed(Span::ZERO) => {
+                let what = "must delay by more than 0; every-segment does not delay";
+                Err(ConfigError::new(key, what))
+            }
+            Self::Delayed(span) => span.check(key, rule),
+            Self::EverySegment | Self::Linux | Self::Linux26 => Ok(()),
+        }
+    }
 }

@@ -23,7 +23,6 @@ pub use config::{
 pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
 pub use counters::Counters;
 pub use endpoint::{Adopted, Endpoint};
-pub use profiles::ConfigError;
 pub use segment::Header;
 pub use segment::{FastOpenOption, Flags, SackBlocks, Segment, SynOptions};
 pub use seq::Seq;

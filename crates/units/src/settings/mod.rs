@@ -11,7 +11,7 @@
 mod setting;
 
 pub use self::setting::{Setting, Value, Words};
-use crate::ConfigError;
+use crate::{ConfigError, Span};
 
 /// The description of a table of settings.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,8 @@ pub enum Kind {
     NumberInUnit,
     /// This word, or a duration, which is serialised as a table with this key.
     WordOrSpan(&'static str, &'static str),
+    /// One of these words, or a table with this key, which holds a duration.
+    WordsOrSpan(&'static [&'static str], &'static str),
     /// A name.
     Name,
     /// A table. If the key is optional, a configuration may write `true` for its defaults.
@@ -115,6 +117,11 @@ pub const fn in_unit() -> Rule {
 /// Allows a number of packets or bytes above zero that need not be whole, as the key `unit` says.
 pub const fn threshold() -> Rule {
     Rule { kind: Some(Kind::NumberInUnit), least: Some(0.0), above: true, ..in_unit() }
+}
+
+/// Allows a duration from `least` to `most`.
+pub const fn span(least: Span, most: Span) -> Rule {
+    Rule { least: Some(least.as_ps() as f64), most: Some(most.as_ps() as f64), ..any() }
 }
 
 /// Allows values above zero.

@@ -84,9 +84,30 @@ numbers! {
     u32: Whole, value => Value::Whole(value.into()), value.into();
     u64: Whole, value => Value::Whole(value), value as f64;
     f64: Number, value => Value::Number(value), value;
-    Span: Span, value => Value::Whole(value.as_ps()), value.as_ps() as f64;
     Bytes: Size, value => Value::Whole(value.get()), value.get() as f64;
     Rate: Rate, value => Value::Whole(value.as_bps()), value.as_bps() as f64;
+}
+
+impl Setting for Span {
+    const KIND: Kind = Kind::Span;
+
+    fn value(&self) -> Value {
+        Value::Whole(self.as_ps())
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        let in_words = |ps: f64| Self::from_ps(ps as u64).to_string();
+        let value = self.as_ps() as f64;
+        match (rule.least, rule.most) {
+            (Some(least), _) if value < least => {
+                Err(ConfigError::new(key, format!("must be at least {}", in_words(least))))
+            }
+            (_, Some(most)) if value > most => {
+                Err(ConfigError::new(key, format!("must be at most {}", in_words(most))))
+            }
+            _ => rule.check(key, value),
+        }
+    }
 }
 
 impl Setting for bool {

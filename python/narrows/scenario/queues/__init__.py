@@ -14,7 +14,6 @@ from narrows.scenario.queues.base import Settings as Settings
 from narrows.scenario.queues.declared import DISCIPLINES as DISCIPLINES
 from narrows.scenario.queues.declared import TABLES as TABLES
 from narrows.scenario.queues.declared import AnyDiscipline
-from narrows.scenario.queues.fields import Packets as Packets
 from narrows.scenario.queues.kinds import *  # noqa: F403
 
 if TYPE_CHECKING:

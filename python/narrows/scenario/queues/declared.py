@@ -12,83 +12,17 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-    create_model,
-    field_serializer,
-)
+from pydantic import BeforeValidator, Field, create_model, field_serializer
 
 from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration
-from narrows.scenario.quantities import (
-    MOST_BYTES,
-    Name,
-    PositiveBytes,
-    PositiveSpan,
-    Rate,
-    Size,
-    Span,
-    at_least,
-    at_most,
-    read_span,
-    refuse,
-)
+from narrows.scenario.declared import annotation, text
 from narrows.scenario.queues.base import Discipline, Settings
-from narrows.scenario.queues.fields import in_unit
 
 __all__ = ["DISCIPLINES", "TABLES", "AnyDiscipline"]
 
 TABLES: dict[str, type[Settings]] = {}
 """Tables among the disciplines' settings, by their Python names."""
-
-
-def _bounds(key: dict[str, Any], number: type, *, strict: bool = True) -> Any:
-    """A number's range, for pydantic."""
-    low, high = key["least"], key["most"]
-    bounds: dict[str, Any] = {"strict": True} if strict else {}
-    if low is not None:
-        bounds["gt" if key["above"] else "ge"] = number(low)
-    if high is not None:
-        bounds["lt" if key["below"] else "le"] = number(high)
-    if number is float and strict:
-        bounds["allow_inf_nan"] = False
-    return Annotated[number, Field(**bounds)]
-
-
-def _size(key: dict[str, Any]) -> Any:
-    least, most = int(key["least"]), int(key["most"])
-    sized: Any = Size if least == 0 else PositiveBytes
-    if least > 1:
-        sized = Annotated[sized, at_least(least, str(DataSize(least)))]
-    if most < MOST_BYTES:
-        sized = Annotated[sized, at_most(most, str(DataSize(most)))]
-    return sized
-
-
-def _word_or_span(word: str) -> Any:
-    """A word, or a duration above zero."""
-
-    def read(value: Any) -> Any:
-        if value == word:
-            return value
-        span = read_span(value)
-        if span == 0:
-            raise refuse("must be above zero")
-        return span
-
-    return Annotated[
-        Literal[word] | int,
-        BeforeValidator(read),
-        PlainSerializer(
-            lambda value: value if value == word else str(Duration(value)),
-            return_type=str,
-            when_used="json",
-        ),
-        WithJsonSchema({"type": "string", "title": f'duration above zero, or `"{word}"`'}),
-    ]
 
 
 def _table(key: dict[str, Any]) -> Any:
@@ -115,36 +49,14 @@ def _tables(key: dict[str, Any]) -> Any:
 def _annotation(key: dict[str, Any]) -> Any:
     """The type of a key's values."""
     match key["kind"]:
-        case "whole":
-            found = _bounds(key, int)
-        case "number":
-            found = _bounds(key, float)
-        case "switch":
-            found = Annotated[bool, Field(strict=True)]
-        case "span":
-            found = PositiveSpan if key["above"] else Span
-        case "size":
-            found = _size(key)
-        case "rate":
-            found = Rate
-        case "words":
-            found = Literal[tuple(key["of"])]
-        case "whole-in-unit":
-            found = in_unit(_bounds(key, int, strict=False))
-        case "number-in-unit":
-            found = in_unit(_bounds(key, float, strict=False))
-        case "word-or-span":
-            found = _word_or_span(key["of"][0])
-        case "name":
-            found = Name
         case "table":
             return _table(key)
         case "tables":
             return _tables(key)
         case "choice":
-            found = "AnyDiscipline"
-        case other:
-            raise AssertionError(f"the extension declares a {other}, which is not known here")
+            found: Any = "AnyDiscipline"
+        case _:
+            found = annotation(key)
     return found | None if key["optional"] else found
 
 
@@ -172,10 +84,6 @@ _HELD: dict[str, Callable[[Any], Any]] = {
 """Functions that make a default from the extension's declaration."""
 
 
-def _text(about: str) -> str:
-    return "\n".join(line.strip() for line in about.splitlines()).strip()
-
-
 def _in_unit(self: Any, value: float | None) -> float | str | None:
     """A number of packets unchanged, or bytes as a size."""
     return str(DataSize(int(value))) if self.unit == "bytes" and value is not None else value
@@ -189,7 +97,7 @@ def _declare(
     fields = {
         key["name"]: (
             _annotation(key),
-            Field(default=_default(key), description=_text(key["about"])),
+            Field(default=_default(key), description=text(key["about"])),
         )
         for key in keys
     }
@@ -201,7 +109,7 @@ def _declare(
         name,
         __base__=base,
         __module__="narrows.scenario.queues",
-        __doc__=_text(table["about"]),
+        __doc__=text(table["about"]),
         __validators__=validators,
         **{**first, **fields},
     )

@@ -13,9 +13,8 @@ from pydantic import Field
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import CertificateSize, TlsAnswers, TlsUse
-from narrows.scenario.quantities import Size, refuse
+from narrows.scenario.quantities import Size, Switch, refuse
 from narrows.scenario.rules import Faults, rule
-from narrows.scenario.tcp import Switch
 
 __all__ = ["PageTls"]
 
