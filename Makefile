@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
-	$(shell find crates -name target -prune -o \( -name '*.rs' -o -name 'Cargo.toml' \) -print)
+	$(shell find crates gateway -name target -prune -o \( -name '*.rs' -o -name 'Cargo.toml' \) -print)
 
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -58,10 +58,10 @@ gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and
 	cargo build --locked --release -p narrows-gateway --features ebpf
 
 deb: gateway ## Makes a Debian package of narrows-gateway in target/ (needs dpkg-dev)
-	sh crates/gateway/packaging/deb.sh
+	sh gateway/packaging/deb.sh
 
 gateway-kernels: ## Runs the gateway's tests on other kernels, in QEMU (KERNELS="6.1 6.12"; about an hour)
-	sh crates/gateway/tests/kernels/run.sh $(KERNELS)
+	sh gateway/tests/kernels/run.sh $(KERNELS)
 
 wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist
@@ -118,7 +118,7 @@ bench-queues: setup ## Cost of enqueue and dequeue in the per-flow disciplines, 
 	$(BIN)/python benchmarks/bench_queues.py
 
 bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root, clang, libbpf-dev, BIND, NSD, Knot; QUICK=1: 3 minutes; BUDGET=55: at most 55 minutes; RESUME=1: continues an unfinished one)
-	$(BIN)/python benchmarks/bench_gateway.py
+	$(BIN)/python -m gateway.benchmarks.bench_gateway
 
 bench-import: optimised ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
 	$(BIN)/python benchmarks/bench_import.py
@@ -135,7 +135,7 @@ bench-kernel: setup ## Time of a run on a kernel in virtual time: set-up, and 30
 clean: ## Removes what was built, but keeps runs/
 	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	rm -f python/narrows/_core*.so
-	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python tests tools benchmarks gateway -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The packages are installed again when requirements-dev.txt or tools/check_toolchain.sh changes.
 $(VENV)/.environment: tools/check_toolchain.sh requirements-dev.txt

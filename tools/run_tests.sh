@@ -18,7 +18,7 @@ fi
 
 cargo test --locked -q
 sh tools/package_crates.sh --may-skip
-sh tools/test_gateway.sh
+sh gateway/test.sh
 failed=0
 "$bin/pytest" -q -n auto -m "not alone and not servers" || failed=1
 "$bin/pytest" -q -m "alone and not servers" || failed=1

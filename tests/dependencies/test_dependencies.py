@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
 from tools.update_advisories import LOCKS, advisories, locked, written
 
 CHECKOUT = Path(__file__).parents[2]

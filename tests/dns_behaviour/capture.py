@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
-from ..gateway.network import CLIENT, Namespace, network
+from ..network import CLIENT, Namespace, network
 from .lab import KERNEL
 from .packets import FAST_OPEN, Packet, parse, read_pcapng
 from .real_servers import OURS, SERVERS, Options, RealServer, serving

@@ -21,7 +21,7 @@ import dns.flags
 import dns.message
 import dns.rcode
 
-from ..gateway.network import Namespace
+from ..network import Namespace
 from .cases import ROOT, Case, zone
 
 RESOLVED = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..gateway.network import network
+from ..network import network
 from .cases import CASES, MTU, ROOT, Case, address
 from .clients import CLIENTS, Ask, Client, asked, daemon, front_end, names
 from .packets import SYN, TCP, UDP, Packet

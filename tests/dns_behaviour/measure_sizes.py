@@ -19,7 +19,7 @@ from pathlib import Path
 import dns.flags
 import dns.message
 
-from ..gateway.network import Namespace, network
+from ..network import Namespace, network
 from .real_servers import SERVERS, RealServer, serving
 from .real_zones import ZONES, Zone, write
 from .server_trials import ADDRESS, ADDRESS6, connected, message

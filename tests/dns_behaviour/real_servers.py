@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dns.message
 
-from ..gateway.network import Namespace
+from ..network import Namespace
 from .clients import installed
 from .real_zones import ZONES
 

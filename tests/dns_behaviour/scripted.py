@@ -20,7 +20,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from ..gateway.network import Namespace
+from ..network import Namespace
 from .cases import LATE, LONG, ROOT, Case, zone
 
 SO_LINGER_RESET = struct.pack("ii", 1, 0)

@@ -21,7 +21,7 @@ import dns.edns
 import dns.flags
 import dns.message
 
-from ..gateway.network import Namespace, network
+from ..network import Namespace, network
 from .lab import KERNEL
 from .packets import FAST_OPEN, SYN, Packet
 from .real_servers import SERVERS, RealServer, serving

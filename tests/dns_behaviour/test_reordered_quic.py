@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ..gateway.network import network
+from ..network import network
 from . import real_servers, real_zones
 from .conftest import INSTALL, cannot
 from .lab import KERNEL

@@ -14,7 +14,7 @@ import pytest
 
 from narrows import dns_profiles
 
-from ..gateway.network import network
+from ..network import network
 from . import capture, lab, real_servers, server_trials
 from .cases import CASES, address
 from .clients import CLIENTS, daemon

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from ..gateway.network import Network
-from ..gateway.segments import PACKET_IGNORE_OUTGOING, SOL_PACKET, internet_checksum
+from ..frames import PACKET_IGNORE_OUTGOING, SOL_PACKET, internet_checksum
+from ..network import Network
 from .packets import Packet, parse
 
 Rule = Callable[[Packet, bytes], list[bytes]]

@@ -27,6 +27,7 @@ DOCUMENTS = tuple(
         "benchmarks/**/*.md",
         "crates/*/*.md",
         "fuzz/*.md",
+        "gateway/**/*.md",
         "python/narrows/reproduce/*/README.md",
         "python/narrows/study/*/README.md",
     )

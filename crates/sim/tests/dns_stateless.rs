@@ -1,5 +1,5 @@
 //! A DNS server with stateless TCP: what it leaves to ordinary TCP.
-//! crates/gateway/tests/simulated.rs compares it with narrows-gateway's core, segment by segment.
+//! gateway/tests/simulated.rs compares it with narrows-gateway's core, segment by segment.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;

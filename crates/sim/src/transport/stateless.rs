@@ -1,6 +1,6 @@
 //! Stateless TCP: a DNS server's end of a connection that keeps nothing until the query arrives.
 //!
-//! Source: crates/gateway/PROTOCOL.md, whose rows this follows; it is based on Hayes, Rossi and
+//! Source: gateway/PROTOCOL.md, whose rows this follows; it is based on Hayes, Rossi and
 //! Armitage 2010. A SYN is answered with a cookie, the query goes to the server as a datagram
 //! would, and the reply leaves in segments at once. Only the client recovers losses; the only timer
 //! here is the idle time. Ordinary TCP *adopts* whatever is unusual: a second query, a zone
