@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
-	$(shell find crates gateway -name target -prune -o \( -name '*.rs' -o -name 'Cargo.toml' \) -print)
+	$(shell find crates -name target -prune -o \( -name '*.rs' -o -name 'Cargo.toml' \) -print)
 
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup optimised run check test test-servers lint gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
+.PHONY: help setup optimised run check test test-lab test-gateway test-servers lint lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,12 +30,18 @@ optimised: $(VENV)/.optimised
 run: setup ## A first result: Table I of the first paper, with an HTML report (narrows reproduce has all papers)
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
-check: setup lint ## Fast checks: linters and the tests that take seconds
-	$(BIN)/pytest -q -n auto -m "not slow and not alone and not servers"
+check: lint-lab ## Fast checks of the laboratory: linters and the tests that take seconds
+	$(BIN)/pytest -q -n auto -m "not slow and not alone and not servers" tests python
 
-test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
+test: lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
-	sh tools/run_tests.sh $(BIN)
+	sh tools/run_tests.sh $(BIN) lab gateway
+
+test-lab: lint-lab ## All of `make test` except the gateway, of which it compiles nothing
+	sh tools/run_tests.sh $(BIN) lab
+
+test-gateway: lint-gateway ## The gateway's part of `make test` (root, for most of its tests)
+	sh tools/run_tests.sh $(BIN) gateway
 
 test-servers: setup ## Tries other people's DNS programs again, after their profiles or captures changed (root; minutes)
 	sh tools/install_test_tools.sh --servers
@@ -43,16 +49,25 @@ test-servers: setup ## Tries other people's DNS programs again, after their prof
 	CI=1 $(BIN)/pytest -q -m "servers and alone"
 	$(BIN)/python -m tests.dns_behaviour.digest
 
-lint: setup
+lint: lint-lab lint-gateway
+
+lint-form: setup
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -q -- -D warnings
-	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
-	cargo check --locked -q --manifest-path benchmarks/memory/Cargo.toml --target-dir target
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
-	@! command -v cargo-deny >/dev/null || cargo deny --locked check bans licenses sources
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
+
+lint-lab: lint-form
+	cargo clippy --locked --workspace --exclude narrows-gateway --all-targets -q -- -D warnings
+	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
+	cargo check --locked -q --manifest-path benchmarks/memory/Cargo.toml --target-dir target
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --exclude narrows-gateway --no-deps -q
+	@! command -v cargo-deny >/dev/null || cargo deny --locked check bans licenses sources
 	$(BIN)/mypy
+
+lint-gateway: lint-form
+	cargo clippy --locked -p narrows-gateway --all-targets -q -- -D warnings
+	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --features gateway --bin gateway --target-dir target
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked -p narrows-gateway --no-deps -q
 
 gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and libelf-dev)
 	cargo build --locked --release -p narrows-gateway --features ebpf

@@ -1,8 +1,11 @@
 #!/bin/sh
-# Builds narrows-gateway with the in-kernel data path, lints it and runs its tests.
+# Runs the crate's tests, then lints it and runs them with the in-kernel data path.
 #
-# If something that it needs is missing, it prints SKIP, or fails if CI is set.
+# If something that the latter needs is missing, it prints SKIP, or fails if CI is set.
 set -eu
+cd "$(dirname "$0")"
+
+cargo test --locked -q -p narrows-gateway
 
 skip() {
     [ -z "${CI:-}" ] || { echo "error: $1, and CI is set" >&2; exit 1; }
@@ -13,7 +16,7 @@ install="install it with: sh tools/install_test_tools.sh"
 command -v clang >/dev/null 2>&1 || skip "clang is not installed; $install"
 [ -e /usr/include/libelf.h ] || skip "libelf-dev is not installed; $install"
 [ "$(uname -s)" = Linux ] || skip "they are for Linux"
-[ "$(id -u)" -eq 0 ] || skip "loading them needs root; run as root: make test"
+[ "$(id -u)" -eq 0 ] || skip "loading them needs root; run as root: make test-gateway"
 
 cargo clippy --locked -q -p narrows-gateway --features ebpf --all-targets -- -D warnings
 cargo test --locked -q -p narrows-gateway --features ebpf --no-run
@@ -22,7 +25,7 @@ cargo test --locked -q -p narrows-gateway --features ebpf --no-run
 # beside the others at little cost.
 waiting="control user_network"
 others="--lib --bins --examples"
-for file in gateway/tests/*.rs gateway/tests/*/main.rs; do
+for file in tests/*.rs tests/*/main.rs; do
     test=$(basename "${file%/main.rs}" .rs)
     case " $waiting " in *" $test "*) ;; *) others="$others --test $test" ;; esac
 done

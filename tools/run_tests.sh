@@ -1,13 +1,23 @@
 #!/bin/sh
-# Runs every test: of the crates and their packages, of the gateway with its eBPF programs, of
-# Python, of the wheel; but not the trials of other people's DNS programs (make test-servers).
+# Runs every test of the laboratory (of its crates and their packages, of Python, of the wheel; but
+# not the trials of other people's DNS programs, make test-servers), of the gateway, or of both.
 #
-# Usage: run_tests.sh BIN, where BIN is the folder of the environment's commands. If CI is set, the
-# guest kernel for the kernel backend's tests is built meanwhile, because many tests mostly wait.
+# Usage: run_tests.sh BIN [lab] [gateway], where BIN is the folder of the environment's commands. If
+# CI is set, the guest kernel for the kernel backend's tests is built meanwhile, because many tests
+# mostly wait.
 set -eu
 bin=$1
+shift
+lab="" gateway=""
+for part; do
+    case $part in
+    lab) lab="tests python" ;;
+    gateway) gateway=gateway/tests ;;
+    *) echo "error: no part $part; hint: lab, gateway" >&2; exit 2 ;;
+    esac
+done
 
-if [ -n "${CI:-}" ]; then
+if [ -n "${CI:-}" ] && [ -n "$lab" ]; then
     nice -n 5 "$bin/narrows" kernel prepare >.venv/tmp/guest.log 2>&1 &
     guest=$!
     # The tests that need the guest wait for this build. If it fails, they build the guest
@@ -16,11 +26,16 @@ if [ -n "${CI:-}" ]; then
     trap 'exit 130' INT TERM
 fi
 
-cargo test --locked -q
-sh tools/package_crates.sh --may-skip
-sh gateway/test.sh
+if [ -n "$lab" ]; then
+    cargo test --locked -q
+    sh tools/package_crates.sh --may-skip
+fi
+[ -z "$gateway" ] || sh gateway/test.sh
 failed=0
-"$bin/pytest" -q -n auto -m "not alone and not servers" || failed=1
-"$bin/pytest" -q -m "alone and not servers" || failed=1
-"$bin/python" tools/check_wheel.py
+# Of both parts at once, because most tests of each wait most of the time.
+# shellcheck disable=SC2086 # one word per folder
+"$bin/pytest" -q -n auto -m "not alone and not servers" $lab $gateway || failed=1
+# shellcheck disable=SC2086 # one word per folder
+"$bin/pytest" -q -m "alone and not servers" $lab $gateway || failed=1
+[ -z "$lab" ] || "$bin/python" tools/check_wheel.py
 exit $failed

@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips all tests, with the reason, if the machine cannot run them."""
     reason = None
     if os.geteuid() != 0:
-        reason = "needs root: network namespaces; run as root: make test"
+        reason = "needs root: network namespaces; run as root: make test-gateway"
     elif absent := [tool for tool in TOOLS if not shutil.which(tool)]:
         reason = f"{absent[0]} is not installed; {INSTALL}"
     elif gone := servers.missing():

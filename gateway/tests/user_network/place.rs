@@ -25,7 +25,7 @@ pub(crate) const AXFR: u16 = 252;
 /// Prints SKIP if the machine cannot run this; with CI set that is a failure.
 pub(crate) fn can_run() -> bool {
     let lacking = if !nix::unistd::geteuid().is_root() {
-        Some("needs root: network namespaces; run as root: make test".to_owned())
+        Some("needs root: network namespaces; run as root: make test-gateway".to_owned())
     } else {
         let there = |tool: &&str| {
             ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
