@@ -18,7 +18,7 @@ grep -q bpf_sk_assign_tcp_reqsk "$program" 2>/dev/null || {
 	echo "error: $program is not there, or has no in-kernel data path; hint: make gateway" >&2
 	exit 2
 }
-version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")}
+version=${VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' "$gateway/Cargo.toml")}
 architecture=$(dpkg --print-architecture)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
