@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup optimised run check test test-lab test-gateway test-servers lint lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
+.PHONY: help setup optimised run check test test-lab test-gateway test-servers lint lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -146,6 +146,11 @@ bench-probe: setup ## Whether narrows probe's verdicts and times are right (root
 
 bench-kernel: setup ## Time of a run on a kernel in virtual time: set-up, and 30 s at 10 Mbit/s (QUICK=1: one round)
 	$(BIN)/python benchmarks/bench_kernel.py
+
+mutants: setup ## How many of 200 random mutants the tests notice (AREA=qdisc, tcp, agenda or python; SHARD=1/20, SEED=1; AGAIN=1: survivors once more)
+	@test "$(AREA)" = python || test -x target/mutants/bin/cargo-mutants || \
+		cargo install --quiet --locked --root target/mutants --version 27.1.0 cargo-mutants
+	$(BIN)/python tools/mutants.py $(AREA) --seed $(or $(SEED),1) --shard $(or $(SHARD),1/1) $(if $(AGAIN),--again)
 
 clean: ## Removes what was built, but keeps runs/
 	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
