@@ -55,6 +55,24 @@ def test_the_issue_is_answered_in_its_words() -> None:
     )
 
 
+def test_figures_are_medians_in_milliseconds() -> None:
+    rows = [tcp(connect=20.12344, first=22.0, gap=3.0), tcp(connect=20.12344, first=26.0, gap=7.0)]
+    rows += [unanswered("reset", "query", connect=20.12344)] * 2
+    assert judge([udp(19.0), udp(21.0)], rows).figures == {
+        "ratio": 2.4562,  # (45.12344 + 53.12344) / 2 to 20, as there are no rounds
+        "ratio_after_truncated": None,
+        "round_trip_ms": 20.1234,
+        "udp_ms": 20.0,
+        "tcp_ms": 49.1234,
+        "wait_ms": 3.8766,
+        "gap_ms": 5.0,
+        "answered_percent": 50.0,
+    }
+    never = judge(TEN_UDP, [unanswered("timeout", "query", connect=40.0)] * 3).figures
+    assert (never["wait_ms"], never["tcp_ms"], never["answered_percent"]) == (None, None, 0.0)
+    assert judge(TEN_UDP, []).figures["answered_percent"] is None
+
+
 def test_a_fixed_delay_shows_at_any_distance() -> None:
     """20 ms: ratio 10.5 at 2 ms and 2.07 at 300 ms, and the same delay (a trial with real NSD)."""
     for rtt in (2.0, 20.0, 300.0):
@@ -122,6 +140,13 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     rows = [tcp(connect=0.1, first=0.15)] * 8 + [tcp(connect=0.1, first=ms) for ms in (25.0, 31.0)]
     (note,) = judge([udp(0.12)] * 10, rows).notes
     assert note.endswith("hint: 23 rounds are enough if this continues")
+    # A hundred rounds are the most that a note suggests: 24 of 100 against none of 12 have a chance
+    # of 0.046, and 23 of 99 of 0.052. With 12 of 31, it would take 101.
+    near, late = tcp(connect=0.1, first=0.15), tcp(connect=0.1, first=25.0)
+    (note,) = judge([udp(0.12)] * 2, [near] * 13 + [late] * 4).notes
+    assert note.endswith("hint: 100 rounds are enough if this continues")
+    (note,) = judge([udp(0.12)] * 2, [near] * 19 + [late] * 12).notes
+    assert "hint" not in note
     # If UDP is late as often, more rounds tell nothing.
     busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
     (note,) = judge(busy, rows).notes
@@ -175,7 +200,11 @@ def test_a_full_backlog_drops_syns() -> None:
     late = [tcp(connect=1040.0), tcp(connect=3040.0), tcp(connect=7040.0)]
     verdict = judge(TEN_UDP, [tcp()] * 7 + late)
     assert verdict.name == "backlog-full"
-    assert "by 1, 3, 7 s" in verdict.sentence
+    assert "3 of 10 connect late (by 1, 3, 7 s)" in verdict.sentence
+    # The next timeouts are after 15 and 31 s; four are told.
+    late += [tcp(connect=15_040.0), tcp(connect=31_040.0)]
+    assert "(by 1, 3, 7, 15 s)" in judge(TEN_UDP, [tcp()] * 7 + late).sentence
+    assert "(by 31 s)" in judge(TEN_UDP, [tcp()] * 3 + late[-1:]).sentence
 
 
 def test_a_full_backlog_has_room_now_and_then() -> None:
@@ -234,7 +263,8 @@ def test_tls_and_quic_have_handshakes_of_their_own() -> None:
     assert "with its keys" in judge(TEN_UDP, [tcp()] * 5, transport="quic").sentence
     # As Unbound 1.17 answered at 40 ms: tickets, our acknowledgement 44 ms later, the reply.
     held = [tcp(first=123.4, secure_ms=41.0)] * 5
-    assert judge(TEN_UDP, held, transport="tls").name == "held-back"
+    found = judge(TEN_UDP, held, transport="tls")
+    assert (found.name, "comes 83 ms late" in found.sentence) == ("held-back", True)
     assert judge(TEN_UDP, held, transport="tcp").name == "fixed-delay"
     failed = [unanswered("handshake-failed", "secure", 40.0)] * 5
     assert judge(TEN_UDP, failed, transport="tls").name == "handshake-fails"
@@ -313,6 +343,11 @@ def test_truncation_names_the_sizes() -> None:
         "without EDNS, which allows 512 bytes"
         in (judge(cut, over, settings={"edns": None}).notes[0])
     )
+    # A server that truncates what would fit has a limit of its own.
+    assert "although 1775 bytes" in judge(cut, over, settings={"edns": 1775}).notes[0]
+    assert "where 1774 bytes" in judge(cut, over, settings={"edns": 1774}).notes[0]
+    never = [unanswered("timeout", "query", RTT)] * 5
+    assert "the reply has" not in judge(cut, never, settings={"edns": 1232}).notes[0]
     some = judge([*cut, udp(reply_bytes=1200)], over, settings={"edns": 4096}).notes[0]
     assert "5 of 6" in some and "the largest whole answer over UDP has 1200 bytes" in some
 

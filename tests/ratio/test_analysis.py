@@ -265,7 +265,8 @@ def test_the_commands_run_end_to_end(
     assert main([*words, "--figures", "pdf"]) == 0
     assert "ratio above 4 (%)" in capsys.readouterr().out
     assert (out / "report.html").exists()
-    assert {path.suffix for path in (out / "figures").iterdir()} == {".pdf"}
+    names = {"density.pdf", "ratio.pdf", "failures-1.pdf", "failures-2.pdf"}
+    assert {path.name for path in (out / "figures").iterdir()} == names
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,20 @@ def test_everything_that_is_not_in_a_pair_is_counted() -> None:
     }
 
 
+def test_a_server_without_an_address_is_one_server() -> None:
+    """Its queries are too far apart, not of different types."""
+    rows = [exchange("udp", 0, server=None), exchange("tcp", 1_000, server=None)]
+    (udp, tcp) = pair_up(frame_of("exchanges", rows)).dropped
+    assert udp.reason == "no TCP answer within 150 s"
+    assert tcp.reason == "no UDP answer within 150 s"
+    rows[1] |= {"qtype": "TXT"}
+    (udp, _) = pair_up(frame_of("exchanges", rows)).dropped
+    assert udp.reason == "no TCP answer for the same type"
+    rows[1] |= {"qtype": None}
+    (udp, tcp) = pair_up(frame_of("exchanges", rows)).dropped
+    assert tcp.reason == "for a type that is not known"
+
+
 TIMES = st.lists(st.integers(0, 600), max_size=8)
 
 

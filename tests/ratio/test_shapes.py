@@ -87,6 +87,10 @@ def test_peaks_that_a_machines_delays_make_are_one() -> None:
     # A fixed delay of 12 ms at 40 ms is another peak, however narrow both are.
     far = np.concatenate([2.0 + noise, 2.3 + noise])
     assert [round(peak.ratio, 1) for peak in find_peaks(density(far), far)] == [2.0, 2.3]
+    # A tenth of the lower one tells them apart.
+    for factor, count in ((1.097, 1), (1.103, 2)):
+        two = np.concatenate([2.0 + noise, 2.0 * factor + noise])
+        assert len(find_peaks(density(two), two)) == count
 
 
 def test_counts_over_the_day() -> None:
@@ -102,6 +106,11 @@ def test_the_half_sample_mode_stays_where_most_are() -> None:
     ranked = np.sort(np.concatenate([TWO, THREE[:1500], np.linspace(5, 500, 500)]))
     assert half_sample_mode(ranked) == pytest.approx(2.0, abs=0.05)
     assert half_sample_mode(np.array([4.0])) == 4.0
+    # Half of six is three, and of five, too; the nearest two are elsewhere.
+    assert half_sample_mode(np.array([0.0, 0.45, 1.0, 1.9, 2.2, 3.0])) == pytest.approx(0.225)
+    assert half_sample_mode(np.array([0.0, 0.45, 1.0, 1.9, 2.3])) == pytest.approx(0.225)
+    assert half_sample_mode(np.array([1.0, 2.0, 3.0])) == 2.0
+    assert half_sample_mode(np.array([1.0, 2.0, 2.5])) == 2.25
 
 
 def test_intervals_grow_when_the_pairs_of_a_probe_are_alike() -> None:

@@ -9,7 +9,16 @@ from statistics import fmean
 
 import pytest
 
-from narrows.results.intervals import Apart, paired, prediction, welch, within
+from narrows.results.intervals import (
+    Apart,
+    bounded,
+    half_of,
+    of_seeds,
+    paired,
+    prediction,
+    welch,
+    within,
+)
 from narrows.results.student import t_half_width
 
 
@@ -136,3 +145,45 @@ def test_a_single_value_is_set_against_one_more_of_the_others() -> None:
     assert found[:2] == pytest.approx((1.5 - half, 1.5 + half), abs=0.01)
     back = prediction([100.0], several, 0.0, 100.0)
     assert back[:2] == pytest.approx((-found.high, -found.low))
+
+
+def test_seeds_have_an_interval_if_enough_of_them_differ() -> None:
+    """Student's factors for one and two degrees of freedom, from a printed table."""
+    assert of_seeds([5.0]) is None
+    assert of_seeds([5.0, 5.0, 5.0]) is None
+    # Above one bound, it is cut off there.
+    assert of_seeds([1.0, 3.0]) == pytest.approx((0.0, 2.0 + 12.706), abs=1e-3)
+    half = 4.303 / math.sqrt(3.0)
+    assert of_seeds([9.0, 10.0, 11.0]) == pytest.approx((10.0 - half, 10.0 + half), abs=1e-3)
+    # Between two bounds, it takes three, of which at most half are at one bound.
+    assert of_seeds([1.0, 2.0], 0.0, 100.0) is None
+    assert of_seeds([1.0, 2.0, 3.0], 0.0, 100.0) == within([1.0, 2.0, 3.0], 0.0, 100.0)
+    for bound in (0.0, 100.0):
+        assert of_seeds([bound, bound, 1.0], 0.0, 100.0) is None
+        half_there = [bound, bound, 1.0, 2.0]
+        assert of_seeds(half_there, 0.0, 100.0) == within(half_there, 0.0, 100.0)
+
+
+@pytest.mark.parametrize("bounds", [(-math.inf, math.inf), (-2.0, math.inf), (-2.0, 50.0)])
+def test_the_half_width_follows_from_the_upper_end(bounds: tuple[float, float]) -> None:
+    for mean, half in ((3.0, 0.0), (3.0, 1.5), (40.0, 4.0)):
+        _, most = bounded(mean, half, *bounds)
+        assert half_of(mean, most, *bounds) == pytest.approx(half)
+
+
+def test_the_first_mean_allows_the_difference() -> None:
+    """Differences of -0.01 and 0.03: 0.01 less or more 12.706 times 0.02."""
+    for mean, firsts in ((0.1, (0.2441, 0.1)), (0.9, (0.9, 0.7359))):
+        found = paired([mean, mean], [mean - 0.01, mean + 0.03], 0.0, 1.0)
+        assert found[:2] == pytest.approx((-0.2441, 0.2641), abs=1e-4)
+        assert found.firsts == pytest.approx(firsts, abs=1e-4)
+    # No two means between 10 and 12 differ by more than 2.
+    assert paired([10.0, 12.0], [12.0, 10.0], 10.0, 12.0)[:2] == (-2.0, 2.0)
+
+
+def test_two_values_each_are_enough() -> None:
+    """Equal variances of 2: two degrees of freedom."""
+    half = 4.303 * math.sqrt(2.0)
+    assert welch([0.0, 2.0], [10.0, 12.0])[:2] == pytest.approx((10 - half, 10 + half), abs=1e-3)
+    with pytest.raises(ValueError, match="two values or more"):
+        welch([0.0], [10.0, 12.0])

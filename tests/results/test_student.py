@@ -5,10 +5,13 @@ import pytest
 from narrows.results.student import t_half_width, t_quantile
 
 
-# Abramowitz and Stegun, table 26.10, which gives two-sided 0.95 and 0.99.
+# Abramowitz and Stegun, table 26.10, which gives two-sided 0.2, 0.95 and 0.99.
 @pytest.mark.parametrize(
     ("probability", "freedom", "printed"),
     [
+        (0.6, 1, 0.325),
+        (0.6, 3, 0.277),
+        (0.6, 30, 0.256),
         (0.975, 1, 12.706),
         (0.975, 2, 4.303),
         (0.975, 3, 3.182),
@@ -26,11 +29,13 @@ from narrows.results.student import t_half_width, t_quantile
 def test_quantiles_are_as_printed(probability: float, freedom: int, printed: float) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(printed, abs=6e-4)
     assert t_quantile(1.0 - probability, freedom) == pytest.approx(-printed, abs=6e-4)
+    assert t_quantile(0.5, freedom) == pytest.approx(0.0, abs=1e-7)
 
 
 def test_the_half_width_of_a_worked_example() -> None:
     # 1, 2, 3: standard deviation 1, two degrees of freedom.
     assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3.0**0.5, abs=1e-3)
+    assert t_half_width([1.0, 3.0]) == pytest.approx(12.706, abs=1e-3)
 
 
 def test_one_value_has_no_half_width() -> None:

@@ -311,10 +311,15 @@ def test_resolved_reads_back_as_the_same_scenario() -> None:
 
 def test_seed_and_event_limit_are_checked() -> None:
     scenario = Scenario.parse(TEXT)
-    with pytest.raises(ValueError, match="seed"):
-        lower(scenario, seed=2**63, event_limit=1, profile=profile)
-    with pytest.raises(ValueError, match="event limit"):
-        lower(scenario, seed=1, event_limit=0, profile=profile)
+    for seed, event_limit in ((0, 1), (2**63 - 1, 2**63 - 1)):
+        plan = lower(scenario, seed=seed, event_limit=event_limit, profile=profile)
+        assert (plan["seed"], plan["event_limit"]) == (seed, event_limit)
+    for wrong in (-1, 2**63):
+        with pytest.raises(ValueError, match="seed"):
+            lower(scenario, seed=wrong, event_limit=1, profile=profile)
+    for wrong in (0, 2**63):
+        with pytest.raises(ValueError, match="event limit"):
+            lower(scenario, seed=1, event_limit=wrong, profile=profile)
 
 
 def test_changes_are_in_order_and_say_the_rate_from_then_on() -> None:
