@@ -368,7 +368,7 @@ fn a_loss_costs_what_it_costs_quinn() {
 fn both<const N: usize>(reply: usize, losses: [(usize, usize); N]) -> (Time, Time) {
     let mut quinn = Quinn::new(60, reply);
     let server = Server { certificate: 400, ..SERVER };
-    let config = Config { undecryptable_packets: 0, ..Config::RECOMMENDED };
+    let config = Config { undecryptable_packets: 0, ..Config::default() };
     let mut line = Line::new(config, server, 60, reply as u64);
     for (side, lost) in losses {
         quinn.loses[side].push(lost);

@@ -5,7 +5,7 @@ use narrows_sim::application::voip::{Listener, Voip};
 use narrows_sim::plan::Plan;
 use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
-use narrows_sim::{Simulation as Engine, tcp};
+use narrows_sim::{Simulation as Engine, quic, tcp};
 use narrows_units::Span;
 use narrows_units::settings::Declared;
 use numpy::IntoPyArray;
@@ -25,6 +25,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(quic_settings, module)?)?;
     module.add_function(wrap_pyfunction!(rate_call, module)?)?;
     module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
@@ -175,6 +176,12 @@ fn tcp_profile(name: &str) -> PyResult<String> {
 #[pyfunction]
 fn tcp_settings() -> String {
     table(&tcp::Config::TABLE).to_string()
+}
+
+/// Returns QUIC's settings as JSON, as `tcp_settings` does.
+#[pyfunction]
+fn quic_settings() -> String {
+    table(&quic::Config::TABLE).to_string()
 }
 
 /// Returns what a listener hears in one direction of a call, under the names of the table `voip`.

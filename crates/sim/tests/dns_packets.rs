@@ -41,7 +41,7 @@ fn dialogues() -> [(&'static str, Dialogue); 3] {
         });
         dialogue
     };
-    [("tcp", tcp.clone()), ("tls", with(None)), ("quic", with(Some(quic::Config::RECOMMENDED)))]
+    [("tcp", tcp.clone()), ("tls", with(None)), ("quic", with(Some(quic::Config::default())))]
 }
 
 fn fates(simulation: &Simulation) -> Vec<String> {

@@ -15,7 +15,9 @@ use narrows_sim::{Simulation, quic, tcp, tls};
 use narrows_units::{Bytes, Span, Time};
 
 const ROUND_TRIP: f64 = 0.04;
-const QUIC: quic::Config = quic::Config::RECOMMENDED;
+fn usual() -> quic::Config {
+    quic::Config::default()
+}
 const CLIENT: tls::Client = tls::Client {
     hello: 300,
     pads_hello: false,
@@ -161,9 +163,9 @@ fn a_chain_of_objects_takes_the_handshake_and_a_round_trip_each() {
         (Over::Tls(CLIENT), [5.0; 3]),
         (Over::Tls(RESUMING), [5.0; 3]),
         (Over::Tls(EARLY), [5.0, 4.0, 4.0]),
-        (Over::Quic(CLIENT, QUIC), [4.0; 3]),
-        (Over::Quic(RESUMING, QUIC), [4.0; 3]),
-        (Over::Quic(EARLY, QUIC), [4.0, 3.0, 3.0]),
+        (Over::Quic(CLIENT, usual()), [4.0; 3]),
+        (Over::Quic(RESUMING, usual()), [4.0; 3]),
+        (Over::Quic(EARLY, usual()), [4.0, 3.0, 3.0]),
     ] {
         assert_trips(&load(empty(), over, chain()), &expected);
     }
@@ -176,11 +178,11 @@ fn sessions_are_of_a_browser_and_a_server() {
     let mut elsewhere = object(1000, &[0]);
     elsewhere.server = 1;
     let two = page(vec![object(1000, &[]), elsewhere]);
-    assert_trips(&load(empty(), Over::Quic(EARLY, QUIC), two), &[4.0, 2.0, 2.0]);
+    assert_trips(&load(empty(), Over::Quic(EARLY, usual()), two), &[4.0, 2.0, 2.0]);
 
     let crowd =
         Page { browsers: 2, loads: 2, spread: Span::from_secs(1), ..page(vec![object(1000, &[])]) };
-    let simulation = load(empty(), Over::Quic(EARLY, QUIC), crowd);
+    let simulation = load(empty(), Over::Quic(EARLY, usual()), crowd);
     let rows = table(&simulation, "pages");
     let (browsers, loads) = (numbers(&rows, "browser"), numbers(&rows, "load"));
     let starts = numbers(&rows, "start_s");
@@ -204,7 +206,7 @@ fn a_long_object_takes_the_round_trips_of_slow_start() {
         [(10_000, 1.0), (30_000, 2.0), (72_000, 3.0), (100_000, 4.0), (1_000_000, 7.0)]
     {
         let page = page(vec![object(bytes, &[])]);
-        assert_trips(&load(empty(), Over::Quic(CLIENT, QUIC), page), &[1.0 + rounds; 3]);
+        assert_trips(&load(empty(), Over::Quic(CLIENT, usual()), page), &[1.0 + rounds; 3]);
     }
 }
 
@@ -217,7 +219,7 @@ fn an_object_takes_as_many_datagrams_as_its_bytes_need() {
     plan.captures = [0, 1].map(|link| Capture::of(link, "")).to_vec();
     let bytes = 1_000_000;
     let page = Page { loads: 1, ..page(vec![object(bytes, &[])]) };
-    let simulation = load(plan, Over::Quic(CLIENT, QUIC), page);
+    let simulation = load(plan, Over::Quic(CLIENT, usual()), page);
     let lengths = |capture: usize| -> Vec<u16> {
         let frames = simulation.captured(capture).into_iter();
         frames
@@ -240,7 +242,7 @@ fn an_object_takes_as_many_datagrams_as_its_bytes_need() {
 /// a short one loses packets.
 #[test]
 fn long_objects_come_as_fast_as_over_tcp() {
-    let datagrams = quic::Config { payload: 1472, ..QUIC };
+    let datagrams = quic::Config { payload: 1472, ..usual() };
     for (mbit, queue) in [(50, 100_000), (20, 30), (20, 100)] {
         let time = |over| {
             let mut plan = plan(mbit, pfifo(queue));
@@ -260,7 +262,7 @@ fn long_objects_come_as_fast_as_over_tcp() {
 /// What the simulator computes ahead of time changes no result.
 #[test]
 fn results_do_not_depend_on_shortcuts() {
-    for over in [Over::Tls(EARLY), Over::Quic(EARLY, QUIC)] {
+    for over in [Over::Tls(EARLY), Over::Quic(EARLY, usual())] {
         let mut plan = plan(10, pfifo(20));
         let mut objects = vec![object(30_000, &[])];
         objects.extend((0..20).map(|_| object(8_000, &[0])));
@@ -275,7 +277,7 @@ fn results_do_not_depend_on_shortcuts() {
 fn what_contradicts_is_named() {
     let refusal = |change: fn(&mut Plan)| {
         let mut plan = empty();
-        add(&mut plan, Over::Quic(CLIENT, QUIC), page(vec![object(1000, &[])]));
+        add(&mut plan, Over::Quic(CLIENT, usual()), page(vec![object(1000, &[])]));
         change(&mut plan);
         Simulation::new(plan).err().map(|error| error.to_string()).unwrap_or_default()
     };

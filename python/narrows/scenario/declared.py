@@ -5,11 +5,12 @@ Rust declares settings once: names, types, ranges, defaults and meanings (`units
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.quantities import (
     MOST_BYTES,
     Name,
@@ -26,7 +27,7 @@ from narrows.scenario.quantities import (
     refuse,
 )
 
-__all__ = ["annotation", "text"]
+__all__ = ["annotation", "default", "text"]
 
 
 def _bounds(key: dict[str, Any], number: type, *, strict: bool = True) -> Any:
@@ -56,9 +57,8 @@ def _span(key: dict[str, Any]) -> Any:
     least, most = key["least"], key["most"]
     if most is None:
         return PositiveSpan if key["above"] else Span
-    # A duration with an upper bound is never zero.
-    spans: Any = PositiveSpan
-    if least > 0:
+    spans: Any = PositiveSpan if least > 0 else Span
+    if least > 1:
         spans = Annotated[spans, at_least(int(least), str(Duration(int(least))))]
     return Annotated[spans, at_most(int(most), str(Duration(int(most))))]
 
@@ -131,6 +131,23 @@ def annotation(key: dict[str, Any]) -> Any:
             return Name
         case other:
             raise AssertionError(f"the extension declares a {other}, which is not known here")
+
+
+def default(key: dict[str, Any]) -> Any:
+    """A key's default; None if it is open."""
+    value = key["default"]
+    held = _HELD.get(key["kind"])
+    return value if value is None or held is None or isinstance(value, str) else held(value)
+
+
+_HELD: dict[str, Callable[[Any], Any]] = {
+    "number": float,
+    "span": Duration,
+    "word-or-span": Duration,
+    "size": DataSize,
+    "rate": DataRate,
+}
+"""Functions that make a default from the extension's declaration."""
 
 
 def text(about: str) -> str:

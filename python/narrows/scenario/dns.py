@@ -422,7 +422,7 @@ class Dns(Group):
     def wants_ecn(self) -> bool:
         """Whether some of its packets can be marked: those of TCP or QUIC."""
         if self.transport == "quic":
-            return (self.quic or Quic()).ecn
+            return bool((self.quic or Quic()).ecn)
         return self.uses_tcp and self.tcp.wants_ecn
 
     def amounts(self) -> Iterator[Amount]:

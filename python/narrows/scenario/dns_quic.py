@@ -5,51 +5,37 @@ The handshake is TLS's (`dns_tls`); `crates/transport/src/quic` says what is mod
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, create_model
 
+from narrows import _core
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
-from narrows.scenario.amounts import MILLISECOND, DataSize, Duration
+from narrows.scenario.amounts import MILLISECOND
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveSpan, Size, Span, Switch, refuse
+from narrows.scenario.declared import annotation, default, text
+from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
 
 __all__ = ["Quic", "client_handshake", "server_handshake"]
 
-_LONGEST_DELAY = 2**14 * MILLISECOND - 1
-_ID_BYTES = 8
-"""The length of connection IDs in most programs; RFC 9000, 17.2, allows up to 20."""
-_PARAMETERS_BYTES = 60
-"""The length of transport parameters with the usual limits (RFC 9000, 18.2)."""
+_DECLARED: dict[str, Any] = json.loads(_core.quic_settings())
+
+_ELSEWHERE = ("id", "parameters", "waits", "extras")
+"""Settings that come from the profiles of programs; the declared defaults are the usual ones."""
 
 
-class Quic(Table):
-    """How both ends speak QUIC (RFC 9000)."""
+class _Rules(Table):
+    """What must hold between QUIC's settings, and what a plan has of them."""
 
-    payload: Annotated[Size, Field(ge=1200, le=65_507)] = DataSize("1200 B")
-    """The longest UDP payload, 1200 B to 65507 B, as if path MTU discovery had found it (RFC 9000,
-    14.2). Packets are not fragmented: one that the first link does not take is never sent."""
-    search_to: Annotated[Size, Field(ge=1201, le=65_507)] | None = None
-    """After the handshake, both ends search for the longest payload that the path takes, up to this
-    size (RFC 9000, 14.3). Without it, they do not search."""
-    congestion: Literal["new-reno", "cubic"] = "new-reno"
-    """Congestion control: RFC 9002, section 7, or RFC 9438."""
-    initial_window: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None
-    """Datagrams in the initial congestion window. By default ten, but no more than 14720 B or two
-    datagrams, whichever is larger (RFC 9002, 7.2)."""
-    ack_every: Annotated[int, Field(strict=True, ge=1, le=255)] = 2
-    """Number of packets that are acknowledged together (RFC 9000, 13.2.2)."""
-    max_ack_delay: Annotated[Span, Field(le=_LONGEST_DELAY)] = Duration("25 ms")
-    """The longest delay of an acknowledgement (RFC 9000, 18.2)."""
-    undecryptable_packets: Annotated[int, Field(strict=True, ge=0, le=255)] = 4
-    """The most packets of each kind that an end keeps if they arrive before their keys (RFC 9001,
-    5.7). This happens if they overtake another packet, or if that packet is lost. With 0, the end
-    drops them."""
-    idle_timeout: PositiveSpan = Duration("30 s")
-    """A silent connection ends after this time (RFC 9000, 10.1)."""
-    ecn: Switch = False
-    """Packets are ECN-capable, and acknowledgements count the marks (RFC 9000, 13.4)."""
+    # The extension gives the meanings.
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None: ...
+        def __getattr__(self, key: str) -> Any: ...
 
     @rule
     def _search_goes_up(self) -> Faults:
@@ -59,7 +45,8 @@ class Quic(Table):
 
     def plan(self, profile: ClientQuic | ServerQuic | None = None) -> dict[str, Any]:
         """The plan's form; `profile` provides missing keys."""
-        plan = self.model_dump() | {"id": _ID_BYTES, "parameters": _PARAMETERS_BYTES}
+        usual = {k["name"]: k["default"] for k in _DECLARED["keys"] if k["name"] in _ELSEWHERE}
+        plan = self.model_dump() | usual
         if profile is None:
             return plan
         plan |= {"id": profile.id_bytes, "parameters": profile.parameters_bytes}
@@ -74,6 +61,27 @@ class Quic(Table):
             plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * MILLISECOND
         return plan | {"extras": profile.extras_bytes}
 
+
+if TYPE_CHECKING:
+
+    class Quic(_Rules):
+        """How both ends speak QUIC (RFC 9000)."""
+
+else:
+    Quic = create_model(
+        "Quic",
+        __base__=_Rules,
+        __module__=__name__,
+        __doc__=text(_DECLARED["about"]),
+        **{
+            key["name"]: (
+                annotation(key) | None if key["optional"] else annotation(key),
+                Field(default(key), description=text(key["about"])),
+            )
+            for key in _DECLARED["keys"]
+            if key["name"] not in _ELSEWHERE
+        },
+    )
 
 _RECORD, _SESSION_ID, _PROTECTION = 5, 32, 22
 _EXTENSION = 4

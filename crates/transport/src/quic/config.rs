@@ -1,123 +1,71 @@
 //! Settings of a QUIC endpoint.
 
-use narrows_units::Span;
-
-/// The settings of an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// The longest UDP payload that it sends in bytes, if the first link takes as much.
-    pub payload: u16,
-    /// The payload up to which it searches for a larger path MTU; `None`: it does not search.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub search_to: Option<u16>,
-    /// The datagrams of its first congestion window. `None`: as RFC 9002, 7.2, recommends: ten, but
-    /// at most 14720 bytes or two datagrams.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub initial_window: Option<u16>,
-    /// Its congestion control.
-    pub congestion: Congestion,
-    /// The number of packets after which it acknowledges at once (RFC 9000, 13.2.2).
-    pub ack_every: u8,
-    /// The time after which it acknowledges each packet at the latest (RFC 9000, 18.2).
-    pub max_ack_delay: Span,
-    /// How many packets of each kind it keeps that arrive before their keys (RFC 9001, 5.7). With
-    /// zero, it drops them, as the simulator did before plans had this key.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub undecryptable_packets: u8,
-    /// The silence after which a connection ends (RFC 9000, 10.1). The shorter one of both ends
-    /// applies.
-    pub idle_timeout: Span,
-    /// Whether its packets are ECN-capable (RFC 9000, 13.4).
-    pub ecn: bool,
-    /// The bytes of the connection ID that it chooses for itself.
-    pub id: u8,
-    /// The bytes of its transport parameters (RFC 9000, 18).
-    pub parameters: u16,
-    /// Whether a client's application may write only after the server has confirmed the handshake
-    /// (RFC 9001, 4.1.2), a round trip later than possible.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub waits: bool,
-    /// The bytes that a server sends with the confirmation: new connection IDs and a token (RFC
-    /// 9000, 19.7 and 19.15).
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub extras: u16,
-}
-
-/// The congestion control of an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Congestion {
-    /// RFC 9002, 7.
-    NewReno,
-    /// RFC 9438.
-    Cubic,
-}
+use narrows_units::settings::{Settings, any, positive, size, span, whole};
+use narrows_units::{ConfigError, Span, settings, words};
 
 /// The payload that every path takes (RFC 9000, 14).
 pub const LEAST_PAYLOAD: u16 = 1200;
 
-impl Config {
-    /// The values of RFC 9000 and RFC 9002 wherever they recommend one.
-    ///
-    /// RFC 9001 allows an end to keep undecryptable packets, but names no number. ngtcp2, which
-    /// Knot DNS and kdig use, keeps four of each kind (`NGTCP2_MAX_NUM_BUFFED_RX_PKTS`).
-    pub const RECOMMENDED: Self = Self {
-        payload: LEAST_PAYLOAD,
-        search_to: None,
-        initial_window: None,
-        congestion: Congestion::NewReno,
-        ack_every: 2,
-        max_ack_delay: Span::from_ms(25),
-        undecryptable_packets: 4,
-        idle_timeout: Span::from_secs(30),
-        ecn: false,
-        id: 8,
-        parameters: 60,
-        waits: false,
-        extras: 0,
-    };
-
-    /// Checks that the settings are possible.
-    ///
-    /// # Errors
-    ///
-    /// Returns what is wrong, in one line that begins with the setting.
-    pub fn check(&self) -> Result<(), String> {
-        within("payload", self.payload.into(), LEAST_PAYLOAD.into(), 65_507)?;
-        if let Some(most) = self.search_to {
-            within("search_to", most.into(), u32::from(self.payload) + 1, 65_507)?;
-        }
-        within("initial_window", self.initial_window.unwrap_or(1).into(), 1, 1_000)?;
-        within("ack_every", self.ack_every.into(), 1, 255)?;
-        within("id", self.id.into(), 0, 20)?;
-        within("parameters", self.parameters.into(), 1, 1_000)?;
-        within("extras", self.extras.into(), 0, 1_000)?;
-        // 18.2: values of 2^14 ms or more are invalid.
-        if self.max_ack_delay >= Span::from_ms(1 << 14) {
-            return Err("max_ack_delay: must be below 16384 ms".into());
-        }
-        if self.idle_timeout == Span::ZERO {
-            return Err("idle_timeout: must be above zero".into());
-        }
-        Ok(())
+settings! {
+    #[derive(Copy, Eq)]
+    /// How both ends speak QUIC (RFC 9000).
+    pub struct Config as "Quic" {
+        /// The longest UDP payload, 1200 B to 65507 B, as if path MTU discovery had found it (RFC
+        /// 9000, 14.2). Packets are not fragmented: one that the first link does not take is never
+        /// sent.
+        payload: u16 = LEAST_PAYLOAD, size(1200, 65_507);
+        /// After the handshake, both ends search for the longest payload that the path takes, up to
+        /// this size (RFC 9000, 14.3). Without it, they do not search.
+        search_to: Option<u16> = None, size(1201, 65_507);
+        /// Congestion control: RFC 9002, section 7, or RFC 9438.
+        congestion: Congestion = Congestion::NewReno, any();
+        /// Datagrams in the initial congestion window. By default ten, but no more than 14720 B or
+        /// two datagrams, whichever is larger (RFC 9002, 7.2).
+        initial_window: Option<u16> = None, whole(1, 1000);
+        /// Number of packets that are acknowledged together (RFC 9000, 13.2.2).
+        ack_every: u8 = 2, whole(1, 255);
+        /// The longest delay of an acknowledgement (RFC 9000, 18.2).
+        max_ack_delay: Span = Span::from_ms(25), span(Span::ZERO, Span::from_ms((1 << 14) - 1));
+        /// The most packets of each kind that an end keeps if they arrive before their keys (RFC
+        /// 9001, 5.7). This happens if they overtake another packet, or if that packet is lost. With
+        /// 0, the end drops them.
+        // RFC 9001 names no number. ngtcp2, which Knot DNS and kdig use, keeps four of each kind
+        // (`NGTCP2_MAX_NUM_BUFFED_RX_PKTS`).
+        undecryptable_packets: u8 = 4, whole(0, 255);
+        /// A silent connection ends after this time (RFC 9000, 10.1).
+        idle_timeout: Span = Span::from_secs(30), positive();
+        /// Packets are ECN-capable, and acknowledgements count the marks (RFC 9000, 13.4).
+        ecn: bool = false, any();
+        /// The bytes of the connection ID that an end chooses for itself.
+        id: u8 = 8, whole(0, 20);
+        /// The bytes of its transport parameters (RFC 9000, 18). 60 are those of the usual limits.
+        parameters: u16 = 60, whole(1, 1000);
+        /// Whether a client's application may write only after the server has confirmed the
+        /// handshake (RFC 9001, 4.1.2), a round trip later than possible.
+        waits: bool = false, any();
+        /// The bytes that a server sends with the confirmation: new connection IDs and a token (RFC
+        /// 9000, 19.7 and 19.15).
+        extras: u16 = 0, whole(0, 1000);
     }
 }
 
-fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
-    if (least..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(format!("{name}: must be {least} to {most}"))
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        match self.search_to {
+            Some(most) if most <= self.payload => {
+                Err(ConfigError::new("search_to", format!("must be above {}", self.payload)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+words! {
+    /// The congestion control of an end.
+    pub enum Congestion {
+        /// RFC 9002, 7.
+        NewReno = "new-reno",
+        /// RFC 9438.
+        Cubic = "cubic",
     }
 }

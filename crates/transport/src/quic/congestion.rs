@@ -181,12 +181,12 @@ mod tests {
     #[test]
     fn the_first_window_is_the_rfcs() {
         for (payload, bytes) in [(1200, 12_000), (1472, 14_720), (9000, 18_000)] {
-            let window = Window::new(&Config { payload, ..Config::RECOMMENDED });
+            let window = Window::new(&Config { payload, ..Config::default() });
             assert_eq!(window.bytes, bytes);
         }
         for datagrams in [9, 10, 11] {
             let config =
-                Config { payload: 9000, initial_window: Some(datagrams), ..Config::RECOMMENDED };
+                Config { payload: 9000, initial_window: Some(datagrams), ..Config::default() };
             assert_eq!(Window::new(&config).bytes, u64::from(datagrams) * 9000);
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     /// a datagram.
     #[test]
     fn new_reno_halves_and_grows_by_a_datagram() {
-        let mut window = Window::new(&Config::RECOMMENDED);
+        let mut window = Window::new(&Config::default());
         for _ in 0..10 {
             window.note_acked(at(100), (1200, at(0)), true, RTT);
         }
@@ -217,7 +217,7 @@ mod tests {
         let config = Config {
             congestion: Congestion::Cubic,
             initial_window: Some(100),
-            ..Config::RECOMMENDED
+            ..Config::default()
         };
         let mut window = Window::new(&config);
         window.reduce(at(0), at(0));

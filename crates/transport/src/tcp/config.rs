@@ -55,7 +55,7 @@ settings! {
         /// When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
         /// delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
         /// `{ delayed = "200 ms" }`.
-        acks: AckPolicy = AckPolicy::Linux, span(Span::ZERO, Span::from_secs(1));
+        acks: AckPolicy = AckPolicy::Linux, span(Span::from_ps(1), Span::from_secs(1));
         /// Nagle's algorithm; false means TCP_NODELAY.
         nagle: bool = true, any();
         /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
@@ -67,11 +67,11 @@ settings! {
         /// The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511).
         ecn_response: EcnResponse = EcnResponse::AsLoss, any();
         /// Retransmission timeout before the first measurement (RFC 6298: 1 s).
-        initial_rto: Span = Span::from_secs(1), span(Span::ZERO, LONGEST_RTO);
+        initial_rto: Span = Span::from_secs(1), span(Span::from_ps(1), LONGEST_RTO);
         /// Lower bound of the retransmission timeout (Linux: 200 ms).
-        min_rto: Span = Span::from_ms(200), span(Span::ZERO, LONGEST_RTO);
+        min_rto: Span = Span::from_ms(200), span(Span::from_ps(1), LONGEST_RTO);
         /// Upper bound of the retransmission timeout (Linux: 120 s).
-        max_rto: Span = Span::from_secs(120), span(Span::ZERO, LONGEST_RTO);
+        max_rto: Span = Span::from_secs(120), span(Span::from_ps(1), LONGEST_RTO);
         /// Granularity of the retransmission timer, 1 us to 1 s.
         timer_granularity: Span = Span::from_ms(4), span(Span::from_us(1), Span::from_secs(1));
         /// When a timer fires: exactly when its time is over (ns-2), at a tick of the host's clock

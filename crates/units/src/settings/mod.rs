@@ -235,10 +235,12 @@ pub trait Declared: Settings + Default {
 /// impl Settings for Config {}
 /// ```
 ///
-/// If others call a key or the table by another name, that name follows `as`.
+/// If others call a key or the table by another name, that name follows `as`. Further traits to
+/// derive come first, as in `#[derive(Copy, Eq)]`.
 #[macro_export]
 macro_rules! settings {
     (
+        $(#[derive($($more:ident),+)])?
         $(#[doc = $about:literal])+
         pub struct $name:ident $(as $shown:literal)? {
             $(
@@ -249,6 +251,7 @@ macro_rules! settings {
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq)]
+        $(#[derive($($more),+)])?
         #[cfg_attr(
             feature = "serde",
             derive(serde::Serialize, serde::Deserialize),

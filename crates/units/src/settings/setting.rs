@@ -99,6 +99,7 @@ impl Setting for Span {
         let in_words = |ps: f64| Self::from_ps(ps as u64).to_string();
         let value = self.as_ps() as f64;
         match (rule.least, rule.most) {
+            (Some(1.0), _) if value < 1.0 => Err(ConfigError::new(key, "must be above zero")),
             (Some(least), _) if value < least => {
                 Err(ConfigError::new(key, format!("must be at least {}", in_words(least))))
             }

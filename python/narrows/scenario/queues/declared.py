@@ -7,7 +7,6 @@ and meanings; `_core.queue_disciplines` passes them on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -15,8 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, create_model, field_serializer
 
 from narrows import _core
-from narrows.scenario.amounts import DataRate, DataSize, Duration
-from narrows.scenario.declared import annotation, text
+from narrows.scenario.amounts import DataSize
+from narrows.scenario.declared import annotation, default, text
 from narrows.scenario.queues.base import Discipline, Settings
 
 __all__ = ["DISCIPLINES", "TABLES", "AnyDiscipline"]
@@ -63,25 +62,11 @@ def _annotation(key: dict[str, Any]) -> Any:
 def _default(key: dict[str, Any]) -> Any:
     if key["required"]:
         return ...
-    value = key["default"]
     if key["kind"] == "tables":
         return ()
     if key["kind"] == "choice":
-        return DISCIPLINES[value].model_construct(**_DEFAULTS[value])
-    if value is None:
-        return None
-    held = _HELD.get(key["kind"])
-    return held(value) if held is not None and not isinstance(value, str) else value
-
-
-_HELD: dict[str, Callable[[Any], Any]] = {
-    "number": float,
-    "span": Duration,
-    "word-or-span": Duration,
-    "size": DataSize,
-    "rate": DataRate,
-}
-"""Functions that make a default from the extension's declaration."""
+        return DISCIPLINES[key["default"]].model_construct(**_DEFAULTS[key["default"]])
+    return default(key)
 
 
 def _in_unit(self: Any, value: float | None) -> float | str | None:

@@ -5,7 +5,7 @@ use super::*;
 /// RFC 9000, 10.1: both ends forget a silent connection without sending anything.
 #[test]
 fn silence_ends_a_connection() {
-    let config = Config { idle_timeout: Span::from_secs(2), ..Config::RECOMMENDED };
+    let config = Config { idle_timeout: Span::from_secs(2), ..Config::default() };
     let mut line = Line::new(config, false);
     line.ask(60, 800);
     assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::Silence); 2]);
@@ -14,7 +14,7 @@ fn silence_ends_a_connection() {
 
 #[test]
 fn an_end_that_closes_says_so() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.run(at(400), |_| ());
     line.ends[0].close();
     line.run(at(1_000), |_| ());
@@ -25,12 +25,12 @@ fn an_end_that_closes_says_so() {
 /// first. Only then does the server announce that it closes.
 #[test]
 fn a_server_closes_behind_its_last_reply() {
-    let mut clean = Line::new(Config::RECOMMENDED, false);
+    let mut clean = Line::new(Config::default(), false);
     clean.ask(60, 800);
     let reply = clean.sent(1).iter().position(|&(_, bytes)| (800..900).contains(&bytes));
     let reply = reply.expect("it was sent");
     for loses in [vec![], vec![reply], vec![reply, reply + 1]] {
-        let mut line = Line::new(Config::RECOMMENDED, false);
+        let mut line = Line::new(Config::default(), false);
         line.loses[1].clone_from(&loses);
         let answer = |line: &mut Line| {
             line.ends[1].write(0, 800);
@@ -51,7 +51,7 @@ fn a_server_closes_behind_its_last_reply() {
 fn a_server_that_closes_early_is_heard() {
     for (certificate, lost) in [(1800, vec![1]), (9000, vec![]), (9000, vec![0])] {
         let server = Server { certificate, ..SERVER };
-        let mut line = Line::with(Config::RECOMMENDED, server, false);
+        let mut line = Line::with(Config::default(), server, false);
         line.loses[1].clone_from(&lost);
         line.run(at(60), |_| ());
         line.ends[1].abort();
@@ -65,7 +65,7 @@ fn a_server_that_closes_early_is_heard() {
 /// An end that aborts sends none of what it has written.
 #[test]
 fn an_end_that_aborts_drops_what_it_has_written() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.run(at(400), |_| ());
     line.ends[1].write(1, 800);
     line.ends[1].abort();

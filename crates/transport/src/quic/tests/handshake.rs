@@ -5,7 +5,7 @@ use super::*;
 /// RFC 9000, 14.1: datagrams with ack-eliciting Initial packets have 1200 bytes.
 #[test]
 fn the_handshake_takes_a_round_trip_and_full_datagrams() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.ask(60, 800);
     assert_eq!(line.opened, Some(at(100)));
     assert_eq!(line.answered_at(), Some(at(200)));
@@ -25,7 +25,7 @@ fn the_handshake_takes_a_round_trip_and_full_datagrams() {
 #[test]
 fn longer_datagrams_are_found() {
     for (takes, longest) in [(1200, 1200), (1372, 1372), (1452, 1452), (9000, 1472)] {
-        let config = Config { search_to: Some(1472), ..Config::RECOMMENDED };
+        let config = Config { search_to: Some(1472), ..Config::default() };
         let mut line = Line::new(config, false);
         line.takes = takes;
         line.run(at(20_000), |_| ());
@@ -48,7 +48,7 @@ fn longer_datagrams_are_found() {
         let found = line.left[before..].iter().map(|left| left.bytes).max();
         assert!(found.is_some_and(|found| found <= longest && longest - found <= 20), "{found:?}");
     }
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.run(at(20_000), |_| ());
     assert!(line.left.iter().all(|left| left.bytes <= 1200));
 }
@@ -56,7 +56,7 @@ fn longer_datagrams_are_found() {
 /// RFC 9000, 8.1: until the address is validated, a server sends at most three times what arrived.
 #[test]
 fn a_server_sends_three_times_what_came() {
-    let mut line = Line::with(Config::RECOMMENDED, Server { certificate: 9000, ..SERVER }, false);
+    let mut line = Line::with(Config::default(), Server { certificate: 9000, ..SERVER }, false);
     line.run(at(99), |_| ());
     assert_eq!(line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>(), 3600);
     // The acknowledgement at 100 ms allows the rest.
@@ -69,7 +69,7 @@ fn a_server_sends_three_times_what_came() {
 #[test]
 fn the_limit_counts_bytes_whatever_the_payload_is() {
     for payload in [1200, 1232, 1419, 1801, 3601, 9000] {
-        let config = Config { payload, ..Config::RECOMMENDED };
+        let config = Config { payload, ..Config::default() };
         let mut line = Line::with(config, Server { certificate: 2800, ..SERVER }, false);
         line.run(at(400), |_| ());
         assert_eq!(line.opened, Some(at(100)), "{payload}");
@@ -87,7 +87,7 @@ fn the_limit_counts_bytes_whatever_the_payload_is() {
 fn a_server_that_is_held_back_waits() {
     for (seed, payload) in (0..50).flat_map(|seed| [1200, 1232, 3500, 9000].map(|p| (seed, p))) {
         let mut random = Random(seed);
-        let config = Config { payload, ..Config::RECOMMENDED };
+        let config = Config { payload, ..Config::default() };
         for early in [false, true] {
             let mut line = Line::with(config, Server { certificate: 12_000, ..SERVER }, early);
             for loses in &mut line.loses {
@@ -106,13 +106,13 @@ fn a_server_that_is_held_back_waits() {
 fn a_server_works_on_its_answer() {
     let server = Server { service: Span::from_ms(30), ..SERVER };
     for (resumed, opened) in [(false, 130), (true, 100)] {
-        let mut line = Line::with(Config::RECOMMENDED, server, resumed);
+        let mut line = Line::with(Config::default(), server, resumed);
         line.ask(60, 800);
         assert_eq!(line.opened, Some(at(opened)));
         assert_eq!(line.sent(1)[0].0, at(opened - 50));
     }
     // An end that has to close meanwhile does not wait for its own answer.
-    let mut line = Line::with(Config::RECOMMENDED, server, false);
+    let mut line = Line::with(Config::default(), server, false);
     line.run(at(60), |_| ());
     line.ends[1].abort();
     line.run(at(5_000), |_| ());
@@ -123,7 +123,7 @@ fn a_server_works_on_its_answer() {
 /// RFC 9001, 4.6: the query is in the first flight.
 #[test]
 fn early_data_go_with_the_hello() {
-    let mut line = Line::new(Config::RECOMMENDED, true);
+    let mut line = Line::new(Config::default(), true);
     line.ends[0].write(0, 60);
     let mut answered = false;
     line.run(at(1_000), |line| {
@@ -140,7 +140,7 @@ fn early_data_go_with_the_hello() {
 /// RFC 9000, 17.2: Initial, Handshake, and 1-RTT packets come one after the other in a datagram.
 #[test]
 fn packets_are_coalesced_in_order() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.flush(0);
     let (_, _, hello, _) = line.on_way.remove(0);
     line.ends[1].handle_datagram(at(50), &hello, false);
@@ -156,7 +156,7 @@ fn packets_have_the_lengths_of_kdigs_and_knots() {
     // GnuTLS 3.7: P-256, SHA-256, and hellos of 361 and 123 bytes with transport parameters of 55.
     let client =
         Client { hello: 361 - 4 - 55 + 5 + 32, key_share: 65, early_data: false, ..CLIENT };
-    let knot = Config { id: 18, ..Config::RECOMMENDED };
+    let knot = Config { id: 18, ..Config::default() };
     let kdig = Config { id: 20, parameters: 55, ..knot };
     let messages =
         Tls::new(client, Server { certificate: 400, ..SERVER }, false).messages([55, 60]);

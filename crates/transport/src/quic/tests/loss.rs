@@ -6,7 +6,7 @@ use super::*;
 /// of them, and the next one after twice as long (6.2.1).
 #[test]
 fn a_lost_hello_comes_again_after_a_second() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.loses[0] = vec![0, 1, 2];
     line.ask(60, 800);
     let sent = line.sent(0);
@@ -19,8 +19,8 @@ fn a_lost_hello_comes_again_after_a_second() {
 /// RFC 9002, 6.2.1: no packet follows the last one, so a probe finds out.
 #[test]
 fn a_lost_query_comes_again_after_a_probe_timeout() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
-    let mut without = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
+    let mut without = Line::new(Config::default(), false);
     without.ask(60, 800);
     let is_query = |bytes: u32| (89..200).contains(&bytes);
     let query = without.sent(0).iter().position(|&(_, bytes)| is_query(bytes));
@@ -39,11 +39,11 @@ fn a_lost_query_comes_again_after_a_probe_timeout() {
 /// both packets of a reply were lost, both are repeated at once.
 #[test]
 fn two_probes_carry_different_data() {
-    let mut clean = Line::new(Config::RECOMMENDED, false);
+    let mut clean = Line::new(Config::default(), false);
     clean.ask(60, 2_000);
     let is_reply = |&(sent, bytes): &(Time, u32)| sent >= at(150) && bytes > 500;
     let reply = clean.sent(1).iter().position(is_reply).expect("a reply");
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.loses[1] = vec![reply, reply + 1];
     line.ask(60, 2_000);
     let sent: Vec<_> = line.sent(1).into_iter().filter(is_reply).collect();
@@ -63,7 +63,7 @@ fn two_probes_carry_different_data() {
 #[test]
 fn probes_carry_what_is_in_flight_under_other_keys() {
     let server = Server { certificate: 400, ..SERVER };
-    let mut line = Line::with(Config::RECOMMENDED, server, false);
+    let mut line = Line::with(Config::default(), server, false);
     line.loses[0] = vec![1, 2];
     line.ask(60, 800);
     let [.., lost, probe] = line.sent(0)[..4] else { panic!("{:?}", line.sent(0)) };
@@ -71,7 +71,7 @@ fn probes_carry_what_is_in_flight_under_other_keys() {
     assert_eq!((lost.0, probe.0), (at(100), at(100 + 100 + 4 * 50)));
     let probe_at = probe.0;
     assert_eq!(line.answered_at(), Some(probe_at + DELAY * 2));
-    let mut line = Line::new(Config::RECOMMENDED, true);
+    let mut line = Line::new(Config::default(), true);
     line.loses[0] = vec![0];
     line.ends[0].write(0, 60);
     let mut answered = false;
@@ -88,10 +88,10 @@ fn probes_carry_what_is_in_flight_under_other_keys() {
 /// RFC 9002, 5.2 and 7.6: after persistent congestion, the minimum round trip is the newest one.
 #[test]
 fn persistent_congestion_forgets_the_least_round_trip() {
-    let mut clean = Line::new(Config::RECOMMENDED, false);
+    let mut clean = Line::new(Config::default(), false);
     clean.ask(60, 30_000);
     let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     // The first window, three timeouts with two probes each, and two acknowledgements of the
     // client's probes.
     line.loses[1] = (first..first + 10 + 6 + 2).collect();
@@ -116,7 +116,7 @@ fn persistent_congestion_forgets_the_least_round_trip() {
 #[test]
 fn acknowledgements_stay_short_and_few() {
     let mut random = Random(1);
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.loses[1] = (10..3_000).filter(|_| random.uniform() < 0.1).collect();
     let mut kept = 0;
     let answer = |line: &mut Line| line.ends[1].write(0, 1_000_000);
@@ -137,9 +137,9 @@ fn acknowledgements_stay_short_and_few() {
 /// loss among many packets costs a round trip.
 #[test]
 fn a_loss_among_many_is_found_by_what_comes_behind() {
-    let mut clean = Line::new(Config::RECOMMENDED, false);
+    let mut clean = Line::new(Config::default(), false);
     clean.ask(60, 9_000);
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
     line.loses[1] = vec![first + 1];
     line.ask(60, 9_000);
@@ -152,13 +152,13 @@ fn a_loss_among_many_is_found_by_what_comes_behind() {
 /// ms.
 #[test]
 fn acknowledgements_wait_for_a_second_packet() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.ask(60, 4_000);
     let late: Vec<Time> =
         line.sent(0).iter().map(|&(at, _)| at).filter(|&sent| sent >= at(200)).collect();
     // Tickets and four packets of reply come at 200 ms.
     assert_eq!(late, [at(200), at(200), at(225)]);
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.ask(60, 800);
     let late: Vec<Time> =
         line.sent(0).iter().map(|&(at, _)| at).filter(|&sent| sent >= at(200)).collect();
@@ -170,7 +170,7 @@ fn acknowledgements_wait_for_a_second_packet() {
 /// holds if the end that counts marks sends no ECN-capable packets itself (RFC 9000, 13.4.1).
 #[test]
 fn marks_are_counted_and_halve_the_window() {
-    let config = Config { ecn: true, ..Config::RECOMMENDED };
+    let config = Config { ecn: true, ..Config::default() };
     let ask = |client: Config, marks: &[usize]| {
         let messages = Tls::new(CLIENT, SERVER, false).messages([60, 60]);
         let end = |is_client, configs| Endpoint::new(Time::ZERO, is_client, configs, messages);
@@ -182,7 +182,7 @@ fn marks_are_counted_and_halve_the_window() {
     let clean = ask(config, &[]);
     assert_eq!(clean.windows.iter().filter(|pair| pair[1] < pair[0]).count(), 0);
     let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
-    for client in [config, Config::RECOMMENDED] {
+    for client in [config, Config::default()] {
         let line = ask(client, &[first]);
         let falls: Vec<_> = line.windows.iter().filter(|pair| pair[1] < pair[0]).collect();
         assert_eq!(falls.len(), 1, "{falls:?}");
@@ -198,7 +198,7 @@ fn marks_are_counted_and_halve_the_window() {
 fn whatever_is_lost_comes_in_the_end() {
     for seed in 0..300 {
         let mut random = Random(seed);
-        let mut line = Line::new(Config::RECOMMENDED, false);
+        let mut line = Line::new(Config::default(), false);
         for loses in &mut line.loses {
             *loses = (0..60).filter(|_| random.uniform() < 0.25).collect();
         }
@@ -215,7 +215,7 @@ fn nothing_stalls_for_long() {
         (0..200).flat_map(|seed| [(seed, false, 30_000), (seed, true, 30_000), (seed, true, 100)])
     {
         let mut random = Random(seed);
-        let mut line = Line::new(Config::RECOMMENDED, early);
+        let mut line = Line::new(Config::default(), early);
         for loses in &mut line.loses {
             *loses = (0..300).filter(|_| random.uniform() < 0.15).collect();
         }

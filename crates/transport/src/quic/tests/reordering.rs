@@ -7,7 +7,7 @@ use crate::quic::ranges::Ranges;
 const LATER: Span = Span::from_ms(1);
 
 fn keeping(packets: u8) -> Config {
-    Config { undecryptable_packets: packets, ..Config::RECOMMENDED }
+    Config { undecryptable_packets: packets, ..Config::default() }
 }
 
 /// Returns when a query is answered if one datagram takes a millisecond longer.
@@ -37,7 +37,7 @@ fn a_certificate_that_overtakes_the_hello_is_kept() {
 /// to early data, with their acknowledgement, waits until a lost ServerHello is there.
 #[test]
 fn an_acknowledgement_counts_from_its_arrival() {
-    let mut line = Line::new(Config::RECOMMENDED, true);
+    let mut line = Line::new(Config::default(), true);
     line.loses[1].push(0);
     // The second datagram has the end of the query, so the answer acknowledges it.
     line.ends[0].write(0, 2_000);
@@ -50,7 +50,7 @@ fn an_acknowledgement_counts_from_its_arrival() {
 /// RFC 9000, 13.2.5: the server says how long the query waited for its keys.
 #[test]
 fn an_acknowledgement_reports_the_time_without_keys() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.late[0].push((2, Span::from_ms(30)));
     line.ask(60, 800);
     assert_eq!(line.answered_at(), Some(at(230)));
@@ -61,7 +61,7 @@ fn an_acknowledgement_reports_the_time_without_keys() {
 /// of 30 ms counts as 120 ms, an eighth of which enters the mean.
 #[test]
 fn the_delay_of_handshake_packets_counts() {
-    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut line = Line::new(Config::default(), false);
     line.run(at(120), |_| ());
     let mut received = Ranges::default();
     // The second packet has Finished.
@@ -97,7 +97,7 @@ fn no_more_packets_are_kept_than_allowed() {
 /// A server has no connection yet for early data that overtake the hello.
 #[test]
 fn early_data_before_the_hello_are_lost() {
-    let mut line = Line::new(Config::RECOMMENDED, true);
+    let mut line = Line::new(Config::default(), true);
     line.ends[0].write(0, 2_000);
     line.late[0].push((0, LATER));
     line.run(at(50), |_| ());
