@@ -1,8 +1,8 @@
 """Telephone calls: speech in datagrams, both ways.
 
-Speakers behave like the simulator's (crates/sim, application/voip): they send a packet when its
-last sample has been spoken, and nothing in the pauses. The rows say which packets arrived, in which
-order and after how long. Other code computes from them what a listener hears.
+Speakers behave like the simulator's (crates/apps, voip): they send a packet when its last sample
+has been spoken, and nothing in the pauses. The rows say which packets arrived, in which order and
+after how long. Other code computes from them what a listener hears.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Resolver workers: each asks, waits, retries, and then asks its next query.
 
 Alternatively, queries arrive on their own, and each takes an idle worker. Workers behave like the
-simulator's (crates/sim, application/dns/client.rs), but with sockets. Over UDP, they follow a
-schedule of timeouts; over TCP or TLS, they try again as often as each kind of failure allows. They
-switch from UDP to TCP after a truncated reply or silence. They go on until an answer arrives or
-they give the query up.
+simulator's (crates/apps, dns/client.rs), but with sockets. Over UDP, they follow a schedule of
+timeouts; over TCP or TLS, they try again as often as each kind of failure allows. They switch from
+UDP to TCP after a truncated reply or silence. They go on until an answer arrives or they give the
+query up.
 
 They do not use the sockets of the crate `client`, as `narrows probe` does. That crate asks one
 question at a time and blocks until the answer arrives. Here, thousands of workers share a loop, and

@@ -1,8 +1,8 @@
 """When DNS queries arrive on their own: evenly, or as a Poisson process.
 
-Arrivals behave like the simulator's (crates/sim, application/dns/client/arrivals.rs). Times count
-from the start, so a loop that is late for one arrival is not late for all that follow: it begins
-all queries that are due at once.
+Arrivals behave like the simulator's (crates/apps, dns/client/arrivals.rs). Times count from the
+start, so a loop that is late for one arrival is not late for all that follow: it begins all queries
+that are due at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The TCP connections of a group of resolver workers: new for a query, or kept and reused.
 
-They behave like the simulator's clients (crates/sim, application/dns/connections.rs), but with
-sockets. The kernel gives the numbers of packets (`TCP_INFO`). This module computes their bytes from
-TCP's payload, which is TLS's records if there is TLS, and from TCP's headers without the options
-for selective acknowledgements.
+They behave like the simulator's clients (crates/apps, dns/connections.rs), but with sockets. The
+kernel gives the numbers of packets (`TCP_INFO`). This module computes their bytes from TCP's
+payload, which is TLS's records if there is TLS, and from TCP's headers without the options for
+selective acknowledgements.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A DNS server's connections, with the limits on their number and their timeouts.
 
-It behaves like the simulator's server (crates/sim, application/dns/server.rs): RFC 7766, sections 6
-and 7. Connections that have to wait because of the limit stay in the kernel's queue (listen(2)).
-TLS has its own port, but its connections count with the others.
+It behaves like the simulator's server (crates/apps, dns/server.rs): RFC 7766, sections 6 and 7.
+Connections that have to wait because of the limit stay in the kernel's queue (listen(2)). TLS has
+its own port, but its connections count with the others.
 """
 
 from __future__ import annotations
