@@ -117,3 +117,73 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns counts that are all different.
+    fn counted(n: u64) -> Counters {
+        Counters {
+            arrived_packets: 2 * n,
+            arrived_bytes: 3 * n,
+            sent_packets: 5 * n,
+            sent_bytes: 7 * n,
+            dropped_bytes: 11 * n,
+            dropped_overflow: 13 * n,
+            dropped_early: 17 * n,
+            dropped_forced: 19 * n,
+            marked_early: 23 * n,
+            marked_forced: 29 * n,
+            marked_then_dropped: 31 * n,
+        }
+    }
+
+    #[test]
+    fn counts_add_up_one_by_one() {
+        let mut sum = counted(10);
+        sum.add(&counted(3));
+        assert_eq!(sum, counted(13));
+        assert_eq!(sum.dropped_packets(), 13 * (13 + 17 + 19));
+        assert_eq!(sum.marked_packets(), 13 * (23 + 29 - 31));
+        let reasons = [DropReason::Overflow, DropReason::Early, DropReason::Forced];
+        assert_eq!(reasons.map(|reason| sum.dropped(reason)), [13 * 13, 13 * 17, 13 * 19]);
+    }
+
+    #[test]
+    fn each_event_counts_a_packet_and_its_bytes() {
+        let mut counters = counted(100);
+        counters.on_arrival(40);
+        counters.on_departure(50);
+        counters.on_drop(60, DropReason::Early);
+        counters.on_drop(70, DropReason::Forced);
+        counters.on_drop(80, DropReason::Overflow);
+        let expected = Counters {
+            arrived_packets: 201,
+            arrived_bytes: 340,
+            sent_packets: 501,
+            sent_bytes: 750,
+            dropped_bytes: 1310,
+            dropped_overflow: 1301,
+            dropped_early: 1701,
+            dropped_forced: 1901,
+            ..counted(100)
+        };
+        assert_eq!(counters, expected);
+    }
+
+    #[test]
+    fn what_arrived_was_sent_was_dropped_or_waits() {
+        let mut counters = Counters::ZERO;
+        counters.on_arrival(40);
+        counters.on_arrival(50);
+        counters.on_arrival(60);
+        counters.on_departure(40);
+        counters.on_drop(50, DropReason::Early);
+        let waiting = |packets, bytes| Backlog { packets, bytes: narrows_units::Bytes::new(bytes) };
+        assert!(counters.balance(waiting(1, 60)));
+        for (packets, bytes) in [(0, 60), (2, 60), (1, 59), (1, 61)] {
+            assert!(!counters.balance(waiting(packets, bytes)));
+        }
+    }
+}

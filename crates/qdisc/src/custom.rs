@@ -213,12 +213,15 @@ impl<P> fmt::Debug for Outside<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classes::{self, Classes};
     use crate::codel;
+    use crate::fifo::{Pfifo, PfifoConfig};
     use crate::fq_codel::{self, FqCodel};
     use crate::laws;
     use crate::prio;
+    use crate::red;
     use crate::traffic::TestPacket;
-    use crate::{DropReason, Filter};
+    use crate::{Discipline, DropReason, Filter};
 
     fn ecn() -> fq_codel::Config {
         fq_codel::Config { ecn: true, limit: 40, flows: 16, ..fq_codel::Config::default() }
@@ -243,6 +246,39 @@ mod tests {
         let config = AnyConfig::from(prio::Config { bands });
         assert_eq!(config.check(), Ok(()));
         laws::check(|| config.build(1));
+    }
+
+    #[test]
+    fn it_shows_what_the_discipline_inside_shows() {
+        let packet = TestPacket { number: 7, ..TestPacket::default() };
+        let mut fifo = AnyConfig::custom("fifo", |_| Pfifo::new(PfifoConfig::default())).build(1);
+        assert_eq!(fifo.head(), None);
+        fifo.enqueue(Time::ZERO, packet, &mut Vec::new());
+        assert_eq!(fifo.head(), Some(&packet));
+        assert_eq!((fifo.ready_at(Time::ZERO), fifo.average_queue()), (None, None));
+        // 1000 bytes at 1 Mbit/s take 8 ms, and the burst has room for 1500.
+        let all = classes::Class {
+            name: "all".into(),
+            filters: Vec::new(),
+            rate: narrows_units::Rate::from_bps(1_000_000),
+            burst: Some(narrows_units::Bytes::new(1500)),
+            queue: AnyConfig::from(PfifoConfig::default()),
+        };
+        let shaped = classes::Config { classes: vec![all] };
+        let mut shaped =
+            AnyConfig::custom("shaped", move |seed| Classes::new(&shaped, seed)).build(1);
+        for _ in 0..2 {
+            shaped.enqueue(Time::ZERO, packet, &mut Vec::new());
+        }
+        assert_eq!(shaped.dequeue(Time::ZERO, &mut Vec::new()), Some(packet));
+        assert_eq!(shaped.dequeue(Time::ZERO, &mut Vec::new()), None);
+        // The second packet lacks 500 bytes.
+        let in_4_ms = Time::ZERO + narrows_units::Span::from_ms(4);
+        assert_eq!(shaped.ready_at(Time::ZERO), Some(in_4_ms));
+        let red = red::linux::Config::default();
+        let mut red = AnyConfig::custom("red", move |seed| red.build(seed)).build(1);
+        red.enqueue(Time::ZERO, packet, &mut Vec::new());
+        assert_eq!(red.average_queue(), Some(AverageQueue::Bytes(0.0)));
     }
 
     #[test]

@@ -74,3 +74,62 @@ impl Levels {
         Self { target: Some(target), ..Self::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::Bytes;
+
+    use super::*;
+    use crate::drr::{plain, qsdrr, tdrr};
+    use crate::fifo::{BfifoConfig, PfifoConfig};
+    use crate::{blue, codel, fq_codel, pie, prio, red, sfq};
+
+    #[test]
+    fn figures_show_the_limit_or_the_target() {
+        let target = Span::from_ms(7);
+        let levels: Vec<Levels> = [
+            AnyConfig::from(PfifoConfig { limit: 7 }),
+            AnyConfig::from(BfifoConfig { limit: Bytes::new(7) }),
+            AnyConfig::from(blue::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(plain::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(qsdrr::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(tdrr::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(sfq::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(codel::Config { target, ..Default::default() }),
+            AnyConfig::from(pie::Config { target, ..Default::default() }),
+            AnyConfig::from(fq_codel::Config { target, ..Default::default() }),
+            AnyConfig::from(prio::Config { bands: Vec::new() }),
+        ]
+        .map(|config| config.levels())
+        .into();
+        let bytes = Levels { backlogs: vec![("limit", 7.0)], ..Levels::default() };
+        let packets = Levels { in_packets: true, ..bytes.clone() };
+        let flows = Levels { several_lines: true, ..packets.clone() };
+        let waits = Levels { target: Some(target), ..Levels::default() };
+        assert_eq!(levels[..3], [packets.clone(), bytes, packets]);
+        assert_eq!(levels[3..7], vec![flows; 4]);
+        assert_eq!(levels[7..9], [waits.clone(), waits.clone()]);
+        assert_eq!(levels[9], Levels { several_lines: true, ..waits });
+        assert_eq!(levels[10], Levels { several_lines: true, ..Levels::default() });
+    }
+
+    #[test]
+    fn figures_show_reds_thresholds() {
+        let packets = red::classic::Config {
+            min: 5.0,
+            max: 15.0,
+            limit: 60,
+            unit: red::classic::Unit::Packets,
+            ..Default::default()
+        };
+        let backlogs = vec![("min", 5.0), ("max", 15.0), ("limit", 60.0)];
+        let expected = Levels { in_packets: true, backlogs, ..Levels::default() };
+        assert_eq!(packets.levels(), expected);
+        let octets = red::classic::Config { unit: red::classic::Unit::Bytes, ..packets };
+        assert_eq!(octets.levels(), Levels { in_packets: false, ..expected });
+        // tc-red(8): max is limit / 4, and min is max / 3.
+        let linux = red::linux::Config { limit: Bytes::new(1200), ..Default::default() };
+        let backlogs = vec![("min", 100.0), ("max", 300.0), ("limit", 1200.0)];
+        assert_eq!(linux.levels(), Levels { backlogs, ..Levels::default() });
+    }
+}

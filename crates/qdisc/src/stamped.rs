@@ -42,3 +42,26 @@ impl<P: Packet> Packet for Stamped<P> {
         self.packet.ports()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::TestPacket;
+
+    #[test]
+    fn shows_what_its_packet_shows() {
+        let packet = TestPacket {
+            flow: 7,
+            bytes: 90,
+            ecn: Ecn::Ect0,
+            protocol: Protocol::Udp,
+            ports: (53, 5353),
+            ..TestPacket::default()
+        };
+        let mut stamped = Stamped { packet, arrived_at: Time::ZERO };
+        assert_eq!((stamped.bytes(), stamped.ecn(), stamped.flow_hash()), (90, Ecn::Ect0, 7));
+        assert_eq!((stamped.protocol(), stamped.ports()), (Protocol::Udp, (53, 5353)));
+        stamped.mark();
+        assert_eq!(stamped.packet.marks, 1);
+    }
+}
