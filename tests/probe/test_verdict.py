@@ -147,6 +147,9 @@ def test_too_few_rounds_say_how_many_would_tell() -> None:
     assert note.endswith("hint: 100 rounds are enough if this continues")
     (note,) = judge([udp(0.12)] * 2, [near] * 19 + [late] * 12).notes
     assert "hint" not in note
+    # One more may be enough.
+    (note,) = judge([udp(0.12)] * 9 + [udp(27.0)], [near] * 5 + [late] * 5).notes
+    assert note.endswith("hint: 11 rounds are enough if this continues")
     # If UDP is late as often, more rounds tell nothing.
     busy = [udp(0.12)] * 8 + [udp(27.0), udp(33.0)]
     (note,) = judge(busy, rows).notes
@@ -205,6 +208,8 @@ def test_a_full_backlog_drops_syns() -> None:
     late += [tcp(connect=15_040.0), tcp(connect=31_040.0)]
     assert "(by 1, 3, 7, 15 s)" in judge(TEN_UDP, [tcp()] * 7 + late).sentence
     assert "(by 31 s)" in judge(TEN_UDP, [tcp()] * 3 + late[-1:]).sentence
+    far = [tcp(connect=600.0, first=600.0)] * 3 + [tcp(connect=1600.0), tcp(connect=3600.0)]
+    assert "2 of 5 connect late (by 1, 3 s)" in judge([udp(600.0)] * 5, far).sentence
 
 
 def test_a_full_backlog_has_room_now_and_then() -> None:
@@ -225,6 +230,8 @@ def test_a_full_backlog_drops_the_last_acknowledgement_too() -> None:
     verdict = judge(TEN_UDP, [tcp()] * 7 + late + unheard)
     assert verdict.name == "backlog-full"
     assert "2 of 12 queries on new connections had to be sent again" in verdict.sentence
+    mixed = [unanswered("timeout", "connect"), unheard[0]]
+    assert name_of([tcp()] * 7 + late + mixed) == "backlog-full"
     # A single one may be due to the path, and all of them are if UDP loses as many.
     assert name_of([tcp()] * 7 + late + unheard[:1]) == "slots-full"
     lossy = [udp()] * 9 + [udp(outcome="timeout", query_ms=None, rcode=None)]
@@ -399,9 +406,33 @@ def test_without_segments_late_answers_do_not_hide_two_writes() -> None:
     late = [whole(80.0 + wait) for wait in (60.0, 90.0, 250.0, 700.0)]
     assert name_of([whole(80.0)] * 6 + late) == "slots-full"
     assert name_of([whole(80.0)] * 9 + late[:1]) == "two-writes"
+    uneven = (80.0, 80.0, 81.0, 89.0, 89.0, 90.0, 90.0, 90.0, 91.0, 130.0)
+    assert name_of([whole(ms) for ms in uneven]) == "two-writes"
     # The time of the connection is in it, so nothing says that it came at once.
     untold = [whole(80.0 + wait, None) for wait in (60.0, 90.0, 250.0, 700.0)]
     assert name_of([whole(80.0, None)] * 6 + untold) == "late"
+    assert name_of([whole(80.0)] + [whole(80.0, None)] * 5 + untold) == "late"
+
+
+def test_one_reply_with_segments_tells_how_a_server_writes() -> None:
+    rows = [tcp(gap=40.0, prefix="alone"), *[whole(80.0)] * 4]
+    assert "the length comes in a segment of its own" in judge(TEN_UDP, rows).sentence
+    # The round trip is that of TCP, where it is known.
+    assert name_of([whole(70.0)] * 5, [udp(44.0)] * 5) == "two-writes"
+
+
+def test_whole_times_give_the_others() -> None:
+    """A handshake of 40 ms, one of 41 ms for TLS, and 40 ms for the query."""
+    untimed = {"query_ms": None, "first_byte_ms": None, "prefix": None}
+    over_udp = [udp(total_ms=RTT) | untimed] * 3
+    for rows, kind in (
+        ([tcp(transport="tls", secure_ms=41.0, total_ms=121.0) | untimed] * 3, "tls"),
+        ([whole(40.0, None)] * 3, "tcp"),
+    ):
+        figures = judge(over_udp, rows, transport=kind).figures
+        assert [figures[name] for name in ("udp_ms", "round_trip_ms", "wait_ms")] == [RTT, RTT, 0]
+    untold = [tcp(transport="tls", total_ms=121.0) | untimed] * 3
+    assert judge(over_udp, untold, transport="tls").figures["wait_ms"] is None
 
 
 def test_times_that_tell_nothing_are_unknown() -> None:
@@ -476,3 +507,90 @@ def test_servers_without_edns_get_a_hint() -> None:
     for settings in ({"edns": None}, None):
         (note,) = judge([udp(rcode="FORMERR")] * 3, rows, settings=settings).notes
         assert "hint" not in note
+
+
+def test_sentences_name_what_was_seen() -> None:
+    def sentence(rows: list[dict[str, Any]], over_udp: Any = TEN_UDP, kind: str = "tcp") -> str:
+        return judge(over_udp, rows, transport=kind).sentence
+
+    silent = [unanswered("timeout", "connect")] * 3
+    assert "does not answer SYNs, though it answers over UDP:" in sentence(silent)
+    assert "does not answer SYNs: a filter" in sentence(silent, [])
+    closed = unanswered("closed", "query", RTT)
+    assert sentence([closed] * 3) == (
+        "it accepts connections and closes every one without an answer: no DNS over TCP"
+    )
+    assert sentence([tcp()] * 2 + [closed]) == (
+        "it accepts connections and closes 1 of 3 without an answer: it has a limit, and rejects "
+        "the rest"
+    )
+    late = [tcp(connect=1040.0)] * 2 + silent[:1]
+    assert "3 of 10 connect late (by 1 s): its" in sentence([tcp()] * 7 + late)
+    assert "3 of 10 connect late or never:" in sentence([tcp()] * 7 + late, kind="quic")
+    unheard = tcp(first=440.0, query_retransmissions=1)
+    assert "1 of 10 queries on new" in sentence([tcp()] * 6 + late + [unheard])
+    for udp_ms, where in ((60.0, "TCP is answered nearer"), (20.0, "TCP is answered farther away")):
+        assert where in sentence([tcp()] * 3, [udp(udp_ms)] * 3)
+    opened = {"connect": None, "reused": True}
+    assert sentence([tcp(**opened, total_ms=RTT)] * 3, kind="tls") == (
+        "1.0: one round trip for the query, on an open connection"
+    )
+    assert sentence([whole(RTT) | {"connect_ms": None, "reused": True}] * 3).endswith(
+        ": one round trip for the query, on an open connection"
+    )
+    assert sentence([whole(RTT)] * 3).endswith("for the connection, one for the query")
+    untimed = tcp(first_byte_ms=None, query_ms=None, total_ms=None, prefix=None)
+    assert sentence([untimed] * 3) == "nothing tells how long the queries took"
+    replies = [unanswered("malformed", "reply", RTT, detail="it ends early")]
+    replies.append(unanswered("mismatched", "reply", RTT, detail="it ends early"))
+    assert sentence(replies) == "2 of 2 replies are no answers: it ends early"
+
+
+def test_a_gap_without_known_segments_may_be_a_late_acknowledgement() -> None:
+    assert name_of([tcp(gap=84.0, prefix=None)] * 3) == "delayed-acknowledgement"
+    assert name_of([tcp(gap=84.0)] * 3) == "late-part"
+    assert name_of([tcp(gap=84.0, prefix="split")] * 3) == "delayed-acknowledgement"
+
+
+def test_a_millisecond_is_not_near() -> None:
+    near = [tcp(connect=0.9, first=0.9)] * 3
+    assert "too near" in judge([udp(1.1)] * 3, near).sentence
+    assert "too near" not in judge([udp(0.9)] * 3, [tcp(connect=1.1, first=1.1)] * 3).sentence
+    # On an open connection, UDP tells the distance.
+    opened = [tcp(connect=None, first=0.9, reused=True)] * 3
+    assert "too near" in judge([udp(0.9)] * 3, opened).sentence
+    assert name_of([tcp(connect=1.0, first=1.0)] * 3, [udp(8.0)] * 3) == "elsewhere"
+    # Four late of 16 against none of 16 would not be enough if it were near.
+    rows = [tcp(connect=1.0, first=1.0)] * 12 + [tcp(connect=1.0, first=6.0)] * 4
+    assert name_of(rows, [udp(1.0)] * 16) == "slots-full"
+
+
+def test_failures_are_noted() -> None:
+    failed = [unanswered("timeout", "query", RTT), unanswered("reset", "query", RTT)]
+    lost = unanswered("timeout", "query", transport="udp")
+    notes = judge([udp()] * 49 + [lost], [tcp()] * 17 + [failed[0], *failed]).notes
+    assert "1 of 50 queries over UDP were not answered in time" in notes
+    assert "3 of 20 queries over TCP failed: 2 timeout, 1 reset" in notes
+    (note,) = judge([lost] * 3, [tcp()] * 3).notes
+    assert note == "it does not answer over UDP, so there is no ratio"
+    # One late answer may have any cause.
+    assert judge(TEN_UDP, [tcp()] * 9 + [tcp(first=90.0)]).notes == ()
+
+
+def test_truncation_names_the_largest_replies() -> None:
+    cut = [udp(truncated=True, reply_bytes=40)] * 2
+
+    def note(over: list[dict[str, Any]], edns: int, more: Any = ()) -> str:
+        return judge([*cut, *more], over, settings={"edns": edns}).notes[0]
+
+    sizes = [tcp(reply_bytes=600), tcp(reply_bytes=900), tcp()]
+    assert "over TCP the reply has 900 bytes" in note(sizes, 800)
+    whole_ones = [udp(reply_bytes=300), udp(reply_bytes=400), udp()]
+    assert "largest whole answer over UDP has 400 bytes" in note(sizes, 800, whole_ones)
+    # Nothing is said about sizes that are not known.
+    unknown = note([tcp()] * 3, 800, [udp()])
+    assert "where 800 bytes" in unknown and "has" not in unknown
+    # 512 bytes are always allowed (RFC 6891, 6.2.3).
+    assert "although 512 bytes" in note([tcp(reply_bytes=512)], 400)
+    assert "where 512 bytes" in note([tcp(reply_bytes=513)], 400)
+    assert "although 512 bytes" in note([tcp(reply_bytes=1)], 400)

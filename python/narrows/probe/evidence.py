@@ -80,8 +80,9 @@ class Evidence:
         self.in_whole = not any(row["first_byte_ms"] is not None for row in self.answered)
         """Whether only the time to the last byte of replies is known, and no segments."""
         connects = [row["connect_ms"] for row in tcp if row["connect_ms"] is not None]
-        least = min(connects, default=None)
-        on_time = [ms for ms in connects if least is not None and ms < least + LATE_SYN_MS]
+        self.late_from = min(connects, default=math.inf) + LATE_SYN_MS
+        """The time in ms from which on a handshake has lost a SYN."""
+        on_time = [ms for ms in connects if ms < self.late_from]
         self.late_connects = len(connects) - len(on_time)
         self.round_trip = median(on_time)
         self.unconnected = ended(tcp, "timeout", stage="connect")
@@ -218,10 +219,7 @@ class Evidence:
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
         """Whether the exchange's handshake lost a SYN."""
-        ms = row["connect_ms"]
-        return (
-            ms is not None and self.round_trip is not None and ms > (self.round_trip + LATE_SYN_MS)
-        )
+        return row["connect_ms"] is not None and row["connect_ms"] >= self.late_from
 
     def syn_wait(self, row: Mapping[str, Any]) -> float:
         """The time that the exchange's handshake took beyond a round trip, in seconds."""
