@@ -10,8 +10,8 @@
 //! SYN-ACK is repeated after 1, 2, 4, ... seconds, `tcp_synack_retries` times. It is repeated fewer
 //! times when more than half of the queue is taken and most entries are old.
 //!
-//! Differences: simulated connections repeat their SYN-ACKs themselves, following their TCP
-//! settings, and always count as young. A cookie keeps the options of the SYN, as Linux's cookies
+//! Differences: an [`Endpoint`](crate::tcp::Endpoint) repeats its SYN-ACK itself, following its
+//! settings, and always counts as young. A cookie keeps the options of the SYN, as Linux's cookies
 //! do with timestamps.
 
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@
 //! ```
 //! Source: RFC 8446, 2 (flights), 4 (messages of the handshake), 5 (records), appendix D.4
 //! (ChangeCipherSpec); RFC 7685 (padding of the hello); RFC 7301 (ALPN). Captures show how OpenSSL
-//! 3 and GnuTLS 3.7 cut flights into records and writes (tests/dns_behaviour).
+//! 3 and GnuTLS 3.7 cut flights into records and writes.
 //!
 //! Differences:
 //!

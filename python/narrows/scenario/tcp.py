@@ -20,17 +20,28 @@ __all__ = ["PROFILES", "Delayed", "Tcp"]
 PROFILES = tuple(_core.tcp_profiles())
 """The names of the profiles."""
 
-_DECLARED: dict[str, Any] = json.loads(_core.tcp_settings())
-_KEYS: dict[str, dict[str, Any]] = {key["name"]: key for key in _DECLARED["keys"]}
+_KEYS: dict[str, dict[str, Any]] = {
+    key["name"]: key for key in json.loads(_core.tcp_settings())["keys"]
+}
 
 _ELSEWHERE = ("ecn_control", "fast_open")
 """Settings that the language gives in other places: as words of `ecn`, and with DNS over TCP."""
+
+_MEANINGS = {
+    "initial_ssthresh": 'Initial slow-start threshold in segments, or `"unbounded"`.',
+    "ecn": """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
+`"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
+FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.""",
+}
+"""Meanings of keys that take other values here than in Rust."""
+
+_MOST_DELAY = int(_KEYS["acks"]["most"])
 
 
 class Delayed(Table):
     """Delayed acknowledgements (RFC 1122, 4.2.3.2)."""
 
-    delayed: Annotated[PositiveSpan, at_most(int(_KEYS["acks"]["most"]), "1 s")]
+    delayed: Annotated[PositiveSpan, at_most(_MOST_DELAY, str(Duration(_MOST_DELAY)))]
     """Longest time that an acknowledgement waits for a second segment; at most 1 s."""
 
 
@@ -153,6 +164,7 @@ class _Rules(Table):
         return config
 
 
+_ABOUT = "TCP settings of both ends of a connection: a profile, and the keys that differ from it."
 _PROFILE = """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP
 off and an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
 comparisons with it). All other keys are the profile's unless given; the defaults below are those
@@ -168,10 +180,13 @@ else:
         "Tcp",
         __base__=_Rules,
         __module__=__name__,
-        __doc__=text(_DECLARED["about"]),
+        __doc__=_ABOUT,
         profile=(Literal[PROFILES], Field(PROFILES[0], description=_PROFILE)),
         **{
-            name: (_annotation(key), Field(None, description=text(key["about"])))
+            name: (
+                _annotation(key),
+                Field(None, description=_MEANINGS.get(name, text(key["about"]))),
+            )
             for name, key in _KEYS.items()
             if name not in _ELSEWHERE
         },

@@ -9,14 +9,14 @@ use narrows_units::settings::{
 use narrows_units::{Bytes, ConfigError, Span, settings, words};
 
 settings! {
-    /// TCP settings of both ends of a connection: a profile, and the keys that differ from it.
+    /// The settings of a TCP endpoint.
     pub struct Config as "Tcp" {
         /// Largest payload of a segment without options, in bytes; with timestamps each data segment
         /// carries 12 bytes less.
         mss: u16 = 1460, whole(88, 8960);
         /// Initial window in segments (RFC 6928: 10).
         initial_window: u32 = 10, whole(1, 65_535);
-        /// Initial slow-start threshold in segments, or `"unbounded"`.
+        /// Initial slow-start threshold in segments; `None`: unbounded.
         initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
         /// Congestion control: Reno (RFC 5681) or CUBIC (RFC 9438).
         congestion: Congestion = Congestion::Cubic, any();
@@ -58,9 +58,7 @@ settings! {
         acks: AckPolicy = AckPolicy::Linux, span(Span::from_ps(1), Span::from_secs(1));
         /// Nagle's algorithm; false means TCP_NODELAY.
         nagle: bool = true, any();
-        /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
-        /// `"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
-        /// FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.
+        /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168).
         ecn: bool = false, any();
         /// Packets besides new data that may be marked rather than dropped.
         ecn_control: EcnControl = EcnControl::Data, any();
@@ -140,7 +138,7 @@ pub enum Congestion {
     Reno,
     /// RFC 9438, as Linux does it.
     Cubic,
-    /// One from outside this crate. It cannot appear in a written plan.
+    /// One from outside this crate. It has no written form.
     #[cfg_attr(feature = "serde", serde(skip))]
     Custom(super::Custom),
 }

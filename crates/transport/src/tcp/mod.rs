@@ -23,6 +23,5 @@ pub use config::{
 pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
 pub use counters::Counters;
 pub use endpoint::{Adopted, Endpoint};
-pub use segment::Header;
-pub use segment::{FastOpenOption, Flags, SackBlocks, Segment, SynOptions};
+pub use segment::{FastOpenOption, Flags, Header, SackBlocks, Segment, SynOptions};
 pub use seq::Seq;

@@ -4,7 +4,7 @@ use narrows_units::Ecn;
 
 use super::Seq;
 
-/// A segment. Its payload is only a length: the simulator carries no data.
+/// A segment. Its payload is only a length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The sequence number of the first byte (or of SYN, FIN).

@@ -149,8 +149,8 @@ fn packets_are_coalesced_in_order() {
     assert_eq!(levels, [Level::Initial, Level::Handshake]);
 }
 
-/// kdig and Knot DNS 3.2.6, as captured: a query of 128 bytes and a reply of
-/// 468, both padded, with two bytes of length; IDs of 20 and 18 bytes.
+/// kdig and Knot DNS 3.2.6, as captured: a query of 128 bytes and a reply of 468, both padded, with
+/// two bytes of length; IDs of 20 and 18 bytes.
 #[test]
 fn packets_have_the_lengths_of_kdigs_and_knots() {
     // GnuTLS 3.7: P-256, SHA-256, and hellos of 361 and 123 bytes with transport parameters of 55.

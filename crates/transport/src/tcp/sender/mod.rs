@@ -10,7 +10,7 @@
 //! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference test
 //!   beds turn offload off.
 //! - There is no pacing: CUBIC and Reno pace only under the fq qdisc. There are no TCP small
-//!   queues: a simulated host has no queue of its own.
+//!   queues, because there is no queue between an endpoint and its caller.
 //! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no
 //!   urgent data.
