@@ -220,9 +220,12 @@ pub trait Declared: Settings + Default {
     const TABLE: Table;
 }
 
-/// Declares a struct of settings; see the disciplines of `narrows-qdisc` for examples.
+/// Declares a struct of settings.
 ///
-/// ```ignore
+/// ```
+/// use narrows_units::settings;
+/// use narrows_units::settings::{MOST_PACKETS, Settings, any, whole};
+///
 /// settings! {
 ///     /// What the table is.
 ///     pub struct Config {
@@ -232,11 +235,19 @@ pub trait Declared: Settings + Default {
 ///         ecn: bool = false, any();
 ///     }
 /// }
+///
 /// impl Settings for Config {}
+///
+/// assert!(Config::default().check().is_ok());
+/// assert!(Config { limit: 0, ecn: true }.check().is_err());
 /// ```
 ///
 /// If others call a key or the table by another name, that name follows `as`. Further traits to
 /// derive come first, as in `#[derive(Copy, Eq)]`.
+///
+/// The struct can be serialised if the crate that declares it has a feature `serde`, and has a JSON
+/// schema if that crate has a feature `schema`. Declare both, even if they stay empty: rustc warns of
+/// unknown features.
 #[macro_export]
 macro_rules! settings {
     (
