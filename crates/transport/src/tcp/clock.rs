@@ -35,7 +35,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the context of a past moment, of which only the microseconds are known.
-    pub fn of_past(config: &'a Config, us: u32) -> Self {
+    pub(super) fn of_past(config: &'a Config, us: u32) -> Self {
         Self { us, ..Self::new(config, Time::ZERO) }
     }
 
@@ -53,25 +53,25 @@ impl<'a> Context<'a> {
 
     /// Converts microseconds to jiffies, rounded up (`usecs_to_jiffies`).
     #[inline]
-    pub fn jiffies_in(&self, us: u32) -> u32 {
+    pub(super) fn jiffies_in(&self, us: u32) -> u32 {
         us.div_ceil(self.tick_us())
     }
 
     /// Converts a span to jiffies, rounded up.
     #[inline]
-    pub fn span_to_jiffies(&self, span: Span) -> u32 {
+    pub(super) fn span_to_jiffies(&self, span: Span) -> u32 {
         self.jiffies_in(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
     }
 
     /// Converts jiffies to microseconds (`jiffies_to_usecs`).
     #[inline]
-    pub fn us_in(&self, jiffies: u32) -> u32 {
+    pub(super) fn us_in(&self, jiffies: u32) -> u32 {
         jiffies.saturating_mul(self.tick_us())
     }
 
     /// Limits a timer's jiffies to `max_rto`.
     #[inline]
-    pub fn bounded_timeout(&self, jiffies: u32) -> u32 {
+    pub(super) fn bounded_timeout(&self, jiffies: u32) -> u32 {
         if u64::from(self.us_in(jiffies)) <= self.config.max_rto.as_us() {
             jiffies
         } else {
@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the value that the timestamps option had `us` microseconds ago.
-    pub fn timestamp_before(&self, us: u32) -> u32 {
+    pub(super) fn timestamp_before(&self, us: u32) -> u32 {
         let then_us = (self.now.as_ps() / PS_PER_US).saturating_sub(u64::from(us));
         ((then_us / (PS_PER_MS / PS_PER_US)) as u32).wrapping_add(1)
     }

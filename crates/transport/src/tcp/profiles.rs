@@ -61,7 +61,7 @@ impl Config {
     /// Returns whether this is the textbook's Tahoe, Reno or NewReno. The latter two inflate the
     /// window (RFC 5681, 3.2; ns-2).
     #[inline]
-    pub fn is_classic(&self) -> bool {
+    pub(crate) fn is_classic(&self) -> bool {
         self.reduction == Reduction::AtOnce
     }
 }
