@@ -1,4 +1,4 @@
-//! Applications from outside this crate: their settings in a environment.
+//! Applications from outside this crate: their settings in a plan.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::{Application, Environment, Settings, Use};
 
 /// The settings of an application from outside this crate.
 pub trait Outside: fmt::Debug + Send + Sync {
-    /// Checks whether the application can work with the rest of the environment. Returns the number of flows that it
-    /// sets up.
+    /// Checks whether the application can work with the rest of the plan. Returns the number of flows
+    /// that it sets up.
     ///
     /// # Errors
     ///
@@ -19,11 +19,11 @@ pub trait Outside: fmt::Debug + Send + Sync {
     /// acknowledgement of [`Use::ACK`] bytes. The simulator uses this to compute ahead.
     fn uses(&self, environment: &Environment<'_>) -> Vec<Use>;
 
-    /// Creates the application. `name` is its name in the environment.
+    /// Creates the application. `name` is its name in the plan.
     fn build(&self, name: &str) -> Box<dyn Application>;
 }
 
-/// An application from outside, in a environment.
+/// An application from outside, in a plan.
 #[derive(Clone, Debug)]
 pub struct Custom(Arc<dyn Outside>);
 

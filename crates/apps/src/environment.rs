@@ -126,6 +126,10 @@ impl Environment<'_> {
 }
 
 /// Checks that `there` and `back` are paths between the same two nodes, in opposite directions.
+///
+/// # Errors
+///
+/// Returns what is wrong, in one line.
 pub fn check_round_trip(paths: &[Path], there: usize, back: usize) -> Result<(), String> {
     let path = |index: usize| paths.get(index).ok_or("path: no such path");
     let (there, back) = (path(there)?, path(back)?);

@@ -227,8 +227,8 @@ pub trait Host: View {
     /// Frees the memory for segments in flight, because the application falls silent.
     fn release_memory(&mut self, socket: Socket);
 
-    /// Asks for a call of [`delivered`](super::Application::delivered) when everything that the
-    /// first end of a connection has written so far is acknowledged.
+    /// Asks for a call of [`delivered`](super::Application::delivered) when `bytes` more bytes of
+    /// the first end of a connection are acknowledged than now: those that it has just written.
     fn tell_delivery(&mut self, socket: Socket, bytes: u64);
 
     /// Makes room for this many more connections, with names of this many bytes in all.

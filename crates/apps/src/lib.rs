@@ -11,9 +11,15 @@
 //! sockets, messages and times, but no packets, links or queues. One object serves a whole traffic
 //! group, or one server, and numbers its own connections and timers.
 //!
-//! To add a kind of traffic, write a file with its settings (`Settings`) and its behaviour
-//! ([`Application`]), and add a line to the list in `kinds.rs`. A kind from outside this
-//! crate goes into a plan by [`Kind::custom`].
+//! A *plan* describes a run: lists of nodes, links, paths, TCP settings and applications. Settings
+//! refer to their entries by index. An [`Environment`] is what an application sees of a plan.
+//!
+//! A *flow* is a connection, or the datagrams between a client and a server. The first of its ends
+//! is the client, and in a [`Transfer`] the sender. Flows have numbers, which are used again.
+//!
+//! To add a kind of traffic, write a file with its settings ([`Settings`]) and its behaviour
+//! ([`Application`]), and add a line to the list in `kinds.rs`. A kind from outside this crate goes
+//! into a plan by [`Kind::custom`].
 
 mod application;
 pub mod bulk;
@@ -46,9 +52,9 @@ pub(crate) use self::application::is_moment;
 pub use self::application::{Application, Settings, all_done, progress};
 pub use self::custom::{Custom, Outside};
 pub use self::draw::Draw;
-pub use self::environment::check_round_trip;
 pub use self::environment::{
     Environment, IP_HEADER, Path, Protocol, SHORTEST_FRAGMENT, Service, UDP_HEADER, Use,
+    check_round_trip,
 };
 pub use self::host::{Dial, Host, Transfer, View};
 pub use self::kinds::Kind;

@@ -74,8 +74,8 @@ pub(crate) struct Exchange {
 ///
 /// In a message, the first note has the length of the whole reply in its lower half, and that of
 /// the shorter one over UDP in its upper half (0: none). The second note has the longest reply that
-/// the client accepts over UDP in its lower half. A bit of its upper half,
-/// `TRUNCATED`, is set if the shorter reply is truncated.
+/// the client accepts over UDP in its lower half. A bit of its upper half, `TRUNCATED`, is set if
+/// the shorter reply is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The bytes of the whole reply.
