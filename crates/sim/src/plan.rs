@@ -16,12 +16,11 @@ pub use self::network::{
     Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, Middlebox,
     Monitor, NeighbourPair, Queue, Ring,
 };
-pub use narrows_apps::Kind;
 pub use narrows_apps::connection::{Connection, Opener};
 pub use narrows_apps::streams::Stream;
 pub use narrows_apps::{
-    Draw, Path, bulk, dns, flood, incast, on_off, page, ping, responder, secure, trace, transfer,
-    udp, voip,
+    Draw, Kind, Path, bulk, dns, flood, incast, on_off, page, ping, responder, secure, trace,
+    transfer, udp, voip,
 };
 
 /// A whole run.

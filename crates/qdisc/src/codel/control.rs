@@ -3,9 +3,9 @@
 //! Source: RFC 8289, section 5; Linux 6.1.192, `include/net/codel.h` and
 //! `include/net/codel_impl.h`. The differences are listed at [`super`].
 
-use crate::settings::words;
 use narrows_units::{Span, Time};
 
+use crate::settings::words;
 use crate::stamped::Stamped;
 use crate::{Counters, DropReason, Dropped, Packet};
 
