@@ -135,7 +135,8 @@ impl Tls {
         }
     }
 
-    /// Returns what an end writes before it closes.
+    /// Returns the bytes that an end writes before it closes; `None`: none. `side`: 0 for the client,
+    /// 1 for the server.
     pub fn goodbye(&self, side: usize) -> Option<u32> {
         let says = if side == 0 { self.client.close_notify } else { self.server.close_notify };
         says.then_some(ALERT)

@@ -1,12 +1,4 @@
-//! One end of a connection.
-//!
-//! ```text
-//!   handle_datagram(now, ..), handle_timeout(now)    what happens to it
-//!   write(..), close(), abort()                      what its application wants
-//!   poll_transmit(now), until None                   what it sends, after each of these
-//!   next_timeout()                                   when to call handle_timeout
-//!   next_whole(), is_open(), end()                   what the application learns
-//! ```
+//! One end of a connection: its state, and what goes in and out.
 
 mod acks;
 mod receiving;
@@ -28,6 +20,14 @@ use super::streams::{Receiving, Sending};
 use crate::tls::Messages;
 
 /// One end of a connection.
+///
+/// ```text
+///   handle_datagram(now, ..), handle_timeout(now)    what happens to it
+///   write(..), close(), abort()                      what its application wants
+///   poll_transmit(now), until None                   what it sends, after each of these
+///   next_timeout()                                   when to call handle_timeout
+///   next_whole(), is_open(), end()                   what the application learns
+/// ```
 #[derive(Debug)]
 pub struct Endpoint {
     config: Config,

@@ -8,14 +8,14 @@ use super::super::sender::{Half, Start};
 use super::super::{Flags, Segment, Seq};
 use super::{Endpoint, Phase, payload};
 
-/// The state that ordinary TCP needs to take over a connection.
+/// What an endpoint needs to take over a connection that a server without state has opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Adopted {
     /// The client's SYN.
     pub syn: Segment,
     /// The client's next byte.
     pub client_next: Seq,
-    /// The number of bytes taken before it.
+    /// The payload bytes that the server has taken before it.
     pub taken: u64,
     /// Our next byte.
     pub server_next: Seq,
