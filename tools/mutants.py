@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from python_mutants import mutated
 
@@ -56,8 +57,7 @@ class Part:
 _ASIDE = r"\b(Debug|Display|Touch) for |::touch\b"
 """What only prints, or reads memory ahead of time."""
 
-_SIM = "-p narrows-sim --lib"
-_RATIO = "analysis comparison density failures folder pairs peaks regression resampling"
+_RATIO = "python/narrows/ratio tests/ratio/test_analysis.py"
 
 AREAS: dict[str, tuple[Part, ...]] = {
     "qdisc": (
@@ -70,33 +70,23 @@ AREAS: dict[str, tuple[Part, ...]] = {
     ),
     "tcp": (
         Part(
-            ("crates/sim/src/transport/tcp/**/*.rs",),
             (
-                f"{_SIM} --test tcp_sender --test tcp_receiver --test tcp_laws",
-                "-p narrows-sim --tests",
+                "crates/transport/src/tcp/**/*.rs",
+                "crates/transport/src/quic/{recovery,congestion,space,ranges}.rs",
+                "crates/transport/src/quic/endpoint/{acks,timers}.rs",
             ),
-            _ASIDE,
-        ),
-        Part(
-            tuple(
-                f"crates/sim/src/transport/quic/{name}.rs"
-                for name in (
-                    "recovery",
-                    "congestion",
-                    "space",
-                    "ranges",
-                    "endpoint/acks",
-                    "endpoint/timers",
-                )
+            (
+                "-p narrows-transport --lib",
+                "-p narrows-transport --tests",
+                "-p narrows-oracle -p narrows-sim --tests",
             ),
-            (f"{_SIM} --test dns_quic", "-p narrows-sim --tests"),
             _ASIDE,
         ),
     ),
     "agenda": (
         Part(
             ("crates/sim/src/agenda/*.rs", "crates/sim/src/link/**/*.rs"),
-            (f"{_SIM} --test runs --test changes --test modes", "-p narrows-sim --tests"),
+            ("-p narrows-sim --lib", "-p narrows-sim --tests"),
             _ASIDE,
         ),
     ),
@@ -116,11 +106,18 @@ AREAS: dict[str, tuple[Part, ...]] = {
             ("tests/probe/test_thresholds.py tests/probe/test_verdict.py",),
         ),
         Part(
-            tuple(f"python/narrows/ratio/{name}.py" for name in _RATIO.split()),
-            (
-                "tests/ratio/test_bounds.py tests/ratio/test_shapes.py tests/ratio/test_pairs.py",
-                "python/narrows/ratio tests/ratio/test_analysis.py",
+            tuple(
+                f"python/narrows/ratio/{name}.py"
+                for name in ("density", "peaks", "regression", "resampling")
             ),
+            ("tests/ratio/test_shapes.py tests/ratio/test_bounds.py", _RATIO),
+        ),
+        Part(
+            tuple(
+                f"python/narrows/ratio/{name}.py"
+                for name in ("analysis", "comparison", "failures", "folder", "pairs")
+            ),
+            ("tests/ratio/test_pairs.py tests/ratio/test_bounds.py", _RATIO),
         ),
         Part(
             ("python/narrows/scenario/lowering.py", "python/narrows/scenario/planner.py"),
@@ -342,21 +339,21 @@ def report(drawn: Sequence[Mutant], outcomes: dict[str, str]) -> str:
     return "\n".join(said)
 
 
-def _equivalent() -> list[dict[str, str]]:
+def _equivalent() -> list[dict[str, Any]]:
     """Survivors that change only speed, words or nothing, with reasons."""
-    found: list[dict[str, str]] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutants"]
+    found: list[dict[str, Any]] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutants"]
     return found
 
 
-def _reason(mutant: Mutant, reasons: Sequence[dict[str, str]]) -> str | None:
+def _reason(mutant: Mutant, reasons: Sequence[dict[str, Any]]) -> str | None:
     new = " ".join(
         line[1:].strip()
         for line in mutant.diff.splitlines()
         if line.startswith("+") and not line.startswith("+++")
     )
     for entry in reasons:
-        if entry["file"] == mutant.file and entry["line"] in new:
-            return entry["reason"]
+        if entry["file"] == mutant.file and any(line in new for line in entry["lines"]):
+            return str(entry["reason"])
     return None
 
 

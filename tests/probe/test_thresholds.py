@@ -138,7 +138,9 @@ def test_late_over_udp_is_as_late_as_over_tcp() -> None:
 
 def test_a_lost_syn_takes_nine_tenths_of_a_second() -> None:
     """RFC 6298 (2.1): the first timeout is a second; a tenth is for a path that gets faster."""
-    assert name_of([tcp()] * 6 + [tcp(connect=RTT + 900.0)] * 4) == "backlog-full"
+    verdict = judge(TEN_UDP, [tcp()] * 6 + [tcp(connect=RTT + 900.0)] * 4)
+    assert verdict.name == "backlog-full"
+    assert "4 of 10 connect late (by 1 s)" in verdict.sentence
     assert name_of([tcp()] * 6 + [tcp(connect=RTT + 899.0)] * 4) == "one-write"
 
 
