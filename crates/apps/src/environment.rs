@@ -26,7 +26,7 @@ pub struct Environment<'a> {
     pub tcp: &'a [tcp::Config],
     /// The name of each application, and what it serves. When an application makes its tables,
     /// there are none.
-    pub servers: Vec<(&'a str, Option<Service>)>,
+    pub applications: Vec<(&'a str, Option<Service>)>,
 }
 
 /// A path through the network.
@@ -109,7 +109,7 @@ impl Environment<'_> {
     ///
     /// Returns what is wrong, in one line.
     pub fn server(&self, server: usize, protocol: Protocol) -> Result<Service, String> {
-        match self.servers.get(server) {
+        match self.applications.get(server) {
             None => Err("server: no such application".into()),
             Some(&(_, Some(service))) if service.protocol == protocol => Ok(service),
             Some((name, _)) => Err(format!("server: {name:?} answers nothing like this")),

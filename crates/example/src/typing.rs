@@ -45,7 +45,7 @@ impl Outside for Typist {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.check_round_trip(self.there, self.back)?;
         environment.check_tcp(self.tcp)?;
-        if self.shell >= environment.servers.len() {
+        if self.shell >= environment.applications.len() {
             return Err("shell: no such application".into());
         }
         Ok(1)

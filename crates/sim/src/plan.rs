@@ -85,14 +85,17 @@ impl Plan {
 
     /// Returns what applications know of it.
     pub(crate) fn environment(&self) -> Environment<'_> {
-        let servers = self.applications.iter();
         Environment {
             end: self.end,
             nodes: &self.nodes,
             links: self.links.iter().map(|link| (&*link.name, link.mtu)).collect(),
             paths: &self.paths,
             tcp: &self.tcp,
-            servers: servers.map(|server| (&*server.name, server.kind.service())).collect(),
+            applications: self
+                .applications
+                .iter()
+                .map(|application| (&*application.name, application.kind.service()))
+                .collect(),
         }
     }
 
