@@ -10,6 +10,7 @@ import pytest
 
 from narrows.atlas import read_atlas
 from narrows.probe.verdict import VERDICTS, judge, verdicts
+from narrows.results.exchanges import frame_of
 
 from .rows import RTT, tcp, udp, unanswered
 
@@ -507,6 +508,22 @@ def test_servers_without_edns_get_a_hint() -> None:
     for settings in ({"edns": None}, None):
         (note,) = judge([udp(rcode="FORMERR")] * 3, rows, settings=settings).notes
         assert "hint" not in note
+
+
+def test_each_target_has_a_verdict_for_each_transport_in_order() -> None:
+    far = {"target": "192.0.2.9"}
+    rows = [udp(**far), tcp(**far), tcp(**far, transport="tls", secure_ms=RTT, total_ms=120.0)]
+    rows += [udp(), udp(vantage="there"), tcp(vantage="there")]
+    timed = [{"exchange": number, "started_s": 0.0} | row for number, row in enumerate(rows)]
+    found = verdicts(frame_of("exchanges", timed))
+    assert [(each.target, each.vantage, each.transport, each.name) for each in found] == [
+        ("192.0.2.9", "here", "tcp", "one-write"),
+        ("192.0.2.9", "here", "tls", "one-write"),
+        ("192.0.2.1", "here", "tcp", "no-tcp"),
+        ("192.0.2.1", "there", "tcp", "one-write"),
+    ]
+    document = found[0].document()
+    assert (document["name"], document["notes"]) == ("one-write", [])
 
 
 def test_sentences_name_what_was_seen() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from narrows.ratio import RatioAnalysis, RatioError, Rules, analyse
 from narrows.ratio.comparison import compare_ratios
-from narrows.ratio.density import over_the_day, sheather_jones
+from narrows.ratio.density import Density, density, histogram, nrd0, over_the_day, sheather_jones
 from narrows.ratio.failures import failures_of
 from narrows.ratio.folder import document
-from narrows.ratio.peaks import peaks_of
+from narrows.ratio.peaks import find_peaks, half_sample_mode, peaks_of
 from narrows.ratio.regression import Line, is_pattern, line_through, say_line
 from narrows.ratio.resampling import of_medians, of_shares, percentile_interval, weights
 from narrows.results import Measurement
@@ -110,6 +110,11 @@ def test_intervals_are_those_of_repeated_rows() -> None:
     assert of_medians(values, vantage, 300) == pytest.approx(percentile_interval(medians))
     shares = np.array([(sample > 1.0).mean() for sample in samples])
     assert of_shares(values > 1.0, vantage, 300) == pytest.approx(percentile_interval(shares))
+    modes = np.array([half_sample_mode(np.sort(sample)) for sample in samples])
+    found = peaks_of(values, vantage, 300)
+    assert found.mode_interval == pytest.approx(percentile_interval(modes))
+    assert found.median_interval == of_medians(values, vantage, 300)
+    assert (found.count, found.vantages) == (60, 9)
 
 
 def test_what_all_vantage_points_gain_has_no_width() -> None:
@@ -284,6 +289,63 @@ def test_the_bandwidth_solves_sheather_and_joness_equation() -> None:
     pilot = 1.357 * (fourth / sixth) ** (1 / 7) * found ** (5 / 7)
     best = (2.0 * math.sqrt(math.pi) * count * derivative(4, pilot)) ** (-1 / 5)
     assert found == pytest.approx(best, rel=1e-3)
+
+
+def hills(heights: Sequence[float], at: Sequence[float], variance: float = 1e-9) -> list[Any]:
+    """The peaks of a density given by hand, as their ratios and shares.
+
+    Args:
+        heights: The density at some ratios.
+        at: Those ratios.
+        variance: Of an estimate, per unit of density: 1 / (2 sqrt(pi) n h) (Silverman, 3.3).
+    """
+    ratios = np.array([2.0] * 50 + [2.5] * 25 + [3.0] * 25)
+    bandwidth = 1.0 / (2.0 * math.sqrt(math.pi) * len(ratios) * variance)
+    smooth = Density(np.array(at), np.array(heights), bandwidth)
+    return [(peak.ratio, peak.share) for peak in find_peaks(smooth, ratios)]
+
+
+def test_a_peak_rises_above_its_valley_by_a_twentieth_of_the_highest() -> None:
+    at = [0.5, 1.0, 2.0, 2.5, 3.0, 4.0]
+    assert hills([0.0, 0.0, 1.0, 0.5, 0.5505, 0.0], at) == [(2.0, 0.5), (3.0, 0.5)]
+    assert hills([0.0, 0.0, 1.0, 0.5, 0.5495, 0.0], at) == [(2.0, 1.0)]
+    assert hills([0.0, 0.0, 0.5505, 0.5, 1.0, 0.0], at) == [(2.0, 0.5), (3.0, 0.5)]
+    assert hills([0.0, 0.0, 0.5495, 0.5, 1.0, 0.0], at) == [(3.0, 1.0)]
+    assert hills([0.0] * 6, at) == []
+    # The first place may be a peak.
+    assert hills([1.0, 0.2, 0.8, 0.0], at[:4]) == [(0.5, 0.0), (2.0, 1.0)]
+
+
+def test_a_peak_rises_by_more_than_chance() -> None:
+    """2.6 standard errors: 0.052 times the root of the sum of both, if the variance is 0.0004."""
+    at = [0.0, 2.0, 2.5, 3.0, 4.0]
+    assert len(hills([0.0, 1.0, 0.5, 0.555, 0.0], at, 4e-4)) == 2
+    assert len(hills([0.0, 1.0, 0.5, 0.552, 0.0], at, 4e-4)) == 1
+
+
+def test_near_peaks_become_the_highest_of_them() -> None:
+    at = [0.0, 2.0, 2.05, 2.1, 3.0, 3.5, 5.0]
+    assert hills([0.0, 1.0, 0.5, 0.8, 0.0, 0.9, 0.0], at) == [(2.0, 0.75), (3.5, 0.25)]
+    assert hills([0.0, 0.8, 0.5, 1.0, 0.0, 0.9, 0.0], at) == [(2.1, 0.75), (3.5, 0.25)]
+
+
+def test_few_or_equal_ratios_have_a_bandwidth() -> None:
+    """R's bw.nrd0 takes the deviation, the first value, or 1 if there is no spread."""
+    assert nrd0(np.array([5.0])) == 1.0
+    assert nrd0(np.array([2.0, 2.0])) == pytest.approx(0.9 * 2.0 * 2**-0.2)
+    assert nrd0(np.array([0.0, 0.0])) == pytest.approx(0.9 * 2**-0.2)
+    four = np.array([1.0, 1.1, 2.0, 2.5])
+    assert sheather_jones(four) == nrd0(four)
+    assert sheather_jones(np.append(four, 3.0)) != nrd0(np.append(four, 3.0))
+    # Two steps of the grid are the least.
+    assert density(four, 1e-9).bandwidth == 2.0 * 10.0 / 4096
+
+
+def test_bins_are_a_hundredth_wide() -> None:
+    left, percent, beyond = histogram(np.array([0.0, 0.29, 0.58, 9.99]))
+    assert (len(left), left[29], percent.sum(), beyond) == (1000, 0.29, 100.0, 0.0)
+    assert [percent[place] for place in (0, 29, 58, 999)] == [25.0] * 4
+    assert histogram(np.array([]))[1].sum() == 0.0
 
 
 def test_days_have_half_hours_from_midnight() -> None:
