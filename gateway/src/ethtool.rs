@@ -7,8 +7,6 @@ use std::os::fd::AsRawFd;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::interface::request;
-
 /// Returns the name of an interface's driver, such as "veth"; `None` if the system does not tell.
 pub fn driver(interface: &str) -> Option<String> {
     let mut about = vec![0; DRIVER_INFO_BYTES];
@@ -77,6 +75,17 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn text(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next()?).into_owned())
+}
+
+/// Returns a request about an interface.
+#[allow(unsafe_code, reason = "a structure with a union")]
+pub(crate) fn request(name: &str) -> libc::ifreq {
+    // SAFETY: ifreq is plain old data, for which zeros are a valid value.
+    let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    what
 }
 
 /// linux/sockios.h.

@@ -170,21 +170,10 @@ fn nearest(name: &str) -> Option<String> {
 #[allow(unsafe_code, reason = "std and nix have no form of these requests")]
 fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    let mut what = self::request(name);
+    let mut what = ethtool::request(name);
     // SAFETY: the request takes an ifreq, which outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &mut what) };
     nix::errno::Errno::result(result).map(|_| what)
-}
-
-/// Returns a request about an interface.
-#[allow(unsafe_code, reason = "a structure with a union")]
-pub(crate) fn request(name: &str) -> libc::ifreq {
-    // SAFETY: ifreq is plain old data, for which zeros are a valid value.
-    let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
-        *to = from.cast_signed() as libc::c_char;
-    }
-    what
 }
 
 #[cfg(test)]

@@ -127,24 +127,6 @@ impl Passing for PublishError {
     }
 }
 
-#[cfg(feature = "ebpf")]
-impl Passing for crate::kernel::KernelError {
-    fn passes(&self) -> bool {
-        match self {
-            // That gateway may be ending.
-            Self::Running { .. } => true,
-            Self::Refused { passes, .. } => *passes,
-            Self::Privileges(_)
-            | Self::Feature { .. }
-            | Self::Native { .. }
-            | Self::Occupied { .. }
-            | Self::Elsewhere { .. }
-            | Self::NotAttached(_)
-            | Self::Pins { .. } => false,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

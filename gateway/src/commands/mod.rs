@@ -4,6 +4,7 @@
 //! later), 2 refused until somebody changes something.
 
 mod check;
+mod data_path;
 #[cfg(feature = "ebpf")]
 mod deep;
 mod detach;

@@ -8,48 +8,20 @@ use narrows_gateway::config::{Active, Config, Mode, OnExit};
 use narrows_gateway::interface::local_addresses;
 use narrows_gateway::keys::Secret;
 use narrows_gateway::log::{Level, log, set_level};
-use narrows_gateway::metrics::{Metrics, Snapshot};
+use narrows_gateway::metrics::Metrics;
+#[cfg(feature = "ebpf")]
+use narrows_gateway::metrics::Snapshot;
 use narrows_gateway::server::ServerError;
 use narrows_gateway::signals::{Request, Signals};
 use narrows_gateway::{VERSION, passing, privileges, systemd};
 use narrows_units::Span;
 use serde_json::json;
 
+use super::data_path::DataPath;
 use super::options::Source;
 #[cfg(feature = "ebpf")]
 use super::rechecks::Rechecks;
 use super::{Failure, put, user};
-
-/// A running data path, as the daemon sees it.
-pub(crate) trait DataPath {
-    /// Its mode, as in `status`.
-    fn mode(&self) -> &'static str;
-    /// Starts its own threads after the privileges are dropped, because each thread has its own
-    /// privileges.
-    fn begin(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-    /// Returns whether it has ended by itself, so that nothing is left for the daemon.
-    fn is_over(&self) -> bool {
-        false
-    }
-    /// Returns the figures for the metrics.
-    fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
-    /// Called about once a second: keys, clocks, expired entries.
-    fn tick(&mut self, config: &Config) -> Result<(), Failure>;
-    /// Applies a configuration that was read again.
-    fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure>;
-    /// Begins to leave: open connections go on, and new ones are not served. `config` serves nobody.
-    /// Returns false if there is nothing to wait for, because nobody else can serve the new ones.
-    fn drain(&mut self, config: &Config) -> Result<bool, Failure>;
-    /// Returns how many connections are open.
-    fn open(&self) -> u64;
-    /// Returns whether no connection is open. A client that has sent no query counts as open for
-    /// this time after its SYN.
-    fn is_drained(&self, handshakes: Duration) -> bool;
-    /// Ends it: removes everything, or leaves what the next run can take over.
-    fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure>;
-}
 
 /// Runs in the foreground until a signal ends it.
 pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {

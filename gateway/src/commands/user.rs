@@ -21,8 +21,8 @@ use narrows_gateway::user::{DataPath as Path, PathCounters};
 use serde_json::{Value, json};
 
 use super::Failure;
+use super::data_path::DataPath;
 use super::picture::{About, Picture};
-use super::run::DataPath;
 
 /// How long the thread waits at most before it checks whether to end.
 const TURN: Duration = Duration::from_millis(200);

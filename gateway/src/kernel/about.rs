@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::links::XdpMode;
 use super::pins::Pins;
-use super::{KernelError, load};
+use super::{KernelError, layout};
 use crate::checked::Checked;
 use crate::config::Config;
 use crate::config::table::{KEYS, Raw};
@@ -17,7 +17,7 @@ use crate::keys::{Secret, unix_s};
 pub struct About {
     /// The version that last attached them or took them over.
     pub version: String,
-    /// [`load::layout`] of that version.
+    /// `layout::hash` of that version.
     pub layout: u64,
     /// Its process.
     pub pid: u32,
@@ -38,7 +38,7 @@ impl About {
         });
         Self {
             version: crate::VERSION.into(),
-            layout: load::layout(),
+            layout: layout::hash(),
             pid: std::process::id(),
             started_at: unix_s(),
             mode: mode.name().into(),

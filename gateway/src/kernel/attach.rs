@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use libbpf_rs::MapHandle;
 use serde_json::json;
 
-use super::KernelError;
 use super::links::{self, Hook, Link, XdpMode};
 use super::load::Loaded;
 use super::pins::Pins;
+use super::{KernelError, error};
 use crate::interface::Interface;
 use crate::log::{Level, log};
 use crate::passing;
@@ -67,7 +67,7 @@ fn attach_one(
             Hook::TcEgress => "tc egress".into(),
         };
         if hook == Hook::Xdp(XdpMode::Native) && !passing::error(error) {
-            let (interface, why) = (interface.name.clone(), super::words(error));
+            let (interface, why) = (interface.name.clone(), error::words(error));
             return KernelError::Native { interface, why };
         }
         KernelError::refused(format!("{step} {how} on {}", interface.name), error)

@@ -42,7 +42,8 @@ impl Features {
         let kfunc = |name: &str| {
             btf.as_ref().is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
         };
-        let xdp = xdp_state(interface.index)?;
+        let xdp = xdp_state(interface.index)
+            .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
         let tcx = has_tcx(interface.index);
         Ok(Self {
             btf: btf.is_some(),

@@ -15,7 +15,6 @@ use narrows_units::Span;
 use serde_json::json;
 
 pub use detach::detach;
-pub(super) use detach::elsewhere;
 pub use start::Started;
 
 use drain::Drain;
@@ -34,9 +33,6 @@ use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
 use crate::log::{Level, log};
 use crate::ways::Ways;
-
-/// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
-pub const RING_UNIT: u32 = 64;
 
 /// A gateway that is attached to an interface. [`Gateway::detach`] ends it; if it is dropped, it
 /// stays attached.
@@ -143,7 +139,7 @@ impl Gateway {
         use settings::Plain;
         if present.bytes() != wanted.bytes() {
             settings::write(map, &wanted)?;
-            let anew = |of: &super::types::settings| (of.keys[0].k0, of.keys[0].k1);
+            let anew = |of: &super::skeleton::types::settings| (of.keys[0].k0, of.keys[0].k1);
             if !self.quiet && anew(&present) != anew(&wanted) {
                 log(Level::Info, "a new key makes cookies", json!({}));
             }

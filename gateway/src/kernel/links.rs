@@ -14,8 +14,6 @@ use std::path::Path;
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 use libbpf_rs::{ProgramHandle, libbpf_sys};
 
-use super::KernelError;
-
 /// How XDP runs on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
@@ -183,16 +181,15 @@ impl Link {
 ///
 /// # Errors
 ///
-/// Returns an error if it does not tell.
+/// Returns the kernel's error.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
-pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
+pub fn xdp_state(interface: u32) -> io::Result<XdpState> {
     let mut options = libbpf_sys::bpf_xdp_query_opts {
         sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as _,
         ..Default::default()
     };
     // SAFETY: a structure with its size, which outlives the call.
-    checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })
-        .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
+    checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })?;
     // A program on the card may run beside a native or generic one.
     let program = [
         (options.drv_prog_id, Some(XdpMode::Native)),

@@ -1,24 +1,25 @@
 //! Opens the programs, sets the sizes of their maps, takes over pinned maps that still fit, and
 //! loads.
 //!
-//! A pinned map fits if its kind, its sizes and the shared structures ([`layout`]) are those of the
+//! A pinned map fits if its kind, its sizes and the shared structures (`layout.rs`) are those of the
 //! programs. If only the number of elements differs, the elements are copied to a new map.
 //! Otherwise the new map starts empty. Connections with a query under way then continue by their
 //! cookie when the client sends the query again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::hash::Hasher;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
-use siphasher::sip::SipHasher13;
 
+use super::KernelError;
+use super::about::About;
+use super::layout;
 use super::pins::Pins;
-use super::{GatewaySkelBuilder, KernelError};
+use super::skeleton::GatewaySkelBuilder;
 use crate::config::Config;
 
 /// Loaded programs and their maps, not yet attached.
@@ -90,8 +91,8 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
         size.map_err(|error| refused("setting the size of a map", error))?;
     }
 
-    let same_layout = pins.has("about")
-        && super::about::About::read(pins).is_some_and(|about| about.layout == layout());
+    let same_layout =
+        pins.has("about") && About::read(pins).is_some_and(|about| about.layout == layout::hash());
     let mut reused = Vec::new();
     let mut replaced = BTreeMap::new();
     for mut map in open.open_object_mut().maps_mut() {
@@ -173,36 +174,18 @@ impl Loaded {
         let zero = 0u32.to_ne_bytes();
         let Ok(Some(bytes)) = before.lookup(&zero, MapFlags::ANY) else { return };
         let Some(next) = bytes.first_chunk::<4>().copied().map(u32::from_ne_bytes) else { return };
-        let units = ring.value_size() / super::gateway::RING_UNIT;
+        let units = ring.value_size() / RING_UNIT;
         let _ = head.update(&zero, &next.wrapping_add(units).to_ne_bytes(), MapFlags::ANY);
     }
-}
-
-/// Returns a hash of the shared structures. Pinned maps with another hash belong to another
-/// version.
-pub fn layout() -> u64 {
-    let mut hash = SipHasher13::new();
-    for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h")] {
-        hash.write(without_comments(header).as_bytes());
-    }
-    hash.finish()
-}
-
-fn without_comments(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some(start) = rest.find("/*") {
-        kept.push_str(&rest[..start]);
-        rest = rest[start..].find("*/").map_or("", |end| &rest[start + end + 2..]);
-    }
-    kept.push_str(rest);
-    kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// All maps of the programs are pinned, except the compiler's (`.rodata`).
 fn is_pinned(name: &str) -> bool {
     !name.contains('.')
 }
+
+/// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
+const RING_UNIT: u32 = 64;
 
 thread_local! {
     static SAID: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
@@ -232,12 +215,6 @@ fn telling(said: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_and_white_space_are_not_part_of_the_layout() {
-        assert_eq!(without_comments("a /* b */\n\tc /* d\n e */ f"), "a c f");
-        assert_eq!(without_comments("a /* open"), "a");
-    }
 
     /// The ends of libbpf's messages when Linux 6.12 refuses a program.
     #[test]

@@ -3,8 +3,9 @@
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use super::KernelError;
 use super::links::XdpMode;
-use super::{KernelError, types};
+use super::skeleton::types;
 use crate::config::{Acknowledge, Close, Config};
 use crate::core::{burst_ns, interval_ns};
 use crate::interface::Interface;

@@ -23,7 +23,7 @@ use nix::sys::socket::{
 use super::KernelError;
 use super::scan::scan;
 use super::settings::Plain;
-use super::types::{flow, flow_key};
+use super::skeleton::types::{flow, flow_key};
 use crate::core::segment::Outgoing;
 
 /// How long an entry that is closing or waits for the kernel stays, in milliseconds: until its

@@ -10,9 +10,9 @@ use super::about::{About, read_checks};
 use super::links::{Hook, Link, XdpMode};
 use super::pins::Pins;
 use super::scan::scan;
+use super::skeleton::types::{flow, flow_key, settings as Settings};
 use super::sweep::{STATES, address, client};
-use super::types::{flow, flow_key, settings as Settings};
-use super::{KernelError, gateway, settings};
+use super::{KernelError, refusals, settings};
 use crate::checked::Checked;
 use crate::config::{Config, SERVERS_MAX};
 use crate::core::{BUCKETS, Counter, Latencies};
@@ -52,7 +52,7 @@ impl View {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     KernelError::Privileges("only root can read the bpf file system")
                 }
-                _ => gateway::elsewhere(config)
+                _ => refusals::elsewhere(config)
                     .unwrap_or_else(|| KernelError::NotAttached(config.interface.clone())),
             });
         }

@@ -16,10 +16,12 @@ use std::ptr::null_mut;
 
 use nix::libc;
 
-use super::link::{PACKET_MAX, Peer};
+use super::peer::Peer;
 
 /// The most packets of one call.
 pub const BATCH: usize = 32;
+/// The largest IP packet.
+pub const PACKET_MAX: usize = 65_535 + 40;
 
 /// Received packets. The next ones replace them. Memory use follows the length of the packets.
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@
 pub mod batch;
 pub mod link;
 mod path;
+pub mod peer;
 mod poller;
 pub mod proxied;
 pub mod publish;

@@ -16,7 +16,8 @@ pub use peers::Source;
 use peers::Peers;
 
 use super::batch::{BATCH, Inbox};
-use super::link::{Link, Peer};
+use super::link::Link;
+use super::peer::Peer;
 use super::poller::{Poller, Token};
 use super::proxied::Transport;
 use super::relay::Relay;

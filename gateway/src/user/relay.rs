@@ -22,7 +22,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
 
-use super::link::Peer;
+use super::peer::Peer;
 use super::poller::{Interest, Poller, Token};
 use super::proxied::{self, Transport};
 use super::stream::{Segment, Start, Stream};

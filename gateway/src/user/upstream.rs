@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::batch::{Inbox, send_all};
-use super::link::Peer;
+use super::peer::Peer;
 use super::proxied::{self, Transport};
 use super::random::Random;
 use crate::core::Connection;

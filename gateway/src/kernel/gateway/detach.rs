@@ -1,10 +1,10 @@
 //! Removes what a gateway left behind: everything, or only its programs on interfaces that are no
 //! longer served.
 
-use super::super::links::{self, Link, program_name};
+use super::super::KernelError;
+use super::super::links::Link;
 use super::super::pins::Pins;
-use super::KernelError;
-use super::start::{require_privileges, running};
+use super::super::refusals::{elsewhere, require_privileges, running};
 use crate::config::Config;
 use crate::interface::Interface;
 
@@ -37,16 +37,6 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     }
     pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))?;
     Ok(true)
-}
-
-/// The error for an interface that has a gateway's XDP program but no pins.
-pub(in crate::kernel) fn elsewhere(config: &Config) -> Option<KernelError> {
-    let interface = Interface::find(&config.interface).ok()?;
-    let (id, _) = links::xdp_state(interface.index).ok()?.program?;
-    program_name(id).starts_with("gateway_xdp ").then(|| KernelError::Elsewhere {
-        interface: interface.name,
-        bpffs: config.bpffs.display().to_string(),
-    })
 }
 
 /// Detaches the programs from interfaces that an earlier run served and this one does not serve.

@@ -7,9 +7,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::KernelError;
 use super::super::settings::{self, Around};
-use super::super::types;
-use super::{Gateway, KernelError};
+use super::super::skeleton::types;
+use super::Gateway;
 use crate::core::Counter;
 
 /// How long a cookie may be valid: PROTOCOL.md, "The cookie".

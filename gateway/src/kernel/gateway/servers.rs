@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::KernelError;
+use super::super::KernelError;
 
 /// Gives each server address a number. Addresses that had one keep it, because entries refer to it.
 pub(super) fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError> {

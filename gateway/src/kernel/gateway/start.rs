@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::super::KernelError;
 use super::super::about::{About, own_secret, write_checks};
 use super::super::attach::{attach, pin_maps};
 use super::super::features::Features;
 use super::super::links::{self, Hook, Link, XdpMode, program_name};
 use super::super::load;
 use super::super::pins::Pins;
+use super::super::refusals::{require_privileges, running};
 use super::super::settings::{self, Around};
 use super::super::sweep::{Sweeper, Swept};
+use super::Gateway;
 use super::detach::remove_others;
 use super::drain::Drain;
 use super::servers::write_servers;
-use super::{Gateway, KernelError};
 use crate::config::{Config, Mode};
 use crate::interface::Interface;
 use crate::keys::{Secret, unix_s};
@@ -190,34 +192,5 @@ impl Gateway {
             _lock: lock,
         };
         Ok((gateway, started))
-    }
-}
-
-/// The error for pins whose lock a daemon holds.
-pub(super) fn running(config: &Config, pins: &Pins) -> KernelError {
-    KernelError::Running {
-        interface: config.interface.clone(),
-        pid: About::read(pins).map(|about| about.pid),
-    }
-}
-
-/// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
-pub(super) fn require_privileges() -> Result<(), KernelError> {
-    const NEED: &str = "attaching needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, and closing connections needs CAP_NET_RAW";
-    let effective = std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-            u64::from_str_radix(line.trim(), 16).ok()
-        })
-        .unwrap_or(0);
-    // linux/capability.h
-    let has = |number: u32| effective >> number & 1 == 1;
-    let (net_admin, net_raw, sys_admin, perfmon, bpf) =
-        (has(12), has(13), has(21), has(38), has(39));
-    if net_admin && net_raw && (sys_admin || (bpf && perfmon)) {
-        Ok(())
-    } else {
-        Err(KernelError::Privileges(NEED))
     }
 }

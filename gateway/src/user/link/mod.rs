@@ -18,17 +18,7 @@ pub use packet::PacketLink;
 pub use tun::TunLink;
 
 use super::batch::Inbox;
-
-/// The largest IP packet.
-pub const PACKET_MAX: usize = 65_535 + 40;
-
-/// The sender of a frame, so that the answer goes back the same way. TUN devices have none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// The hardware address, of which `length` bytes count.
-    address: [u8; 8],
-    length: u8,
-}
+use super::peer::Peer;
 
 /// Packets in and out, many at a time.
 pub trait Link {

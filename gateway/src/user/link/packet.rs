@@ -20,9 +20,10 @@ use narrows_wire::Mac;
 use nix::libc;
 
 use super::tun::lost;
-use super::{Inbox, Link, LinkError, Peer, filter, gone, neighbour};
+use super::{Link, LinkError, filter, gone, neighbour};
 use crate::netlink::Netlink;
-use crate::user::batch::{BATCH, send_all};
+use crate::user::batch::{BATCH, Inbox, send_all};
+use crate::user::peer::Peer;
 
 /// The packet sockets of an interface.
 #[derive(Debug)]
@@ -221,14 +222,6 @@ impl Outbox {
     fn clear(&mut self) {
         self.packets.clear();
         self.names.clear();
-    }
-}
-
-impl Peer {
-    fn of(mac: Mac) -> Self {
-        let mut address = [0; 8];
-        address[..6].copy_from_slice(&mac.0);
-        Self { address, length: 6 }
     }
 }
 

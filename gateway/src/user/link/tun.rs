@@ -17,8 +17,10 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc;
 
-use super::{Inbox, Link, LinkError, Peer, gone};
+use super::{Link, LinkError, gone};
 use crate::netlink::Netlink;
+use crate::user::batch::Inbox;
+use crate::user::peer::Peer;
 
 /// How many packets wait in the device while this process does not run. The kernel's default of 500
 /// is enough for some hundred clients at once, and a client that loses a SYN waits a second.

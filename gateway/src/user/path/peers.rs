@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::link::Peer;
+use super::super::peer::Peer;
 
 /// A client address at a point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
