@@ -8,6 +8,44 @@
 #include "pmtu.h"
 #include "verdict.h"
 
+/* Where a segment stands in its connection, in the words of PROTOCOL.md. */
+
+/* Data at `query_seq`. */
+static __always_inline bool at_query(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.length && v->w->in.seq == flow->query_seq;
+}
+
+/* `seq == client_next`. */
+static __always_inline bool at_next(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.seq == flow->client_next;
+}
+
+/* `seq == kept_end`. */
+static __always_inline bool at_kept_end(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.seq == flow->client_next + flow->ahead_length;
+}
+
+/* `server_seq <= ack < end`: the client lacks some of the reply. */
+static __always_inline bool lacks_some(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.ack - flow->server_seq < flow->reply_length;
+}
+
+/* `ack == end`. */
+static __always_inline bool has_reply(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.ack == flow_end(flow);
+}
+
+/* `ack == end + 1`. */
+static __always_inline bool has_our_fin(const struct verdict *v, const struct flow *flow)
+{
+	return v->w->in.ack == flow_end(flow) + 1;
+}
+
 /* The client misses its reply from `place` on, and gets that part again. */
 static __always_inline void flow_missed(struct verdict *v, struct flow *flow, __u32 place)
 {
@@ -87,7 +125,7 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 	struct ring_head *head = ring_top();
 	__u8 *bytes = ring_bytes();
 
-	if (v->w->in.seq == flow->client_next) {
+	if (at_next(v, flow)) {
 		/* This is the first data to be kept, or the same data again. */
 		if (before > length)
 			before = length = 0;
@@ -119,7 +157,7 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 static __always_inline bool is_later(const struct verdict *v, const struct flow *flow)
 {
 	return v->s->later_queries && v->w->in.length && (flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) &&
-	       v->w->in.seq == flow->client_next && v->w->in.ack == flow_end(flow);
+	       at_next(v, flow) && has_reply(v, flow);
 }
 
 /* Handles a repeated query whose reply the client has: it is a late copy, or our acknowledgement
@@ -161,150 +199,180 @@ static __always_inline enum fate on_probe(struct verdict *v, struct flow *flow)
 	return FATE_ANSWER;
 }
 
+/* Whether the segment is the entry's query: the same length, a whole query of the same ID. */
+static __always_inline bool same_query(const struct verdict *v, const struct flow *flow)
+{
+	__u32 length = v->w->in.length;
+
+	return length == flow->query_length && length && length <= QUERY_MAX &&
+	       query_read(scratch_query(v->w), length, &v->w->query) && v->w->query.id == flow->dns_id;
+}
+
+/* The server gets the query again, because one datagram of it can bring all that the client lacks. */
+static __always_inline enum fate ask_again(struct verdict *v, struct flow *flow)
+{
+	flow_note(v, flow);
+	flow_missed(v, flow, v->w->in.ack);
+	flow_set(flow, FLOW_AGAIN);
+	count(COUNT_QUERY_AGAIN);
+	return FATE_DATAGRAM;
+}
+
+/* QUERY: data at the query's place. */
+static __always_inline enum fate on_query_again(struct verdict *v, struct flow *flow)
+{
+	/* Linux joins repeated data and the data behind it in one segment. */
+	if (v->w->in.length != flow->query_length)
+		return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
+	if (!same_query(v, flow))
+		return FATE_STRANGE;
+	/* A server may leave a query over UDP unanswered, as its rate limit does, or the datagram
+	 * may be lost. A client that has proven its address gets an answer over TCP. */
+	if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us)
+		return leave_to_kernel(v, flow, COUNT_TO_KERNEL_SILENT);
+	flow_note(v, flow);
+	if (v->w->in.flags & FLAG_FIN)
+		flow_note_fin(flow);
+	count(COUNT_QUERY_WAITS);
+	/* Our ACK of this query, or of an earlier one in the same segment, was lost. */
+	if (!(flow->flags & FLOW_AT_ONCE) && !v->w->in.trimmed)
+		return FATE_DROP;
+	return answer_from(v, flow, flow->server_seq, flow_acknowledged(flow));
+}
+
+/* REPLIED: the client is done before it has the reply. Its FIN is not acknowledged until then, so
+ * that it goes on asking. */
+static __always_inline enum fate on_early_fin(struct verdict *v, struct flow *flow)
+{
+	flow->state = FLOW_CLOSING;
+	if (!(flow->flags & FLOW_AT_ONCE))
+		flow_set(flow, FLOW_QUERY_UNACKED);
+	flow_note(v, flow);
+	flow_note_fin(flow);
+	count(COUNT_ACK);
+	answer_from(v, flow, flow_end(flow), flow_acknowledged(flow));
+	v->w->answer.flags |= FLAG_FIN;
+	return FATE_ANSWER;
+}
+
+/* CLOSING: the client's FIN, the first or a copy. The client has the reply, and perhaps our FIN. */
+static __always_inline enum fate on_fin(struct verdict *v, struct flow *flow)
+{
+	flow_note(v, flow);
+	flow_note_fin(flow);
+	answer_ack(v, flow);
+	if (has_our_fin(v, flow)) {
+		flow_remove(v);
+		count(COUNT_CLOSED);
+	} else {
+		v->w->answer.flags |= FLAG_FIN;
+		count(COUNT_ACK);
+	}
+	return FATE_ANSWER;
+}
+
+static __always_inline enum fate on_data_in_query(struct verdict *v, struct flow *flow)
+{
+	struct ring_head *head;
+
+	if (at_query(v, flow))
+		return on_query_again(v, flow);
+	/* Nothing comes behind a FIN. */
+	if (!at_next(v, flow) || flow->flags & FLOW_CLIENT_FIN)
+		return FATE_STRANGE;
+	/* Half-close: the reply acknowledges it and carries our FIN. */
+	if (!v->w->in.length) {
+		flow_note(v, flow);
+		flow_note_fin(flow);
+		return drop(COUNT_ACK);
+	}
+	/* Pipelined: we hold one query at a time. */
+	head = ring_top();
+	if (!head || !ring_holds(head, flow->stored))
+		return FATE_STRANGE;
+	return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
+}
+
+/* REPLIED and IDLE. */
+static __always_inline enum fate on_data_in_replied(struct verdict *v, struct flow *flow)
+{
+	if (at_query(v, flow))
+		return on_reply_missed(v, flow);
+	/* It follows the kept data, which tc ingress puts in front of it. */
+	if (flow->ahead_length && has_reply(v, flow) && at_kept_end(v, flow))
+		return pass(COUNT_TO_KERNEL_PIPELINED);
+	if (flow->state == FLOW_REPLIED && lacks_some(v, flow)) {
+		if (v->w->in.length && (at_next(v, flow) || at_kept_end(v, flow)))
+			return keep_ahead(v, flow);
+		return at_next(v, flow) ? on_early_fin(v, flow) : FATE_STRANGE;
+	}
+	if (!at_next(v, flow) || !has_reply(v, flow))
+		return FATE_STRANGE;
+	/* A second query that is not served here: tc ingress gives the connection to the kernel. */
+	if (v->w->in.length)
+		return pass(COUNT_TO_KERNEL_SECOND);
+	/* The client is done, and so are we. The entry stays until the client has our FIN. Whoever
+	 * acknowledges that also has the acknowledgement that came with it. */
+	flow->state = FLOW_CLOSING;
+	flow_clear(flow, FLOW_QUERY_UNACKED);
+	return on_fin(v, flow);
+}
+
+static __always_inline enum fate on_data_in_closing(struct verdict *v, struct flow *flow)
+{
+	bool complete = has_reply(v, flow) || has_our_fin(v, flow);
+
+	if (at_query(v, flow))
+		return on_reply_missed(v, flow);
+	/* A second query behind our FIN: nobody will answer it. */
+	if (v->w->in.length) {
+		if (!at_next(v, flow) || !complete)
+			return FATE_STRANGE;
+		flow_remove(v);
+		count(COUNT_CLOSED);
+		return answer_reset(v);
+	}
+	/* The client's FIN, or a copy of it because our ACK was lost. */
+	if (v->w->in.seq != flow->client_next - !!(flow->flags & FLOW_CLIENT_FIN))
+		return FATE_STRANGE;
+	if (complete)
+		return on_fin(v, flow);
+	/* The client has half-closed and misses part of the reply. Our ACK would make it stop asking.
+	 * If its query was acknowledged at once, it can only ask with its FIN. */
+	if (!(flow->flags & FLOW_AT_ONCE) || !lacks_some(v, flow))
+		return FATE_STRANGE;
+	flow_note_fin(flow);
+	return on_reply_missed(v, flow);
+}
+
+/* SLOW and KERNEL: the query again, or what follows it. The kernel may get its socket at any moment.
+ * Until then tc ingress decides, because it sees the segments in the order in which the kernel does. */
+static __always_inline enum fate on_data_for_kernel(const struct verdict *v, const struct flow *flow)
+{
+	if (v->w->in.ack == flow->server_seq && v->w->in.seq - flow->query_seq <= WINDOW_PLAIN)
+		return pass(COUNT_KERNEL_HAS_IT);
+	return FATE_STRANGE;
+}
+
 /* "Data on an entry": data, FIN or both, except what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
 	struct flow *flow = v->flow;
-	int first = v->w->in.seq == flow->query_seq, next = v->w->in.seq == flow->client_next;
-	int at_end = v->w->in.ack == flow_end(flow);
 
-	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
-	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
-	    v->w->query.id == flow->dns_id && source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY)) {
-		flow_note(v, flow);
-		flow_missed(v, flow, v->w->in.ack);
-		flow_set(flow, FLOW_AGAIN);
-		count(COUNT_QUERY_AGAIN);
-		return FATE_DATAGRAM;
-	}
+	if (at_query(v, flow) && misses_some(v, flow) && same_query(v, flow) &&
+	    source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+		return ask_again(v, flow);
 	switch (flow->state) {
 	case FLOW_QUERY:
-		if (first && v->w->in.length) {
-			/* Linux joins repeated data and the data behind it in one segment. */
-			if (v->w->in.length != flow->query_length)
-				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
-			if (v->w->in.length > QUERY_MAX ||
-			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
-			    v->w->query.id != flow->dns_id)
-				break;
-			/* A server may leave a query over UDP unanswered, as its rate limit
-			 * does, or the datagram may be lost. A client that has proven its
-			 * address gets an answer over TCP. */
-			if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us)
-				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_SILENT);
-			flow_note(v, flow);
-			if (v->w->in.flags & FLAG_FIN)
-				flow_note_fin(flow);
-			count(COUNT_QUERY_WAITS);
-			/* Our ACK of this query, or of an earlier one in the same segment, was lost. */
-			if (!(flow->flags & FLOW_AT_ONCE) && !v->w->in.trimmed)
-				return FATE_DROP;
-			return answer_from(v, flow, flow->server_seq, flow_acknowledged(flow));
-		}
-		/* Nothing comes behind a FIN. */
-		if (!next || flow->flags & FLOW_CLIENT_FIN)
-			break;
-		/* Pipelined: we hold one query at a time. */
-		if (v->w->in.length) {
-			struct ring_head *head = ring_top();
-
-			if (!head || !ring_holds(head, flow->stored))
-				break;
-			return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
-		}
-		/* Half-close: the reply acknowledges it and carries our FIN. */
-		flow_note(v, flow);
-		flow_note_fin(flow);
-		return drop(COUNT_ACK);
-
+		return on_data_in_query(v, flow);
 	case FLOW_REPLIED:
 	case FLOW_IDLE:
-		if (first && v->w->in.length)
-			return on_reply_missed(v, flow);
-		/* It follows the kept data, which tc ingress puts in front of it. */
-		if (flow->ahead_length && at_end && v->w->in.seq == flow->client_next + flow->ahead_length)
-			return pass(COUNT_TO_KERNEL_PIPELINED);
-		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && v->w->in.length &&
-		    (next || v->w->in.seq == flow->client_next + flow->ahead_length))
-			return keep_ahead(v, flow);
-		/* The client is done before it has the reply. Its FIN is not acknowledged until
-		 * then, so that it goes on asking. */
-		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
-			flow->state = FLOW_CLOSING;
-			if (!(flow->flags & FLOW_AT_ONCE))
-				flow_set(flow, FLOW_QUERY_UNACKED);
-			flow_note(v, flow);
-			flow_note_fin(flow);
-			count(COUNT_ACK);
-			answer_from(v, flow, flow_end(flow), flow_acknowledged(flow));
-			v->w->answer.flags |= FLAG_FIN;
-			return FATE_ANSWER;
-		}
-		/* A second query that is not served here: tc ingress gives the connection to the
-		 * kernel. */
-		if (next && at_end && v->w->in.length)
-			return pass(COUNT_TO_KERNEL_SECOND);
-		/* The client is done, and so are we. The entry stays until the client has our
-		 * FIN. */
-		if (next && at_end) {
-			flow->state = FLOW_CLOSING;
-			/* A client that acknowledges our FIN also has the acknowledgement that
-			 * came with it. */
-			flow_clear(flow, FLOW_QUERY_UNACKED);
-			flow_note(v, flow);
-			flow_note_fin(flow);
-			count(COUNT_ACK);
-			answer_ack(v, flow);
-			v->w->answer.flags |= FLAG_FIN;
-			return FATE_ANSWER;
-		}
-		break;
-
+		return on_data_in_replied(v, flow);
 	case FLOW_CLOSING:
-		if (v->w->in.length) {
-			if (first)
-				return on_reply_missed(v, flow);
-			/* A second query behind our FIN: nobody will answer it. */
-			if (next && (at_end || v->w->in.ack == flow_end(flow) + 1)) {
-				flow_remove(v);
-				count(COUNT_CLOSED);
-				return answer_reset(v);
-			}
-			break;
-		}
-		/* The client's FIN, or a copy of it because our ACK was lost. */
-		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
-			break;
-		/* The client has half-closed and misses part of the reply. Our ACK would make it
-		 * stop asking. If its query was acknowledged at once, it can only ask with its
-		 * FIN. */
-		if (!at_end && v->w->in.ack != flow_end(flow) + 1) {
-			if (!(flow->flags & FLOW_AT_ONCE) || v->w->in.ack - flow->server_seq >= flow->reply_length)
-				break;
-			flow_note_fin(flow);
-			return on_reply_missed(v, flow);
-		}
-		flow_note(v, flow);
-		flow_note_fin(flow);
-		answer_ack(v, flow);
-		if (v->w->in.ack == flow_end(flow) + 1) {
-			flow_remove(v);
-			count(COUNT_CLOSED);
-		} else {
-			if (at_end)
-				v->w->answer.flags |= FLAG_FIN;
-			count(COUNT_ACK);
-		}
-		return FATE_ANSWER;
-
+		return on_data_in_closing(v, flow);
 	case FLOW_SLOW:
 	case FLOW_KERNEL:
-		/* The query again, or what follows it. The kernel may get its socket at any
-		 * moment. Until then tc ingress decides, because it sees the segments in the
-		 * order in which the kernel does. */
-		if (v->w->in.ack == flow->server_seq && v->w->in.seq - flow->query_seq <= WINDOW_PLAIN)
-			return pass(COUNT_KERNEL_HAS_IT);
-		break;
+		return on_data_for_kernel(v, flow);
 	}
 	return FATE_STRANGE;
 }
@@ -324,8 +392,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	    (replied && offset > length + 1))
 		return FATE_STRANGE;
 	/* The client has the reply: tc ingress hands over what was kept. */
-	if (replied && !closing && offset == length && flow->ahead_length &&
-	    v->w->in.seq == flow->client_next + flow->ahead_length)
+	if (replied && !closing && offset == length && flow->ahead_length && at_kept_end(v, flow))
 		return pass(COUNT_TO_KERNEL_PIPELINED);
 	count(COUNT_ACK);
 	flow_note(v, flow);

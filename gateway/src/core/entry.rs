@@ -13,7 +13,7 @@ use super::{Counter, Reason, Verdict, microseconds};
 
 impl<'a> Client<'a> {
     /// "Data on an entry": data, FIN or both.
-    pub(super) fn on_data(&mut self, mut flow: Flow) -> Verdict {
+    pub(super) fn on_data(&mut self, flow: Flow) -> Verdict {
         let segment = self.segment;
         let first = segment.seq == flow.query_seq;
         if !segment.payload.is_empty() && flow.is_earlier(segment.seq, segment.ack) {
@@ -35,117 +35,172 @@ impl<'a> Client<'a> {
                 return self.on_first_data(offer, segment.options.timestamps.unwrap_or_default());
             }
         }
-        let next = segment.seq == flow.client_next;
-        let length = segment.payload.len();
-        let data = length > 0;
-        let at_end = segment.ack == flow.end();
-        let complete = at_end || segment.ack == flow.end().wrapping_add(1);
-        if data && first && self.misses_some(&flow) {
+        if self.at_query(&flow) && self.misses_some(&flow) {
             if let Some(query) = self.same_query(&flow).filter(|_| self.query_conforms()) {
-                flow.note(segment);
-                flow = self.core.missed(self.ends(), flow, segment.ack);
-                flow.again = true;
-                self.core.keep(self.now, self.key, flow);
-                return self.query(&query, Counter::QueryAgain);
+                return self.ask_again(flow, &query);
             }
         }
         match flow.state {
-            // Linux joins what it sends again with what follows it in one segment.
-            State::Query if first && data && length != usize::from(flow.query_length) => {
-                self.leave_to_kernel(flow, Reason::Pipelined)
-            }
-            State::Query if data && first => self.on_query_again(flow),
-            // Nothing follows a FIN.
-            State::Query if flow.client_fin => self.strange(),
-            State::Query if data && next && self.core.stored(&flow).is_some() => {
-                self.leave_to_kernel(flow, Reason::Pipelined)
-            }
-            State::Query if next && !data => {
-                flow.note(segment);
-                flow.note_fin();
-                self.core.keep(self.now, self.key, flow);
-                self.drop(Counter::Ack)
-            }
-            State::Replied | State::Idle | State::Closing if data && first => {
-                self.on_reply_missed(flow)
-            }
-            State::Replied | State::Idle
-                if flow.ahead_length > 0 && at_end && segment.seq == flow.behind_ahead() =>
-            {
-                self.hand_off(Reason::Pipelined)
-            }
-            State::Replied
-                if data
-                    && (next || segment.seq == flow.behind_ahead())
-                    && flow.offset(segment.ack) < flow.reply_length.into() =>
-            {
-                self.keep_ahead(flow)
-            }
-            // Until the client has the reply, its FIN is not acknowledged, so that it goes on
-            // asking.
-            State::Replied
-                if next && !data && flow.offset(segment.ack) < flow.reply_length.into() =>
-            {
-                flow.state = State::Closing;
-                flow.query_unacked = !flow.at_once;
-                flow.note(segment);
-                flow.note_fin();
-                self.core.keep(self.now, self.key, flow);
-                self.core.count(Counter::Ack);
-                let header = Outgoing {
-                    seq: flow.end(),
-                    ack: flow.acknowledged(),
-                    flags: Flags::ACK | Flags::FIN,
-                    ..answer(self.ends(), &flow)
-                };
-                self.transmit(&header)
-            }
-            State::Replied | State::Idle if data && next && at_end => {
-                if self.core.settings.later_queries {
-                    self.on_later_query(flow)
-                } else {
-                    self.hand_off(Reason::Second)
-                }
-            }
-            State::Replied | State::Idle if next && at_end => {
-                flow.state = State::Closing;
-                // A client that acknowledges our FIN also has the acknowledgement that came with
-                // it.
-                flow.query_unacked = false;
-                self.on_fin(flow)
-            }
-            // Before the end, an ACK of the FIN would tell a client that misses part of the reply
-            // that it need not ask again.
-            State::Closing if !data && complete => {
-                let noted = u32::from(flow.client_fin);
-                match segment.seq == flow.client_next.wrapping_sub(noted) {
-                    true => self.on_fin(flow),
-                    false => self.strange(),
-                }
-            }
-            // If its query was acknowledged at once, the client can only ask with its FIN.
-            State::Closing
-                if !data
-                    && flow.at_once
-                    && flow.offset(segment.ack) < flow.reply_length.into()
-                    && segment.seq == flow.client_next.wrapping_sub(flow.client_fin.into()) =>
-            {
-                flow.note_fin();
-                self.on_reply_missed(flow)
-            }
-            State::Closing if next && complete => {
-                self.core.remove(&self.key);
-                self.reset(Counter::Closed)
-            }
-            // The query again, or what follows it. The kernel may get its socket at any moment.
-            State::Slow | State::Kernel
-                if segment.ack == flow.server_seq
-                    && segment.seq.wrapping_sub(flow.query_seq) <= WINDOW.into() =>
-            {
-                self.hand_off(Reason::Left)
-            }
-            _ => self.strange(),
+            State::Query => self.on_data_in_query(flow),
+            State::Replied | State::Idle => self.on_data_in_replied(flow),
+            State::Closing => self.on_data_in_closing(flow),
+            State::Slow | State::Kernel => self.on_data_for_kernel(&flow),
+            State::Syn => self.strange(),
         }
+    }
+
+    fn on_data_in_query(&mut self, mut flow: Flow) -> Verdict {
+        if self.at_query(&flow) {
+            return self.on_query_again(flow);
+        }
+        // Nothing follows a FIN.
+        if !self.at_next(&flow) || flow.client_fin {
+            return self.strange();
+        }
+        // Half-close: the reply acknowledges it and carries our FIN.
+        if self.segment.payload.is_empty() {
+            flow.note(self.segment);
+            flow.note_fin();
+            self.core.keep(self.now, self.key, flow);
+            return self.drop(Counter::Ack);
+        }
+        // Pipelined.
+        match self.core.stored(&flow) {
+            Some(_) => self.leave_to_kernel(flow, Reason::Pipelined),
+            None => self.strange(),
+        }
+    }
+
+    /// REPLIED and IDLE.
+    fn on_data_in_replied(&mut self, mut flow: Flow) -> Verdict {
+        let data = !self.segment.payload.is_empty();
+        if self.at_query(&flow) {
+            return self.on_reply_missed(flow);
+        }
+        if flow.ahead_length > 0 && self.has_reply(&flow) && self.at_kept_end(&flow) {
+            return self.hand_off(Reason::Pipelined);
+        }
+        if flow.state == State::Replied && self.lacks_some(&flow) {
+            if data && (self.at_next(&flow) || self.at_kept_end(&flow)) {
+                return self.keep_ahead(flow);
+            }
+            return match self.at_next(&flow) {
+                true => self.on_early_fin(flow),
+                false => self.strange(),
+            };
+        }
+        if !self.at_next(&flow) || !self.has_reply(&flow) {
+            return self.strange();
+        }
+        if data {
+            return match self.core.settings.later_queries {
+                true => self.on_later_query(flow),
+                false => self.hand_off(Reason::Second),
+            };
+        }
+        flow.state = State::Closing;
+        // A client that acknowledges our FIN also has the acknowledgement that came with it.
+        flow.query_unacked = false;
+        self.on_fin(flow)
+    }
+
+    fn on_data_in_closing(&mut self, mut flow: Flow) -> Verdict {
+        let complete = self.has_reply(&flow) || self.has_our_fin(&flow);
+        if self.at_query(&flow) {
+            return self.on_reply_missed(flow);
+        }
+        // A second query behind our FIN: nobody will answer it.
+        if !self.segment.payload.is_empty() {
+            if !self.at_next(&flow) || !complete {
+                return self.strange();
+            }
+            self.core.remove(&self.key);
+            return self.reset(Counter::Closed);
+        }
+        // The client's FIN, or a copy of it because our ACK was lost.
+        if self.segment.seq != flow.client_next.wrapping_sub(flow.client_fin.into()) {
+            return self.strange();
+        }
+        if complete {
+            return self.on_fin(flow);
+        }
+        // Before the end, an ACK of the FIN would tell a client that misses part of the reply that
+        // it need not ask again. If its query was acknowledged at once, it can only ask with its
+        // FIN.
+        if !flow.at_once || !self.lacks_some(&flow) {
+            return self.strange();
+        }
+        flow.note_fin();
+        self.on_reply_missed(flow)
+    }
+
+    /// SLOW and KERNEL: the query again, or what follows it. The kernel may get its socket at any
+    /// moment.
+    fn on_data_for_kernel(&mut self, flow: &Flow) -> Verdict {
+        let segment = self.segment;
+        let within = segment.seq.wrapping_sub(flow.query_seq) <= WINDOW.into();
+        match segment.ack == flow.server_seq && within {
+            true => self.hand_off(Reason::Left),
+            false => self.strange(),
+        }
+    }
+
+    /// Data at `query_seq`.
+    fn at_query(&self, flow: &Flow) -> bool {
+        !self.segment.payload.is_empty() && self.segment.seq == flow.query_seq
+    }
+
+    /// `seq == client_next`.
+    fn at_next(&self, flow: &Flow) -> bool {
+        self.segment.seq == flow.client_next
+    }
+
+    /// `seq == kept_end`.
+    fn at_kept_end(&self, flow: &Flow) -> bool {
+        self.segment.seq == flow.behind_ahead()
+    }
+
+    /// `server_seq <= ack < end`: the client lacks some of the reply.
+    fn lacks_some(&self, flow: &Flow) -> bool {
+        flow.offset(self.segment.ack) < flow.reply_length.into()
+    }
+
+    /// `ack == end`.
+    fn has_reply(&self, flow: &Flow) -> bool {
+        self.segment.ack == flow.end()
+    }
+
+    /// `ack == end + 1`.
+    fn has_our_fin(&self, flow: &Flow) -> bool {
+        self.segment.ack == flow.end().wrapping_add(1)
+    }
+
+    /// The server gets the query again, because one datagram of it can bring all that the client
+    /// lacks.
+    fn ask_again(&mut self, mut flow: Flow, query: &Query<'_>) -> Verdict {
+        flow.note(self.segment);
+        flow = self.core.missed(self.ends(), flow, self.segment.ack);
+        flow.again = true;
+        self.core.keep(self.now, self.key, flow);
+        self.query(query, Counter::QueryAgain)
+    }
+
+    /// REPLIED: the client is done before it has the reply. Its FIN is not acknowledged until then,
+    /// so that it goes on asking.
+    fn on_early_fin(&mut self, mut flow: Flow) -> Verdict {
+        flow.state = State::Closing;
+        flow.query_unacked = !flow.at_once;
+        flow.note(self.segment);
+        flow.note_fin();
+        self.core.keep(self.now, self.key, flow);
+        self.core.count(Counter::Ack);
+        let header = Outgoing {
+            seq: flow.end(),
+            ack: flow.acknowledged(),
+            flags: Flags::ACK | Flags::FIN,
+            ..answer(self.ends(), &flow)
+        };
+        self.transmit(&header)
     }
 
     /// Handles a query that the client sends again although it has the reply: a late copy, or our
@@ -250,9 +305,13 @@ impl<'a> Client<'a> {
         self.drop(Counter::Kept)
     }
 
-    /// "QUERY, `seq == query_seq`, same length".
+    /// QUERY: data at the query's place.
     fn on_query_again(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
+        // Linux joins what it sends again with what follows it in one segment.
+        if segment.payload.len() != usize::from(flow.query_length) {
+            return self.leave_to_kernel(flow, Reason::Pipelined);
+        }
         if self.same_query(&flow).is_none() {
             return self.strange();
         }
@@ -336,14 +395,14 @@ impl<'a> Client<'a> {
         let segment = self.segment;
         flow.note(segment);
         flow.note_fin();
-        if segment.ack == flow.end().wrapping_add(1) {
+        if self.has_our_fin(&flow) {
             self.core.remove(&self.key);
             self.core.count(Counter::Closed);
         } else {
             self.core.keep(self.now, self.key, flow);
             self.core.count(Counter::Ack);
         }
-        let ours = if segment.ack == flow.end() { Flags::FIN } else { 0 };
+        let ours = if self.has_reply(&flow) { Flags::FIN } else { 0 };
         let header = Outgoing {
             seq: segment.ack,
             ack: flow.client_next,
