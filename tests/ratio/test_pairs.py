@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows.ratio import Rules, pair_up
+from narrows.ratio.pairs import questions
 from narrows.results.exchanges import frame_of
 
 
@@ -101,6 +102,56 @@ def test_everything_that_is_not_in_a_pair_is_counted() -> None:
         ("tcp", "not-asked", 1),
         ("tcp", "no UDP answer within 150 s", 1),
     }
+
+
+def test_a_cycle_lasts_half_an_hour() -> None:
+    def cycle(*times: float, **rules: Any) -> list[tuple[float, float]]:
+        udp, tcp = (exchange(each, at) for each, at in zip(("udp", "tcp"), times, strict=True))
+        return pairs(udp, tcp, matching="cycle", **rules)
+
+    assert cycle(1799, 1800) == []
+    assert cycle(1800, 3599, window_s=float("inf")) == [(1800, 1799)]
+    assert cycle(3599, 1800, window_s=float("inf")) == [(3599, -1799)]
+    assert cycle(0, 150) == [(0, 150)]
+    assert cycle(0, 150.5) == []
+    assert cycle(50, 70, cycle_s=60.0) == []
+
+
+def test_each_reason_is_said_and_the_most_frequent_first() -> None:
+    rows = [
+        exchange("tcp", 0, family=6, rcode="NOERROR"),
+        exchange("udp", 0, outcome="timeout", total_ms=None),
+        exchange("udp", 0, attempts=2, replies=1, rcode="NOERROR"),
+        exchange("udp", 0, total_ms=0.0),
+        exchange("udp", 0, total_ms=None),
+        exchange("tcp", 0, reused=True),
+        exchange("udp", 0, rcode=None),
+        exchange("udp", 0, rcode="REFUSED"),
+        # Both attempts got a reply, and a family may be unknown.
+        exchange("udp", 0, attempts=2, replies=2, family=None, rcode="NOERROR"),
+        exchange("tcp", 150, reused=False, family=None, rcode="NOERROR"),
+    ]
+    found = pair_up(frame_of("exchanges", rows), Rules(families=(4,), noerror_only=True))
+    assert found.count == 1
+    assert [(part.transport, part.reason, part.exchanges) for part in found.dropped] == [
+        ("udp", "without a time above zero", 2),
+        ("udp", "asked more than once, where the reply may answer any attempt", 1),
+        ("udp", "timeout", 1),
+        ("udp", "whose code is not known", 1),
+        ("udp", "with another code than NOERROR", 1),
+        ("tcp", "of the other IP version", 1),
+        ("tcp", "on a connection that had carried a query", 1),
+    ]
+
+
+def test_the_type_of_most_queries_is_that_of_the_others() -> None:
+    """Of the same measurement and transport; of equally many, the first by name."""
+    of = {"measurement": 1}
+    rows = [exchange("udp", 0, qtype=kind, **of) for kind in ("TXT", "SOA", "TXT", None, "A")]
+    rows += [exchange("tcp", 0, qtype=kind, **of) for kind in ("SOA", "A", None)]
+    rows += [exchange("udp", 0, qtype=None, measurement=2)]
+    asked = ["TXT", "SOA", "TXT", "TXT", "A", "SOA", "A", "A", ""]
+    assert questions(frame_of("exchanges", rows)).to_list() == asked
 
 
 def test_a_server_without_an_address_is_one_server() -> None:
