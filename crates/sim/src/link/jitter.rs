@@ -168,6 +168,24 @@ mod tests {
         (0..N).map(|_| state.offset_ns() as f64 / 1e6).collect()
     }
 
+    #[test]
+    fn a_normal_offset_is_the_nearest_nanosecond() {
+        let jitter = Jitter {
+            deviation: Span::from_ns(12_345),
+            correlation: 0.0,
+            distribution: Distribution::Normal,
+            reorder: true,
+        };
+        let [mut state, mut same] =
+            [(); 2].map(|()| JitterState::new(jitter, Random::new(1, "test")));
+        let table = normal_table();
+        for _ in 0..1000 {
+            let t = table[same.correlated() as usize % TABLE_SIZE];
+            let exact = 12_345.0 * f64::from(t) / 8192.0;
+            assert_eq!(state.offset_ns() as f64, exact.round());
+        }
+    }
+
     fn mean_and_sd(values: &[f64]) -> (f64, f64) {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance =
