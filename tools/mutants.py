@@ -350,7 +350,7 @@ def _reason(mutant: Mutant, reasons: Sequence[dict[str, Any]]) -> str | None:
         line[1:].strip()
         for line in mutant.diff.splitlines()
         if line.startswith("+") and not line.startswith("+++")
-    )
+    ).replace("/* ~ changed by cargo-mutants ~ */ ", "")
     for entry in reasons:
         if entry["file"] == mutant.file and any(line in new for line in entry["lines"]):
             return str(entry["reason"])
