@@ -43,14 +43,17 @@ def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[t
     return list(zip(*columns.values(), strict=True))
 
 
-def test_what_receivers_read_is_sampled() -> None:
-    """Two connections of this machine with itself, one in each direction of the group."""
+def two_ways(acceptor: str | None) -> dict[str, Any]:
+    """A job of two connections of this machine with itself, one in each direction of the group.
+
+    If the acceptor is None, it is not this process, and nobody listens.
+    """
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     ends = {"opener": "", "opener_address": "127.0.0.1", "opener_port": 0}
-    ends |= {"acceptor": "", "acceptor_address": "127.0.0.1", "start_s": 0.0}
-    told = {
+    ends |= {"acceptor": acceptor, "acceptor_address": "127.0.0.1", "start_s": 0.0}
+    return {
         **{"port": port, "congestion": "reno", "mss": None, "nodelay": False, "stop_s": 0.15},
         **{"bursts": None, "goodput_s": 0.05, "samples_s": [0.1, 0.3]},
         "flows": [
@@ -58,8 +61,22 @@ def test_what_receivers_read_is_sampled() -> None:
             {**ends, "flow": 1, "download": True, "backward": True, "opener_port": port + 2},
         ],
     }
+
+
+def test_a_refused_connection_has_no_start() -> None:
     loop = Loop(time.monotonic())
-    made = Bulk(told, loop)
+    made = Bulk(two_ways(acceptor=None), loop)
+    made.listen()
+    made.start()
+    loop.at(0.1, loop.stop)
+    loop.run()
+    rows = made.rows()
+    assert [(row["start_s"], row["established_s"]) for row in rows] == [(None, None)] * 2
+
+
+def test_what_receivers_read_is_sampled() -> None:
+    loop = Loop(time.monotonic())
+    made = Bulk(two_ways(acceptor=""), loop)
     made.listen()
     made.start()
     loop.at(0.42, loop.stop)
@@ -76,6 +93,7 @@ def test_what_receivers_read_is_sampled() -> None:
     assert len(times) == 8
     assert all(at >= 0.05 * number for number, at in enumerate(times, start=1))
     for row in rows:
+        assert 0.0 <= row["start_s"] <= row["established_s"]
         first, last = row["samples"]
         assert first["t_s"] >= 0.1 and last["t_s"] >= 0.3
         assert 0 < first["bytes_received"] <= last["bytes_received"] == row["bytes_received"]

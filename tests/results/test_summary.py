@@ -149,6 +149,27 @@ def test_flows_and_bursts(run: Run) -> None:
     assert bursts["completion_p50_s"] < bursts["completion_mean_s"] < bursts["completion_p99_s"]
 
 
+def test_connections_that_never_opened_have_no_share_in_time_or_fairness(run: Run) -> None:
+    """One opens at 1 s and gets 10 Mbit/s until the end at 9 s; the other repeats its SYN."""
+    pair = run.flows.head(2).with_columns(
+        start_s=pl.Series([1.0, None], dtype=pl.Float64),
+        established_s=pl.Series([1.2, None], dtype=pl.Float64),
+        bytes_received=pl.Series([10_000_000, 0], dtype=pl.UInt64),
+        segments_sent=pl.Series([7_000, 4], dtype=pl.UInt64),
+    )
+    flows = summarise({**run.tables, "flows": pair}, 9.0)["flows"]
+    assert (flows["flows"], flows["segments_sent"]) == (2, 7_004)
+    assert flows["window"] == {"start_s": 1.0, "end_s": 9.0, "length_s": 8.0}
+    assert (flows["goodput_mbit_per_s"], flows["jain_fairness"]) == (10.0, 1.0)
+    # It was refused at 2 s, before the time that stands for its missing start.
+    refused = pair.tail(1).with_columns(end_s=pl.lit(2.0))
+    flows = summarise({**run.tables, "flows": refused}, 9.0)["flows"]
+    assert (flows["flows"], flows["segments_sent"]) == (1, 4)
+    assert [flows[key] for key in ("window", "goodput_mbit_per_s", "jain_fairness")] == [None] * 3
+    shown = {metric.key for metric in metrics({"flows": {**flows, "groups": {}}})}
+    assert "flows.flows" in shown and "flows.goodput_mbit_per_s" not in shown
+
+
 def _two_groups_of_bursts() -> Run:
     """Bursts of 1 s over the near connection and of 9 s over the far one."""
     tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)

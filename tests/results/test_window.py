@@ -162,6 +162,25 @@ def test_goodput_covers_the_time_in_which_a_group_was_open(
     assert received * 1e6 / 8.0 == pytest.approx(rows["bytes_received"].sum(), rel=1e-6)
 
 
+def test_windows_with_connections_that_never_open_add_up_too(tmp_path: Path) -> None:
+    """Every SYN of the second group is lost, so it has only its SYNs, in whichever window."""
+    aside = '[[links]]\nname = "dead"\nbetween = ["server", "gone"]\nrate = "1 Mbit/s"\nloss = 1\n'
+    load = '[[traffic]]\nkind = "bulk"\nname = "{0}"\nsender = "server"\nreceiver = "{1}"\n'
+    text = SCENARIO.partition("[[traffic]]")[0] + load.format("load", "home")
+    scenario = Scenario.parse(text + load.format("lost", "gone") + aside)
+    found = run(scenario)
+    lost = found.flows.filter(found.flows["group"] == "lost")
+    assert lost["start_s"].to_list() == lost["established_s"].to_list() == [None]
+    windows = [("0 s", "12 s"), ("12 s", "30 s")]
+    parts = [
+        run(scenario.with_({"measure.from": start, "measure.to": end})) for start, end in windows
+    ]
+    sent = [part.summary["flows"]["groups"]["lost"]["segments_sent"] for part in parts]
+    assert sum(sent) == found.summary["flows"]["groups"]["lost"]["segments_sent"] > sent[0] > 0
+    assert [part.summary["flows"]["groups"]["lost"]["window"] for part in parts] == [None, None]
+    write_run_report(found, tmp_path)
+
+
 def test_a_group_that_had_ended_does_not_count(parts: list[Run]) -> None:
     groups = parts[2].summary["flows"]["groups"]
     assert set(groups) == {"late", "web"}

@@ -29,7 +29,7 @@ pub(crate) fn flows(
         "sender": Text = |row| node(row, 0),
         "receiver": Text = |row| node(row, 1),
         "ecn": Bool = |row| row.connection.first().ecn_negotiated(),
-        "start_s": F64 = |row| row.start.as_secs_f64(),
+        "start_s": F64 = |row| seconds(row.connection.established_at().map(|_| row.start)),
         "established_s": F64 = |row| seconds(row.connection.established_at()),
         "end_s": F64 = |row| seconds(row.connection.ended_at()),
         "bytes_acked": U64 = |row| row.connection.first().bytes_acked(),

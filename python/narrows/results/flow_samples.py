@@ -35,7 +35,7 @@ FLOW_SAMPLES = Table(
 def flows_within(
     flows: pl.DataFrame, samples: pl.DataFrame, window: tuple[float, float]
 ) -> pl.DataFrame:
-    """The connections that were open within a window, with what they did in it.
+    """The connections that were open within a window or tried to open, with what they did in it.
 
     Args:
         flows: The table `flows`.
@@ -62,5 +62,8 @@ def flows_within(
             pl.col("start_s").clip(lower_bound=start),
             pl.col("end_s").clip(upper_bound=end),
         )
-        .filter((pl.col("start_s") < end) & ((pl.col("end_s") > start) | pl.col("end_s").is_null()))
+        .filter(
+            (pl.col("start_s").is_null() & (pl.col("segments_sent") > 0))
+            | (pl.col("start_s") < end) & ((pl.col("end_s") > start) | pl.col("end_s").is_null())
+        )
     )

@@ -184,7 +184,7 @@ _TABLES: Sequence[Table] = (
             Column("sender", _TEXT, "", "The node that sends data."),
             Column("receiver", _TEXT, "", "The node that receives data."),
             Column("ecn", _BOOL, "", "Whether the two ends negotiated ECN."),
-            _null("start_s", "s", "When it was opened."),
+            _null("start_s", "s", "When it was opened; null: its handshake never finished."),
             _null(
                 "established_s",
                 "s",

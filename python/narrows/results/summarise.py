@@ -376,10 +376,11 @@ def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
 
 
 def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
-    starts = flows.get_column("start_s").fill_null(end_s).to_numpy()
-    ends = np.minimum(flows.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
-    received = floats(flows.get_column("bytes_received"))
-    window = float(starts.min()), float(ends.max())
+    opened = flows.drop_nulls("start_s")
+    starts = opened.get_column("start_s").to_numpy()
+    ends = np.minimum(opened.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
+    received = floats(opened.get_column("bytes_received"))
+    window = None if opened.is_empty() else (float(starts.min()), float(ends.max()))
     lifetimes = ends - starts
     alive = lifetimes > 0
     rates = received[alive] * 8e-6 / lifetimes[alive]
@@ -389,7 +390,9 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
         "flows": flows.height,
         "both_ways": _both_ways(flows),
         "ecn_flows": int(flows.get_column("ecn").sum()),
-        "goodput_mbit_per_s": ratio(math.fsum(received) * 8e-6, window[1] - window[0]),
+        "goodput_mbit_per_s": (
+            None if window is None else ratio(math.fsum(received) * 8e-6, window[1] - window[0])
+        ),
         "window": _span(window),
         "jain_fairness": jain(rates),
         "segments_sent": sent,

@@ -118,18 +118,18 @@ class Bulk:
         with system.inside(flow.told["opener"]):
             found = tcp_socket(self._job)
         found.bind((flow.told["opener_address"], flow.told["opener_port"]))
-        flow.start_s = self._loop.now()
+        began_s = self._loop.now()
         with contextlib.suppress(BlockingIOError):
             found.connect((flow.told["acceptor_address"], self._job["port"]))
-        self._loop.watch(found, WRITE, lambda _events: self._opened(flow, found))
+        self._loop.watch(found, WRITE, lambda _events: self._opened(flow, found, began_s))
 
-    def _opened(self, flow: Flow, found: socket.socket) -> None:
+    def _opened(self, flow: Flow, found: socket.socket, began_s: float) -> None:
         if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             # Nobody answered while TCP repeated its SYN, which takes two minutes.
             self._loop.forget(found)
             found.close()
             return
-        flow.established_s = self._loop.now()
+        flow.start_s, flow.established_s = began_s, self._loop.now()
         self._use(flow, found, sends=not flow.told["download"])
 
     def _accept(self, listening: socket.socket, _events: int) -> None:
