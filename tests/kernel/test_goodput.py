@@ -8,8 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from narrows.backends.kernel.inside.agent.bulk import Bulk
 from narrows.backends.kernel.inside.agent.loop import Loop
+from narrows.backends.kernel.inside.agent.tcp_info import tcp_info
 from narrows.backends.kernel.tables import read_tables
 
 PLAN: dict[str, Any] = {
@@ -94,12 +97,38 @@ def test_what_receivers_read_is_sampled() -> None:
     assert all(at >= 0.05 * number for number, at in enumerate(times, start=1))
     for row in rows:
         assert 0.0 <= row["start_s"] <= row["established_s"]
+        # Data never ran out between 0 and 150 ms; the kernel counts in jiffies.
+        busy_us = row["sender"]["busy_us"]
+        assert busy_us > 100_000 and 0 <= row["sender"]["rwnd_limited_us"] <= busy_us
         first, last = row["samples"]
         assert first["t_s"] >= 0.1 and last["t_s"] >= 0.3
         assert 0 < first["bytes_received"] <= last["bytes_received"] == row["bytes_received"]
         assert 0 < first["sender"]["segs_out"] <= last["sender"]["segs_out"]
     for one, other in zip(sampled["samples"], sampled["samples"][1:], strict=False):
         assert one[1] <= other[1] and one[2] <= other[2]
+
+
+class _Told(socket.socket):
+    """A socket of a kernel whose `struct tcp_info` has this many bytes, each of them 1."""
+
+    length = 0
+
+    def getsockopt(self, *_args: Any) -> Any:
+        return b"\1" * self.length
+
+
+@pytest.mark.parametrize(("length", "known"), [(168, False), (184, True), (248, True)])
+def test_older_kernels_tell_no_times(length: int, known: bool, tmp_path: Path) -> None:
+    with _Told() as found:
+        found.length = length
+        sender = tcp_info(found)
+    row = {"flow": 0, "start_s": 0.0, "established_s": 0.1, "end_s": None, "bytes_received": 9}
+    (tmp_path / "bulk-0.json").write_text(json.dumps([{**row, "sender": sender}]))
+    told = job(bulk=[bulk("a", [False], goodput_s=None)])
+    columns = read_tables(tmp_path, PLAN, told, [{"name": "a-0", "group": "a"}])["flows"]
+    # Eight bytes of 1 are so many microseconds.
+    expected = 0x0101010101010101 / 1e6 if known else None
+    assert columns["busy_s"] == columns["rwnd_limited_s"] == [expected]
 
 
 def test_processes_of_a_group_are_added_up(tmp_path: Path) -> None:

@@ -245,6 +245,8 @@ def _flows(rng: Any, end_s: float) -> dict[str, Any]:
         "min_rtt_ms": np.full(count, 210.0),
         "cwnd_segments": np.full(count, 3.0),
         "cwnd_mean_segments": np.full(count, 3.1),
+        "busy_s": np.full(count, end_s),
+        "rwnd_limited_s": np.zeros(count),
     }
 
 

@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import os
 import resource
@@ -9,7 +10,10 @@ import pytest
 from synthetic_run import synthetic_run
 
 from narrows.errors import NarrowsError
+from narrows.report import write_run_report
 from narrows.results import RUN_FILE, TABLES, Run, RunFolderError, folder
+from narrows.results.compare import compare
+from narrows.results.summarise import summarise
 from narrows.unfinished import write_new
 
 
@@ -26,6 +30,34 @@ def test_what_is_saved_is_loaded(run: Run, tmp_path: Path) -> None:
         assert loaded.tables[name].equals(run.tables[name]), name
     assert loaded.folder == saved.folder == tmp_path / "runs" / "a"
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["a"]
+
+
+def test_a_folder_of_an_earlier_version_lacks_columns(run: Run, tmp_path: Path) -> None:
+    later = ["busy_s", "rwnd_limited_s"]
+    run.save(tmp_path / "a")
+    path = tmp_path / "a" / "flows.parquet"
+    data = folder.parquet(pl.read_parquet(path).drop(later))
+    path.write_bytes(data)
+    document = json.loads((tmp_path / "a" / RUN_FILE).read_text())
+    document["files"]["flows.parquet"] = {
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    (tmp_path / "a" / RUN_FILE).write_text(json.dumps(document))
+    loaded = Run.load(tmp_path / "a")
+    assert loaded.flows.schema == run.flows.schema
+    assert loaded.flows.drop(later).equals(run.flows.drop(later))
+    assert loaded.flows.select(later).null_count().row(0) == (run.flows.height,) * 2
+    # What is computed anew from the tables is the same.
+    assert summarise(loaded.tables, loaded.end_s) == run.summary
+    write_run_report(loaded, tmp_path / "a")
+    assert compare([loaded, synthetic_run(seed=2)]).groups[0].runs[0].flags == run.flags
+    # Other columns must be there.
+    path.write_bytes(folder.parquet(pl.read_parquet(path).drop("srtt_ms")))
+    del document["files"]["flows.parquet"]
+    (tmp_path / "a" / RUN_FILE).write_text(json.dumps(document))
+    with pytest.raises(RunFolderError, match="has no column srtt_ms"):
+        Run.load(tmp_path / "a")
 
 
 def test_every_table_can_be_written_as_csv(run: Run, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ pub(crate) fn flows(
         "min_rtt_ms": F64 = |row| ms(row.connection.first().min_rtt()),
         "cwnd_segments": F64 = |row| f64::from(row.connection.first().cwnd()),
         "cwnd_mean_segments": F64 = |row| row.connection.mean_window(now),
+        "busy_s": F64 = |row| row.connection.first().busy(now).as_secs_f64(),
+        "rwnd_limited_s": F64 = |row| row.connection.first().rwnd_limited(now).as_secs_f64(),
     ));
     Table { name: "flows", columns }
 }

@@ -27,6 +27,8 @@ class Column:
     """One sentence, without the unit."""
     nullable: bool = False
     """Whether a row may have no value."""
+    added: bool = False
+    """Whether files of earlier versions may lack it; its rows then have no value."""
 
     @property
     def dtype(self) -> pl.DataType:

@@ -24,7 +24,7 @@ from narrows.foreign_text import parsed
 from narrows.results.checked import clean, fault_of_document, fault_of_table
 from narrows.results.errors import RunFolderError
 from narrows.results.foreign import PROGRAM
-from narrows.results.schema import FORMAT, TABLES, Table, mismatch
+from narrows.results.schema import FORMAT, TABLES, Table, completed, mismatch
 from narrows.unfinished import is_unfinished, make_unfinished, write_new
 
 __all__ = [
@@ -365,6 +365,7 @@ def _read_table(
         raise RunFolderError(path, "is not a readable Parquet file", _RERUN) from None
     if table is None:
         return clean(found)
+    found = completed(table, found)
     why = mismatch(table, found)
     if why is not None:
         raise RunFolderError(path, why, "use the narrows that wrote it, or run the scenario again")

@@ -24,6 +24,7 @@ __all__ = [
     "TABLES",
     "Column",
     "Table",
+    "completed",
     "frame",
     "mismatch",
     "reference",
@@ -64,6 +65,12 @@ def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
     if len(lengths) > 1:
         raise ValueError(f"table {table.name}: columns of {min(lengths)} to {max(lengths)} rows")
     return pl.DataFrame(built)
+
+
+def completed(table: Table, found: pl.DataFrame) -> pl.DataFrame:
+    """A frame with all columns that files of earlier versions may lack."""
+    absent = [each for each in table.columns if each.added and each.name not in found.schema]
+    return found.with_columns(pl.lit(None, each.dtype).alias(each.name) for each in absent)
 
 
 def mismatch(table: Table, found: pl.DataFrame) -> str | None:
@@ -222,6 +229,25 @@ _TABLES: Sequence[Table] = (
             _null("min_rtt_ms", "ms", "Smallest round-trip time; null: never measured."),
             _null("cwnd_segments", "segments", "Congestion window at the end of the run."),
             _null("cwnd_mean_segments", "segments", "Congestion window, averaged over time."),
+            Column(
+                "busy_s",
+                _F64,
+                "s",
+                "Time in which the sender had data that was not acknowledged or not sent "
+                "(`tcpi_busy_time`); null: written by an earlier version, or by a kernel before "
+                "4.10.",
+                nullable=True,
+                added=True,
+            ),
+            Column(
+                "rwnd_limited_s",
+                _F64,
+                "s",
+                "Part of `busy_s` in which nothing but the receiver's window held the sender back "
+                "(`tcpi_rwnd_limited`); null: as there.",
+                nullable=True,
+                added=True,
+            ),
         ),
     ),
     Table(

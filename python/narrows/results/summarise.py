@@ -40,6 +40,7 @@ from narrows.results.flow_samples import FLOW_SAMPLES, flows_within
 from narrows.results.frozen import standstills
 from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
+from narrows.results.receivers import limited_by_receivers
 from narrows.results.schema import DROPS, MARKS, TABLES
 
 __all__ = ["CONFIDENCE", "dns_phase", "in_order_of", "summarise"]
@@ -89,6 +90,7 @@ def summarise(
             *_empty(window),
             *standstills(tables["queues"]),
             *late_replies(queries, tables["attempts"]),
+            *limited_by_receivers(tables["flows"], windowed=window is not None),
         ],
         **(summaries(tables, end_s, window) if tables.keys() - known else {}),
     }

@@ -376,7 +376,7 @@ impl Endpoint {
         let outgoing =
             Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags::RST, ect: false };
         let reset = known.then(|| Segment::from(self.header(cx, outgoing)));
-        self.sender.fail();
+        self.sender.fail(cx);
         reset
     }
 
@@ -394,6 +394,18 @@ impl Endpoint {
         };
         self.sender.count(&mut counters);
         counters
+    }
+
+    /// Returns how long this end had something to send or to be acknowledged after the handshake,
+    /// up to `now` (`tcpi_busy_time`).
+    pub fn busy(&self, now: Time) -> Span {
+        self.sender.busy(now)
+    }
+
+    /// Returns for how much of this time nothing but the other end's window held it back
+    /// (`tcpi_rwnd_limited`).
+    pub fn rwnd_limited(&self, now: Time) -> Span {
+        self.sender.rwnd_limited(now)
     }
 
     /// Returns the smoothed round-trip time, or `None` before the first sample.
@@ -443,9 +455,9 @@ impl Endpoint {
     }
 
     #[cold]
-    fn fail_by(&mut self, why: Closed) {
+    fn fail_by(&mut self, cx: &Context, why: Closed) {
         self.reset = Some(why);
-        self.sender.fail();
+        self.sender.fail(cx);
     }
 }
 

@@ -6,7 +6,7 @@ mod classic;
 #[path = "../tcp_script/mod.rs"]
 mod tcp_script;
 
-use narrows_transport::tcp::{Config, Congestion, RestartAfterIdle};
+use narrows_transport::tcp::{Config, Congestion, Flags, RestartAfterIdle, Segment};
 use narrows_units::Span;
 
 use tcp_script::{MSS, Script, linux, parse, show, stamp};
@@ -72,6 +72,53 @@ fn the_window_does_not_grow_where_the_application_limits() {
         client.at(200.0 + 100.0 * f64::from(round)).gets(&ack(2 * (round + 1)));
     }
     assert_eq!(client.endpoint.cwnd(), 10);
+}
+
+/// `tcp_write_xmit` and `tcp_chrono_stop`: the receiver limits only a sender that has data and room
+/// in its congestion window, and a sender with nothing to send or to be acknowledged is not busy.
+#[test]
+fn time_counts_while_data_wait_and_while_only_the_receiver_holds_them_back() {
+    let mut client = Script::connected(&linux(), 100.0);
+    let times = |client: &Script, at| {
+        let endpoint = &client.endpoint;
+        [endpoint.busy(tcp_script::ms(at)), endpoint.rwnd_limited(tcp_script::ms(at))]
+            .map(|span| span.as_ms())
+    };
+    // The window of segments from the peer, in bytes.
+    let acks = |client: &mut Script, k: u32, window: u32| {
+        let mut segment = parse(&ack(k));
+        segment.window = (window / 128) as u16;
+        segment.timestamps = Some((stamp(client.now), stamp(client.now) - 100));
+        client.gets_segment(&segment);
+    };
+    client.write(2 * u64::from(MSS)).forget();
+    client.at(200.0);
+    acks(&mut client, 2, 5 * MSS + 100);
+    assert_eq!(times(&client, 300.0), [100, 0]);
+    // Five segments of thirty fill the window, though the congestion window has room for ten.
+    client.at(300.0).write(30 * u64::from(MSS)).sends_data(&[2, 3, 4, 5, 6]);
+    assert_eq!(times(&client, 400.0), [200, 100]);
+    // The congestion window is full, and data wait.
+    client.at(400.0);
+    acks(&mut client, 7, 1 << 20);
+    client.sends_data(&(7..17).collect::<Vec<_>>());
+    assert_eq!(times(&client, 500.0), [300, 100]);
+    // Nothing is in flight, and the window is closed.
+    client.at(500.0);
+    acks(&mut client, 17, 0);
+    assert_eq!(times(&client, 600.0), [400, 200]);
+    client.at(600.0);
+    acks(&mut client, 17, 1 << 20);
+    client.forget().at(700.0);
+    acks(&mut client, 27, 1 << 20);
+    client.at(800.0);
+    acks(&mut client, 32, 1 << 20);
+    assert_eq!(times(&client, 900.0), [600, 200]);
+    // A connection that was given up has nothing to send.
+    client.at(1000.0).write(u64::from(MSS)).forget();
+    client.at(1050.0);
+    client.gets_segment(&Segment { flags: Flags::RST, ..parse(&ack(32)) });
+    assert_eq!(times(&client, 5000.0), [650, 200]);
 }
 
 /// RFC 5681, 3.2 in SACK's form: the third SACKed segment above the hole starts recovery. RACK

@@ -119,6 +119,8 @@ def _flows(
                 "min_rtt_ms": sender.get("min_rtt_ms"),
                 "cwnd_segments": sender.get("cwnd"),
                 "cwnd_mean_segments": None,
+                "busy_s": _seconds(sender.get("busy_us")),
+                "rwnd_limited_s": _seconds(sender.get("rwnd_limited_us")),
             }
         )
     samples = [
@@ -316,6 +318,10 @@ def _links(
         ],
         "lost": rows["lost"],
     }
+
+
+def _seconds(us: int | None) -> float | None:
+    return None if us is None else us / 1e6
 
 
 def _sum(*columns: Sequence[int]) -> list[int]:

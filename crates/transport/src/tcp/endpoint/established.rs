@@ -69,7 +69,7 @@ impl Endpoint {
         sack: &[(Seq, Seq)],
     ) {
         if header.flags.intersects(Flags::RST.with(Flags::SYN)) {
-            self.handle_disruption(header);
+            self.handle_disruption(cx, header);
             return;
         }
         if header.ecn == Ecn::Ce {
@@ -98,9 +98,9 @@ impl Endpoint {
 
     /// Handles RST or SYN on an established connection.
     #[cold]
-    fn handle_disruption(&mut self, header: &Header) {
+    fn handle_disruption(&mut self, cx: &Context, header: &Header) {
         if header.flags.contains(Flags::RST) {
-            self.fail_by(Closed::Reset);
+            self.fail_by(cx, Closed::Reset);
         } else {
             // Our answer was lost.
             self.receiver.acknowledge_now();

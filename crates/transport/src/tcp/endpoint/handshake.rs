@@ -78,7 +78,7 @@ impl Endpoint {
                 if flags.contains(Flags::RST) && (acceptable || self.phase != Phase::SynSent) =>
             {
                 let refused = self.phase == Phase::SynSent;
-                self.fail_by(if refused { Closed::Refused } else { Closed::Reset });
+                self.fail_by(cx, if refused { Closed::Refused } else { Closed::Reset });
             }
             _ => {}
         }
@@ -274,7 +274,7 @@ impl Endpoint {
             return;
         }
         if self.has_repeated_enough(cx) {
-            self.sender.fail();
+            self.sender.fail(cx);
             return;
         }
         self.syn_retries += 1;

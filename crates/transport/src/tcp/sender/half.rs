@@ -6,7 +6,7 @@ mod silent;
 
 use std::num::NonZeroU32;
 
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 
 pub(crate) use self::silent::Silent;
 use self::silent::Standing;
@@ -171,9 +171,9 @@ impl Half {
     }
 
     /// Stops sending for good.
-    pub(crate) fn fail(&mut self) {
+    pub(crate) fn fail(&mut self, cx: &Context) {
         match self {
-            Self::Active(sender) => sender.fail(),
+            Self::Active(sender) => sender.fail(cx),
             Self::Silent(silent) => {
                 silent.failed = true;
                 silent.syn_at = Time::MAX;
@@ -260,6 +260,22 @@ impl Half {
         match self {
             Self::Silent(silent) => silent.start.rtt_us.map(NonZeroU32::get),
             Self::Active(sender) => sender.min_rtt_us(),
+        }
+    }
+
+    /// Returns how long there was something to send or to be acknowledged, up to `now`.
+    pub(crate) fn busy(&self, now: Time) -> Span {
+        match self {
+            Self::Silent(_) => Span::ZERO,
+            Self::Active(sender) => sender.busy(now),
+        }
+    }
+
+    /// Returns how long nothing but the receiver's window held it back, up to `now`.
+    pub(crate) fn rwnd_limited(&self, now: Time) -> Span {
+        match self {
+            Self::Silent(_) => Span::ZERO,
+            Self::Active(sender) => sender.rwnd_limited(now),
         }
     }
 

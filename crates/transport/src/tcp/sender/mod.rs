@@ -19,6 +19,7 @@
 //!   repaired only at the timeout.
 
 mod ack;
+mod chrono;
 mod classic;
 mod cwnd;
 mod frto;
@@ -37,8 +38,9 @@ mod undo;
 
 use std::num::NonZeroU32;
 
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 
+use self::chrono::Stopwatch;
 use self::scoreboard::Scoreboard;
 use super::clock::Context;
 use super::congestion::{Control, INFINITE_SSTHRESH, Window};
@@ -124,6 +126,10 @@ pub(super) struct Sender {
     cwnd_stamp_us: u32,
     small_end: Seq,
     high_seq: Seq,
+    /// Runs while there is something to send or to be acknowledged (`TCP_CHRONO_BUSY`).
+    busy: Stopwatch,
+    /// Runs while nothing but the receiver's window holds it back (`TCP_CHRONO_RWND_LIMITED`).
+    rwnd_limited: Stopwatch,
     cwnd_limited: bool,
     fin_queued: bool,
     fin_sent: bool,
@@ -172,7 +178,7 @@ pub(super) struct Sender {
 }
 
 // A flow with everything that belongs to it should stay below 1000 bytes.
-const _: () = assert!(size_of::<Sender>() <= 344);
+const _: () = assert!(size_of::<Sender>() <= 352);
 
 /// `tp->rack`, and `tp->reordering`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -255,6 +261,8 @@ impl Sender {
                 reordering: DEFAULT_REORDERING as u16,
                 ..Rack::default()
             },
+            busy: Stopwatch::default(),
+            rwnd_limited: Stopwatch::default(),
             cwnd_limited: false,
             fin_queued: false,
             fin_sent: false,
@@ -368,6 +376,18 @@ impl Sender {
     /// Returns the shortest round trip in microseconds.
     pub(super) fn min_rtt_us(&self) -> Option<u32> {
         (self.min_rtt_us != u32::MAX).then_some(self.min_rtt_us)
+    }
+
+    /// Returns how long there was something to send or to be acknowledged, up to `now`
+    /// (`tcpi_busy_time`).
+    pub(crate) fn busy(&self, now: Time) -> Span {
+        self.busy.read(now)
+    }
+
+    /// Returns how long nothing but the receiver's window held it back, up to `now`
+    /// (`tcpi_rwnd_limited`).
+    pub(crate) fn rwnd_limited(&self, now: Time) -> Span {
+        self.rwnd_limited.read(now)
     }
 
     /// Returns the retransmission timeout in jiffies.
@@ -507,7 +527,7 @@ const DEFAULT_REORDERING: u32 = 3;
 /// `sysctl_tcp_max_reordering`.
 const MOST_REORDERING: u16 = 300;
 /// `TCP_TIMEOUT_FALLBACK`.
-const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
+const FALLBACK_RTO: Span = Span::from_secs(3);
 /// `TCP_TIMEOUT_MIN_US`: the time that RACK's timer and the tail loss probe's add to a round trip.
 const SLACK_US: u32 = 2_000;
 

@@ -253,6 +253,7 @@ impl Sender {
         let sent = self.burst;
         self.burst = 0;
         let limited = self.in_flight() >= self.window.cwnd + u32::from(self.inflation);
+        self.time_states(cx, limited);
         if sent > 0 || limited {
             self.validate_cwnd(cx, limited);
         }

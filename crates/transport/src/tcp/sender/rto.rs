@@ -56,7 +56,7 @@ impl Sender {
             return;
         }
         if self.retransmits >= cx.config.max_retries {
-            self.fail();
+            self.fail(cx);
             return;
         }
         self.tally.timeouts += 1;
@@ -73,10 +73,11 @@ impl Sender {
     }
 
     /// Stops sending for good (`tcp_write_err`, `tcp_reset`).
-    pub(crate) fn fail(&mut self) {
+    pub(crate) fn fail(&mut self, cx: &Context) {
         self.failed = true;
         self.disarm();
         self.todo = 0;
+        self.stop_timing(cx);
     }
 
     /// `tcp_enter_loss`.

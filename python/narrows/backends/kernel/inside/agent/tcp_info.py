@@ -23,6 +23,8 @@ def tcp_info(found: socket.socket) -> dict[str, Any]:
         data = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
         return {}
+    # Since Linux 4.10.
+    times = struct.unpack_from("QQ", data, 168) if len(data) >= 184 else (None, None)
     data = data.ljust(256, b"\0")
     words = struct.unpack_from("24I", data, 8)
     least = struct.unpack_from("I", data, 148)[0]
@@ -40,5 +42,6 @@ def tcp_info(found: socket.socket) -> dict[str, Any]:
         "segs_out": struct.unpack_from("I", data, 136)[0],
         "segs_in": struct.unpack_from("I", data, 140)[0],
         "bytes_sent": struct.unpack_from("Q", data, 200)[0],
+        **dict(zip(("busy_us", "rwnd_limited_us"), times, strict=True)),
         "delivered_ce": struct.unpack_from("I", data, 196)[0],
     }
