@@ -118,6 +118,22 @@ def test_a_rate_that_changes_is_drawn_as_steps() -> None:
     assert "limit 20 kB" in texts(figures.backlog(run, LINK))
 
 
+def test_a_link_that_is_down_is_drawn_at_no_rate() -> None:
+    link = {"name": "bottleneck", "between": ["a", "b"], "rate": "10 Mbit/s"}
+    changes = [
+        {"at": "2 s", "link": "bottleneck", "state": "down"},
+        {"at": "3 s", "link": "bottleneck", "rate": "4 Mbit/s"},
+        {"at": "5 s", "link": "bottleneck.forward", "state": "up"},
+        {"at": "7 s", "link": "bottleneck.backward", "state": "up"},
+    ]
+    run = synthetic_run(duration_s=10.0, scenario={"links": [link], "changes": changes})
+    facts = queue_facts(run, LINK)
+    assert facts is not None
+    assert facts.rates == ((0.0, 10_000_000), (2.0, 0), (3.0, 0), (5.0, 4_000_000))
+    steps = figures.utilisation({"a": run}, LINK).axes[0].get_lines()[1]
+    assert list(steps.get_ydata()) == [10.0, 0.0, 0.0, 4.0, 4.0]
+
+
 def test_what_a_trace_offers_is_drawn_instead_of_a_rate(tmp_path: Path) -> None:
     trace = tmp_path / "trace.txt"
     # The list lasts a second and then repeats: 1 packet by 0.5 s, 3 more at its end, and so on.

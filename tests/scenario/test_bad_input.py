@@ -85,6 +85,7 @@ CASES = [
     ("changes", [{"at": "10 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: \"10 s\" is not before the end of the run"),
     ("changes", [{"at": "0 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: must be above zero"),
     ("changes", [{"at": "1 s", "link": "left", "rate": "0 Mbit/s"}], "changes[0].rate: \"0 Mbit/s\" must be above zero"),
+    ("changes", [{"at": "1 s", "link": "left", "state": "dwn"}], "changes[0].state: \"dwn\" is not known here; hint: did you mean \"down\"?"),
     ("changes", [{"at": "1 s", "link": "left", "rat": "1 Mbit/s"}], "changes[0].rat: is not a known key; hint: did you mean \"rate\" or \"at\"?"),
     ("changes", {"at": "1 s"}, "changes: is not an array; hint: write [[changes]], not [changes]"),
     ("monitor/queues/links", "bottleneck.forward", "monitor.queues.links: is not an array; hint: put it in brackets: [\"bottleneck.forward\"]"),

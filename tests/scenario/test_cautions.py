@@ -197,3 +197,34 @@ def test_a_packet_that_outlasts_the_rate_at_which_it_is_sent_is_named(
         (line,) = lines
         assert line.startswith(f'down.forward: at "{low}", from "2 s" to "4 s", ')
         assert f'"1500 B" takes {takes}' in line
+
+
+TURN = """
+[[changes]]
+at = "{at}"
+link = "down.forward"
+{what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "until"),
+    [
+        # The packet is cut off, and delays no other.
+        ([("3 s", 'state = "down"')], None),
+        ([("3 s", 'state = "down"'), ("3.5 s", 'state = "up"')], "4 s"),
+        ([("1 s", 'state = "down"')], None),
+        ([("1 s", 'state = "down"'), ("2 s", 'state = "up"')], "4 s"),
+        # The later entry in the file counts.
+        ([("3 s", 'state = "down"'), ("3 s", 'state = "up"')], "4 s"),
+        # Neither is another rate.
+        ([("3 s", 'delay = "1 ms"'), ("3 s", 'rate = "1 kbit/s"')], "4 s"),
+    ],
+)
+def test_a_link_that_is_down_sends_at_no_rate(
+    turns: list[tuple[str, str]], until: str | None
+) -> None:
+    """At 1 kbit/s from 2 to 4 s, a packet takes 12 s."""
+    changes = "".join(TURN.format(at=at, what=what) for at, what in turns)
+    lines = said(PATH + BULK + CHANGES.format(low="1 kbit/s") + changes)
+    assert [f'to "{until}"' in line for line in lines] == ([] if until is None else [True])

@@ -338,16 +338,21 @@ rate = "1 Mbit/s"
 at = "9 s"
 link = "*n.forward"
 rate = "3 Mbit/s"
+[[changes]]
+at = "7 s"
+link = "wan.forward"
+state = "down"
 """
     )
     s, delay = 10**12, 50 * 10**9
     plan = lower(Scenario.parse(text), seed=9, event_limit=5, profile=profile)
     assert plan["changes"] == [
-        {"at": 5 * s, "link": 0, "rate": 1_000_000, "delay": None},
-        {"at": 9 * s, "link": 0, "rate": 1_000_000, "delay": delay},
-        {"at": 9 * s, "link": 1, "rate": 2_000_000, "delay": delay},
-        {"at": 9 * s, "link": 0, "rate": 3_000_000, "delay": None},
-        {"at": 9 * s, "link": 2, "rate": 3_000_000, "delay": None},
+        {"at": 5 * s, "link": 0, "rate": 1_000_000, "delay": None, "state": None},
+        {"at": 7 * s, "link": 0, "rate": 1_000_000, "delay": None, "state": "down"},
+        {"at": 9 * s, "link": 0, "rate": 1_000_000, "delay": delay, "state": None},
+        {"at": 9 * s, "link": 1, "rate": 2_000_000, "delay": delay, "state": None},
+        {"at": 9 * s, "link": 0, "rate": 3_000_000, "delay": None, "state": None},
+        {"at": 9 * s, "link": 2, "rate": 3_000_000, "delay": None, "state": None},
     ]
 
 

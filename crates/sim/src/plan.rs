@@ -13,8 +13,8 @@ use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
 pub use self::network::{
-    Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, Middlebox,
-    Monitor, NeighbourPair, Queue, Ring,
+    Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, LinkState,
+    Middlebox, Monitor, NeighbourPair, Queue, Ring,
 };
 pub use narrows_apps::connection::{Connection, Opener};
 pub use narrows_apps::streams::Stream;
@@ -64,7 +64,7 @@ pub struct Plan {
     pub flow_samples: Vec<Time>,
     /// Whose packets are kept for capture files.
     pub captures: Vec<Capture>,
-    /// Changes of links' rates and delays during the run, in any order.
+    /// Changes of links during the run, in any order.
     #[cfg_attr(feature = "serde", serde(default))]
     pub changes: Vec<LinkChange>,
     /// Pairs of routers that resolve each other's link-layer addresses by ARP. All other addresses

@@ -5,14 +5,14 @@ mod common;
 
 use common::{dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
 use narrows_sim::Simulation;
-use narrows_sim::plan::{LinkChange, Plan, Queue};
+use narrows_sim::plan::{LinkChange, LinkState, Plan, Queue};
 use narrows_units::{Rate, Span, Time};
 
 const LINK: usize = 0;
 
 fn change(ms: u64, bps: u64) -> LinkChange {
     let rate = Rate::from_bps(bps).expect("not zero");
-    LinkChange { at: Time::ZERO + Span::from_ms(ms), link: LINK, rate, delay: None }
+    LinkChange { at: Time::ZERO + Span::from_ms(ms), link: LINK, rate, delay: None, state: None }
 }
 
 /// Bytes that the link has transmitted, and seconds that it was busy, between two samples.
@@ -87,6 +87,43 @@ fn a_change_to_the_same_rate_changes_nothing() {
         plan.changes.push(change(4_000, 5_000_000));
         assert!(fingerprint(&run(plan)) != expected);
     }
+}
+
+fn turn(ms: u64, state: LinkState) -> LinkChange {
+    LinkChange { state: Some(state), ..change(ms, 10_000_000) }
+}
+
+#[test]
+fn a_link_that_was_down_sends_what_waited_at_its_full_rate() {
+    for scheduled in [false, true] {
+        let mut plan = dumbbell(10, 10, pfifo(200));
+        plan.links[0].scheduled = scheduled;
+        plan.link_monitors[0].interval = Span::from_ms(100);
+        plan.changes = vec![turn(10_000, LinkState::Down), turn(12_000, LinkState::Up)];
+        let simulation = run(plan);
+        let (bytes, busy_s) = between(&simulation, 10.0, 12.0);
+        // The packet that was cut off counts. 1538 bytes take 1.23 ms.
+        assert!(bytes <= 1538.0 && busy_s < 0.001_24, "{bytes} {busy_s}");
+        // At least 82 packets of 200 wait, which take a tenth of a second.
+        let (bytes, busy_s) = between(&simulation, 12.0, 12.1);
+        assert!((busy_s - 0.1).abs() < 1e-9 && (bytes - 125_000.0).abs() <= 1538.0, "{bytes}");
+        let lost = numbers(&table(&simulation, "links"), "lost");
+        assert_eq!(lost.last(), Some(&1.0));
+    }
+}
+
+#[test]
+fn a_link_that_stays_down_ends_nothing_but_its_traffic() {
+    let mut plan = dumbbell(10, 10, pfifo(200));
+    common::add_resolvers(&mut plan, 10, 1000);
+    plan.changes = vec![turn(10_000, LinkState::Down)];
+    let simulation = run(plan.clone());
+    let (bytes, _) = between(&simulation, 10.5, 20.0);
+    assert_eq!(bytes, 0.0);
+    assert!(numbers(&table(&simulation, "flows"), "timeouts").iter().all(|&each| each > 1.0));
+    plan.collapse = false;
+    plan.links.iter_mut().for_each(|link| link.scheduled = true);
+    assert!(fingerprint(&simulation) == fingerprint(&run(plan)));
 }
 
 #[test]

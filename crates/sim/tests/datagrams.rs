@@ -240,6 +240,7 @@ fn a_packet_that_another_overtakes_is_counted() {
         link: 0,
         rate: plan.links[0].rate,
         delay: Some(Span::from_ms(10)),
+        state: None,
     });
     add(&mut plan, "udp", Kind::Udp(constant(2_000_000)));
     assert_eq!(sum(&table(&run(plan), "streams"), "reordered_packets"), 2.0);
@@ -375,6 +376,7 @@ fn impossible_traces_of_links_are_refused_by_name() {
         link: 0,
         rate: plan.links[0].rate,
         delay: None,
+        state: None,
     });
     assert_eq!(refusal(plan), "changes[0]: bottleneck.forward follows a trace");
 }

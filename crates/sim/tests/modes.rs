@@ -11,8 +11,8 @@ use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
-    Application, Capture, Connection, Distribution, Jitter, Kind, LinkChange, Monitor, Opener,
-    Path, Plan, Queue, Ring, bulk,
+    Application, Capture, Connection, Distribution, Jitter, Kind, LinkChange, LinkState, Monitor,
+    Opener, Path, Plan, Queue, Ring, bulk,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -264,9 +264,35 @@ fn rates_and_delays_change_at_the_same_moments() {
                     link: number % 2,
                     rate: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
                     delay: (number == 2).then_some(Span::from_ms(3)),
+                    state: None,
                 });
             }
             check(&format!("{name}, {ring:?}, with changes"), &plan);
+        }
+    }
+}
+
+#[test]
+fn links_go_down_and_up_at_the_same_moments() {
+    for (name, queue) in queues() {
+        let bursts = Ring::Thresholds { stop: 7, wake: 4 };
+        for ring in [None, Some(bursts), Some(Ring::Bytes(Bytes::new(9_000)))] {
+            let mut plan = mixed(queue.clone());
+            plan.links[0].ring = ring;
+            plan.links[0].loss = 0.01;
+            plan.links[1].jitter = Some(jitter(true));
+            // One access link as well. The way back stays down.
+            let turns = [(0, 1_000), (0, 1_400), (4, 2_000), (4, 2_007), (0, 5_001), (0, 5_300)];
+            for (number, (link, ms)) in turns.into_iter().chain([(1, 9_000)]).enumerate() {
+                plan.changes.push(LinkChange {
+                    at: Time::ZERO + Span::from_ms(ms),
+                    link,
+                    rate: plan.links[link].rate,
+                    delay: None,
+                    state: Some([LinkState::Down, LinkState::Up][number % 2]),
+                });
+            }
+            check(&format!("{name}, {ring:?}, down at times"), &plan);
         }
     }
 }

@@ -141,7 +141,7 @@ def queue_facts(run: Run, link: str) -> QueueFacts | None:
             try:
                 found = Link.model_validate(dict(values))
                 direction = found.direction("forward" if way == "forward" else "backward")
-                return _facts(direction, _later_rates(run.scenario, link))
+                return _facts(direction, _later_rates(run.scenario, link, direction.rate))
             except (ValidationError, NarrowsError):
                 return None
     return None
@@ -203,13 +203,17 @@ def _links(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [link for link in links if isinstance(link, Mapping)] if isinstance(links, list) else []
 
 
-def _later_rates(scenario: Mapping[str, Any], link: str) -> list[tuple[float, int]]:
+def _later_rates(scenario: Mapping[str, Any], link: str, rate: int) -> list[tuple[float, int]]:
+    """The rates after the first, each with its time; 0 while the link is down."""
     changes = [Change.model_validate(change) for change in scenario.get("changes", [])]
-    return [
-        (change.at * 1e-12, change.rate)
-        for change in sorted(changes, key=lambda change: change.at)
-        if change.rate is not None and matches(change.link, link)
-    ]
+    found, is_up = [], True
+    for change in sorted(changes, key=lambda change: change.at):
+        if not matches(change.link, link) or (change.rate is None and change.state is None):
+            continue
+        rate = rate if change.rate is None else change.rate
+        is_up = is_up if change.state is None else change.state == "up"
+        found.append((change.at * 1e-12, rate if is_up else 0))
+    return found
 
 
 def _facts(way: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:

@@ -447,13 +447,13 @@ _TABLES: Sequence[Table] = (
         (
             _TIME,
             _LINK,
-            Column("packets", _U64, "packets", "Packets completely transmitted since the start."),
             Column(
-                "bytes",
+                "packets",
                 _U64,
-                "bytes",
-                "Bytes completely transmitted since the start, framing included.",
+                "packets",
+                "Packets transmitted since the start, completely or until the link went down.",
             ),
+            Column("bytes", _U64, "bytes", "Their bytes, framing included."),
             _null(
                 "busy_s",
                 "s",

@@ -7,7 +7,7 @@ an effect that the run could not show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from narrows.scenario.checks import WAYS, select_changes
 from narrows.scenario.passed import direction, passed
 
 if TYPE_CHECKING:
+    from narrows.scenario.changes import Change
     from narrows.scenario.tables import Tables
 
 __all__ = ["cautions"]
@@ -84,17 +85,16 @@ def _marks(part: Any) -> bool:
 
 def _outlasting(scenario: Tables) -> Iterator[str]:
     """Rates at which a full packet takes longer than they last: it blocks the link beyond."""
-    steps: dict[int, list[tuple[int, int]]] = {}
-    for change, links in select_changes(scenario):
-        if change.rate is not None:
-            for link in links:
-                steps.setdefault(link, []).append((change.at, change.rate))
-    for link, changes in steps.items():
+    changes: dict[int, list[Change]] = {}
+    for change, links in sorted(select_changes(scenario), key=lambda entry: entry[0].at):
+        for link in links:
+            changes.setdefault(link, []).append(change)
+    for link, of_link in changes.items():
         way = direction(scenario, link)
-        ordered = sorted(changes, key=lambda step: step[0])
-        for (at, rate), (until, _) in pairwise([(0, way.rate), *ordered]):
-            framed = max(way.mtu + way.framing.overhead, way.framing.min)
-            if 0 < until - at < (takes := framed * 8 * SECOND // rate):
+        framed = max(way.mtu + way.framing.overhead, way.framing.min)
+        for (at, rate), (until, later) in pairwise(_rates(way.rate, of_link)):
+            # A packet that the link cuts off by going down delays no other.
+            if rate and later and until - at < (takes := framed * 8 * SECOND // rate):
                 name = f"{scenario.links[link // 2].name}.{WAYS[link % 2]}"
                 yield (
                     f'{name}: at "{DataRate(rate)}", from "{Duration(at)}" to "{Duration(until)}", '
@@ -102,3 +102,18 @@ def _outlasting(scenario: Tables) -> Iterator[str]:
                     "then is sent to its end at this rate and delays all others after the change; "
                     "hint: a higher rate"
                 )
+
+
+def _rates(rate: int, changes: Sequence[Change]) -> list[tuple[int, int | None]]:
+    """The times at which a link's rate becomes another, with this rate; None while it is down."""
+    found: list[tuple[int, int | None]] = [(0, rate)]
+    is_up = True
+    for change in changes:
+        rate = rate if change.rate is None else change.rate
+        is_up = is_up if change.state is None else change.state == "up"
+        if found[-1][0] == change.at:
+            found.pop()
+        now = rate if is_up else None
+        if not found or found[-1][1] != now:
+            found.append((change.at, now))
+    return found

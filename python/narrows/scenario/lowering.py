@@ -119,7 +119,8 @@ def _changes(scenario: Tables, ways: list[Direction]) -> list[dict[str, Any]]:
         for link in links:
             rate = rates.get(link, ways[link].rate) if change.rate is None else change.rate
             rates[link] = rate
-            changes.append({"at": change.at, "link": link, "rate": rate, "delay": change.delay})
+            given = {"rate": rate, "delay": change.delay, "state": change.state}
+            changes.append({"at": change.at, "link": link, **given})
     return changes
 
 

@@ -1,20 +1,21 @@
-//! Links whose rate or delay varies.
+//! Links whose rate or delay varies, or that are down at times.
 //!
 //! A link may change at given times. A packet is then transmitted completely at the rate that holds
 //! when its transmission starts; packets behind it, in the queue or in the ring, get the rate of
-//! their own start. Or a link sends at [listed moments](super::opportunities). Both are known
-//! before the run, so the end of each transmission still follows from the one before. Such a link
-//! therefore stays in clock mode and needs no event for a change.
+//! their own start. If the link goes down, the transmission ends there, and the packet is lost; the
+//! others wait until the link is up. Or a link sends at [listed moments](super::opportunities). All
+//! this is known before the run, so the end of each transmission still follows from the one before.
+//! Such a link therefore stays in clock mode and needs no event for a change.
 
 use narrows_units::{Pace, Span, Time};
 
 use super::opportunities::Opportunities;
-use crate::plan::{Link as LinkPlan, LinkChange};
+use crate::plan::{Link as LinkPlan, LinkChange, LinkState};
 
 /// How a link varies over time.
 #[derive(Debug)]
 pub(super) enum Changes {
-    /// Changes in order of time; the first entry is the link's initial state.
+    /// Changes in order of time, one for each moment; the first is the link's initial state.
     Steps(Box<[Step]>),
     /// Bytes leave at listed moments, at this pace on average.
     Listed(Opportunities, Pace, Span),
@@ -25,17 +26,21 @@ pub(super) struct Step {
     from: Time,
     pace: Pace,
     delay: Span,
+    state: LinkState,
 }
 
 /// The transmission of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
+    pub(super) starts_at: Time,
     /// When it ends.
     pub(super) ends_at: Time,
     /// How long it keeps the link busy; an average if bytes leave at listed moments.
     pub(super) busy: Span,
     /// The propagation delay that follows.
     pub(super) delay: Span,
+    /// Whether the link goes down before the whole frame is sent, and the packet is lost.
+    pub(super) is_cut: bool,
 }
 
 impl Changes {
@@ -50,41 +55,74 @@ impl Changes {
         }
         let mut changes = changes.to_vec();
         changes.sort_by_key(|change| change.at);
-        let mut step = Step { from: Time::ZERO, pace: plan.rate.pace(), delay: plan.delay };
+        let (pace, delay, state) = (plan.rate.pace(), plan.delay, LinkState::Up);
+        let mut step = Step { from: Time::ZERO, pace, delay, state };
         let mut steps = vec![step];
         for change in changes {
-            let delay = change.delay.unwrap_or(step.delay);
-            step = Step { from: change.at, pace: change.rate.pace(), delay };
+            if change.at == step.from {
+                steps.pop();
+            }
+            step = Step {
+                from: change.at,
+                pace: change.rate.pace(),
+                delay: change.delay.unwrap_or(step.delay),
+                state: change.state.unwrap_or(step.state),
+            };
             steps.push(step);
         }
         Some(Self::Steps(steps.into()))
     }
 
-    /// Returns when a transmission starts if it may start from `at` on. A packet waits in the queue
-    /// until then.
+    /// Returns when a transmission starts if it may start from `at` on; `Time::MAX` if the link
+    /// stays down. A packet waits in the queue until then.
     pub(super) fn start(&self, at: Time) -> Time {
         match self {
-            Self::Steps(_) => at,
+            Self::Steps(steps) => {
+                let (now, later) = split(steps, at);
+                match now.state {
+                    LinkState::Up => at,
+                    LinkState::Down => first(later, LinkState::Up),
+                }
+            }
             Self::Listed(opportunities, ..) => opportunities.start(at),
         }
     }
 
-    /// Returns the transmission of a frame that may start at `starts_at`.
-    pub(super) fn send(&self, starts_at: Time, framed: u32) -> Sent {
+    /// Returns the transmission of a frame that may start at `at`, after what is sent before it.
+    pub(super) fn send(&self, at: Time, framed: u32) -> Sent {
         match self {
             Self::Steps(steps) => {
-                let index = steps.partition_point(|step| step.from <= starts_at);
-                // The first step holds from time zero on.
-                let Step { pace, delay, .. } = steps[index - 1];
-                Sent::at(pace, delay, starts_at, framed)
+                // Packets in the ring may start no earlier than those in the queue.
+                let starts_at = self.start(at);
+                let (now, later) = split(steps, starts_at);
+                let sent = Sent::at(now.pace, now.delay, starts_at, framed);
+                let down_at = first(later, LinkState::Down);
+                if down_at >= sent.ends_at {
+                    return sent;
+                }
+                Sent { ends_at: down_at, busy: down_at.since(starts_at), is_cut: true, ..sent }
             }
             Self::Listed(opportunities, pace, delay) => Sent {
-                ends_at: opportunities.end(starts_at, framed.max(1)),
+                starts_at: at,
+                ends_at: opportunities.end(at, framed.max(1)),
                 busy: pace.time_for_frame(framed),
                 delay: *delay,
+                is_cut: false,
             },
         }
     }
+}
+
+/// Returns the step that holds at `at`, and those after it.
+fn split(steps: &[Step], at: Time) -> (Step, &[Step]) {
+    // The first step holds from time zero on.
+    let (past, later) = steps.split_at(steps.partition_point(|step| step.from <= at));
+    (past[past.len() - 1], later)
+}
+
+/// Returns when the first of these steps with `state` begins; `Time::MAX`: there is none.
+fn first(steps: &[Step], state: LinkState) -> Time {
+    steps.iter().find(|step| step.state == state).map_or(Time::MAX, |step| step.from)
 }
 
 impl Sent {
@@ -92,7 +130,7 @@ impl Sent {
     #[inline]
     pub(super) fn at(pace: Pace, delay: Span, starts_at: Time, framed: u32) -> Self {
         let busy = pace.time_for_frame(framed);
-        Self { ends_at: starts_at + busy, busy, delay }
+        Self { starts_at, ends_at: starts_at + busy, busy, delay, is_cut: false }
     }
 }
 
@@ -139,21 +177,33 @@ mod tests {
     }
 
     fn change(at: Time, bps: u64, delay: Option<Span>) -> LinkChange {
-        LinkChange { at, link: 0, rate: rate(bps), delay }
+        LinkChange { at, link: 0, rate: rate(bps), delay, state: None }
+    }
+
+    fn turn(at: Time, state: LinkState) -> LinkChange {
+        LinkChange { state: Some(state), ..change(at, 8_000_000, None) }
     }
 
     /// Returns when packets of 1000 bytes sent at time 0 arrive, in clock mode. Checks that
     /// scheduled mode agrees.
     fn arrivals(changes: &[LinkChange], ring: Option<Ring>, packets: usize) -> Vec<Time> {
+        let arrivals = outcomes(changes, ring, packets).into_iter();
+        arrivals.map(|arrival| arrival.expect("nothing is lost")).collect()
+    }
+
+    /// Returns what [`arrivals`] does; `None`: the wire loses the packet.
+    fn outcomes(changes: &[LinkChange], ring: Option<Ring>, packets: usize) -> Vec<Option<Time>> {
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let mut plan = plan(ring);
         let mut clocked = Link::new(&plan, &changes, 1, WATCHED);
         let packet = Packet::of_bytes(0, 1000);
-        let times: Vec<Time> = (0..packets)
-            .map(|_| match clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new()) {
-                Passage::Arrives(at) => at,
-                Passage::Dropped(_) | Passage::Lost => panic!("there is room"),
-            })
+        let outcome = |passage| match passage {
+            Passage::Arrives(at) => Some(at),
+            Passage::Lost => None,
+            Passage::Dropped(_) => panic!("there is room"),
+        };
+        let times: Vec<_> = (0..packets)
+            .map(|_| outcome(clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new())))
             .collect();
         plan.scheduled = true;
         let mut scheduled = Link::new(&plan, &changes, 1, WATCHED);
@@ -162,14 +212,7 @@ mod tests {
             scheduled.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
         }
         scheduled.release(us(1_000_000), 0, &mut released);
-        let same: Vec<Time> = released
-            .gone
-            .iter()
-            .map(|gone| match gone.passage {
-                Passage::Arrives(at) => at,
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let same: Vec<_> = released.gone.iter().map(|gone| outcome(gone.passage)).collect();
         assert_eq!(times, same);
         times
     }
@@ -195,6 +238,70 @@ mod tests {
     fn a_delay_changes_for_packets_that_start_later_which_may_overtake() {
         let changes = [change(us(1_000), 8_000_000, Some(Span::from_ms(2)))];
         assert_eq!(arrivals(&changes, None, 3), [11_000, 4_000, 5_000].map(us));
+    }
+
+    const RINGS: [Option<Ring>; 3] =
+        [None, Some(Ring::Packets(4)), Some(Ring::Bytes(Bytes::new(3_000)))];
+
+    #[test]
+    fn a_link_that_goes_down_loses_the_packet_in_transmission_and_the_others_wait() {
+        let changes = [turn(us(2_500), LinkState::Down), turn(us(20_000), LinkState::Up)];
+        for ring in RINGS {
+            let expected = [Some(11_000), Some(12_000), None, Some(31_000), Some(32_000)];
+            assert_eq!(outcomes(&changes, ring, 5), expected.map(|at| at.map(us)), "{ring:?}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_ends_as_the_link_goes_down_arrives_and_one_that_waits_starts_as_it_is_up() {
+        // The second change says nothing new, and the rate holds from the moment it is up.
+        let changes = [
+            turn(us(2_000), LinkState::Down),
+            turn(us(3_000), LinkState::Down),
+            LinkChange { state: Some(LinkState::Up), ..change(us(4_000), 4_000_000, None) },
+        ];
+        for ring in RINGS {
+            let times = arrivals(&changes, ring, 4);
+            assert_eq!(times, [11_000, 12_000, 16_000, 18_000].map(us), "{ring:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_up_at_the_moment_at_which_it_goes_down_was_never_down() {
+        let changes = [turn(us(1_500), LinkState::Down), turn(us(1_500), LinkState::Up)];
+        assert_eq!(arrivals(&changes, None, 3), [11_000, 12_000, 13_000].map(us));
+        let last_down = [changes[1], changes[0]];
+        assert_eq!(outcomes(&last_down, None, 2), [Some(us(11_000)), None]);
+    }
+
+    #[test]
+    fn a_link_that_is_down_sends_nothing_and_keeps_what_waits() {
+        let changes = [turn(us(2_500), LinkState::Down), turn(us(20_000), LinkState::Up)];
+        let changes: Vec<&LinkChange> = changes.iter().collect();
+        for (ring, in_ring) in RINGS.into_iter().zip([0, 3, 2]) {
+            let mut modes = [false, true].map(|scheduled| {
+                let plan = LinkPlan { scheduled, ..plan(ring) };
+                Link::new(&plan, &changes, 1, WATCHED)
+            });
+            let [clocked, scheduled] = &mut modes;
+            let mut released = Released::default();
+            for _ in 0..8 {
+                let mut packet = Packet::of_bytes(0, 1000);
+                scheduled.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
+                clocked.enqueue(Time::ZERO, &mut packet, &mut Vec::new());
+            }
+            for at in [us(2_500), us(10_000), us(19_999)] {
+                scheduled.release(at, 0, &mut released);
+                for link in [&mut *clocked, &mut *scheduled] {
+                    let state = link.queue_state(at).expect("it is observed");
+                    // Three have gone, and the ring has refilled until the link went down.
+                    assert_eq!(state.packets, 5 - in_ring, "{ring:?} at {at}");
+                    assert_eq!(link.busy_until(at), Span::from_us(2_500), "{ring:?} at {at}");
+                    let observed = link.observed().expect("it is observed");
+                    assert_eq!((observed.sent_packets, observed.lost), (3, 1));
+                }
+            }
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) struct Clock {
     undrained: u32,
     /// When the packet at the head of the queue may leave.
     ring: RingState,
-    /// The rate and the delay, if they change.
+    /// The rate, the delay and the state, if they change.
     changes: Option<Changes>,
     /// The field of [`Framing`](crate::plan::Framing) of the same name.
     queue_overhead: u32,
@@ -107,15 +107,15 @@ impl Link {
         };
         let (leaves_at, ring_undo) = clock.ring.admit(at, framed, self.free_at, self.pace);
         let leaves_at = clock.changes.as_ref().map_or(leaves_at, |it| it.start(leaves_at));
-        let starts_at = leaves_at.max(self.free_at);
-        let Sent { ends_at, delay, .. } = match &clock.changes {
-            Some(changes) => changes.send(starts_at, framed),
-            None => Sent::at(self.pace, self.delay, starts_at, framed),
+        let free_at = leaves_at.max(self.free_at);
+        let Sent { starts_at, ends_at, delay, is_cut, .. } = match &clock.changes {
+            Some(changes) => changes.send(free_at, framed),
+            None => Sent::at(self.pace, self.delay, free_at, framed),
         };
         let capable = packet.ecn().is_capable();
         let lost = match &mut clock.impairment {
-            Some(impairment) => impairment.loses(packet),
-            None => false,
+            Some(impairment) => impairment.loses(packet) || is_cut,
+            None => is_cut,
         };
         let counted = u32::from(packet.bytes) + clock.queue_overhead;
         let slot = Slot {
@@ -255,10 +255,10 @@ impl Visit<Slot> for Drain<'_> {
             if let (Some(slot), Some(observed)) = (slot, self.observed.as_deref_mut()) {
                 let counted = i64::from(narrows_qdisc::Packet::bytes(&slot));
                 let framed = ((counted + self.overhead) as u32).max(u32::from(self.min_frame));
-                let starts_at = observed.ring_free_at.max(leaves_at);
+                let free_at = observed.ring_free_at.max(leaves_at);
                 let Sent { ends_at, busy: span, .. } = match self.changes {
-                    Some(changes) => changes.send(starts_at, framed),
-                    None => Sent::at(self.pace, Span::ZERO, starts_at, framed),
+                    Some(changes) => changes.send(free_at, framed),
+                    None => Sent::at(self.pace, Span::ZERO, free_at, framed),
                 };
                 observed.ring_free_at = ends_at;
                 let packet = InRing { ends_at, span, framed, lost: slot.is_lost() };

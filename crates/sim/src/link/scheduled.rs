@@ -97,7 +97,7 @@ pub(super) struct Scheduled {
     ring: RingState,
     /// The bytes of the link's longest frame.
     longest: u32,
-    /// The rate and the delay, if they change.
+    /// The rate, the delay and the state, if they change.
     changes: Option<Changes>,
     queue_overhead: u16,
     /// Whether the queue has filters, which read ports.
@@ -300,12 +300,14 @@ impl Link {
     fn transmit(&mut self, at: Time, waiting: QueuedPacket, index: u32, released: &mut Released) {
         let QueuedPacket { packet, arrived_at, lost, .. } = waiting;
         let framed = self.framed(packet.bytes);
-        let starts_at = self.free_at.max(at);
+        let free_at = self.free_at.max(at);
         let (pace, delay) = (self.pace, self.delay);
-        let Sent { ends_at, busy: span, delay } = match &self.scheduled().changes {
-            Some(changes) => changes.send(starts_at, framed),
-            None => Sent::at(pace, delay, starts_at, framed),
+        let sent = match &self.scheduled().changes {
+            Some(changes) => changes.send(free_at, framed),
+            None => Sent::at(pace, delay, free_at, framed),
         };
+        let Sent { starts_at, ends_at, busy: span, delay, is_cut } = sent;
+        let lost = lost || is_cut;
         self.free_at = ends_at;
         let scheduled = self.scheduled();
         scheduled.ring.transmit(Entry { leaves_at: at, starts_at, ends_at, framed });
@@ -340,24 +342,31 @@ impl Link {
             let head = scheduled.queue.head().map(|waiting| waiting.packet.bytes);
             let framed = head.map_or(scheduled.longest, |ip_bytes| self.framed(ip_bytes));
             let ask_at = self.scheduled().ring.room_at(framed, free_at, pace).max(at);
-            self.scheduled().ask_at = ask_at.into();
+            self.scheduled().ask_when_up(ask_at);
         } else {
             let ask_at = scheduled.ring.room_at(0, free_at, pace).max(at);
-            let ask_at = scheduled.changes.as_ref().map_or(ask_at, |it| it.start(ask_at));
-            scheduled.ask_at = ask_at.into();
+            scheduled.ask_when_up(ask_at);
         }
     }
 }
 
 impl Scheduled {
+    /// Lets the queue be asked at `at`, or later if nothing may leave it then.
+    #[inline]
+    fn ask_when_up(&mut self, at: Time) {
+        self.ask_at = self.changes.as_ref().map_or(at, |changes| changes.start(at)).into();
+    }
+
     /// Determines when to ask again after the queue has returned nothing at `at`: it is empty, or a
     /// shaper holds its packets back.
     #[cold]
     fn wait_for_shaper(&mut self, at: Time) {
         self.shaped = true;
         // Never ask at the same time again.
-        let ready_at = self.queue.ready_at(at);
-        self.ask_at = ready_at.map(|ready_at| ready_at.max(at + Span::from_ps(1))).into();
+        match self.queue.ready_at(at) {
+            Some(ready_at) => self.ask_when_up(ready_at.max(at + Span::from_ps(1))),
+            None => self.ask_at = MaybeTime::NONE,
+        }
     }
 }
 

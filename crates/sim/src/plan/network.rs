@@ -174,12 +174,18 @@ pub enum Block {
     Reject,
 }
 
-/// A change of a link's rate or delay during the run.
+/// A change of a link's rate, delay or state during the run.
 ///
 /// The new rate holds for packets whose transmission starts at that moment or later. A packet in
 /// transmission finishes at the old rate; packets waiting in the queue or in the ring leave at the
 /// new one. Queue disciplines are not told, as in Linux: one with a `bandwidth` of its own (RED
 /// uses it for the decay of its average in idle times) keeps it.
+///
+/// While a link is down, no packet leaves its queue, and no transmission starts. The packet that is
+/// in transmission when the link goes down is lost at that moment; it counts as sent, and as lost
+/// on the wire. Packets sent before arrive. This is how a modem waits for its line. A Linux host
+/// whose device loses its carrier drops what waits there, and whatever comes until the carrier is
+/// back (net/sched/sch_generic.c, `dev_deactivate_many`, Linux 6.1).
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -198,6 +204,24 @@ pub struct LinkChange {
     /// earlier ones.
     #[cfg_attr(feature = "serde", serde(default))]
     pub delay: Option<Span>,
+    /// Whether the link sends from then on. `None`: as before; at the start of the run it does.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub state: Option<LinkState>,
+}
+
+/// Whether a link sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum LinkState {
+    /// It sends.
+    Up,
+    /// It does not.
+    Down,
 }
 
 /// Link-layer framing.

@@ -150,6 +150,7 @@ fn half_a_query_takes_no_reply_from_another_one() {
         link: 0,
         rate: Rate::from_bps(100).expect("not zero"),
         delay: None,
+        state: None,
     }];
     assert_eq!(texts(&run(plan), "attempts", "fate"), ["answered", "closed"]);
 }

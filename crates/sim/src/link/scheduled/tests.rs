@@ -11,7 +11,7 @@ use crate::agenda::Event;
 use crate::link::Looks;
 use crate::network::Network;
 use crate::packet::Stamp;
-use crate::plan::{Framing, Path, Plan, Queue, Ring};
+use crate::plan::{Framing, LinkChange, LinkState, Path, Plan, Queue, Ring};
 
 /// A discipline that releases a packet every 3 ms, and none sooner than `hold` after its arrival.
 struct Paced {
@@ -68,6 +68,15 @@ fn ms(ms: u64) -> Time {
 
 /// Creates a link that takes 1 ms for 1000 bytes and has a delay of 10 ms. Nobody observes it.
 fn link(queue: impl Qdisc<QueuedPacket> + Send + Sync + 'static, ring: Option<Ring>) -> Link {
+    changing(queue, ring, &[])
+}
+
+/// Creates the same link with changes.
+fn changing(
+    queue: impl Qdisc<QueuedPacket> + Send + Sync + 'static,
+    ring: Option<Ring>,
+    changes: &[&LinkChange],
+) -> Link {
     let plan = LinkPlan {
         name: "bottleneck".into(),
         from: 0,
@@ -85,7 +94,7 @@ fn link(queue: impl Qdisc<QueuedPacket> + Send + Sync + 'static, ring: Option<Ri
         mtu: 1500,
         middlebox: None,
     };
-    let mut link = Link::new(&plan, &[], 1, WATCHED);
+    let mut link = Link::new(&plan, changes, 1, WATCHED);
     link.scheduled().replace_queue(AnyQdisc::Custom(Box::new(queue)));
     link
 }
@@ -127,6 +136,20 @@ fn arrivals(link: &mut Link, packets: &[(u64, u16)]) -> (Vec<Time>, usize) {
         })
         .collect();
     (arrivals, events)
+}
+
+#[test]
+fn what_a_shaper_releases_while_the_link_is_down_waits_in_the_queue() {
+    let turn = |at, state| {
+        let rate = Rate::from_bps(8_000_000).expect("not zero");
+        LinkChange { at: ms(at), link: 0, rate, delay: None, state: Some(state) }
+    };
+    let changes = [turn(2, LinkState::Down), turn(10, LinkState::Up)];
+    let paced = Paced { queue: pfifo(), hold: Span::ZERO, next_at: Time::ZERO };
+    let mut link = changing(paced, None, &[&changes[0], &changes[1]]);
+    // The shaper would let packets go at 0, 3 and 6 ms. It counts its 3 ms from 10 ms on.
+    let (times, _) = arrivals(&mut link, &[(0, 1000), (0, 1000), (0, 1000)]);
+    assert_eq!(times, [11, 21, 24].map(ms));
 }
 
 #[test]

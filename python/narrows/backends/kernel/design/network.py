@@ -356,6 +356,9 @@ class Network:
             number = change["link"]
             given = {key: change[key] for key in ("rate", "delay") if change[key] is not None}
             ways[number] = way = {**ways[number], **given}
+            if change["state"] is not None:
+                why = "Linux empties the queue of a device that loses its carrier"
+                self.refuse("changes.state", why)
             if _ring_bytes(way):
                 self.refuse("changes", f"they are not supported with the ring of {way['name']}")
             name, device, stage, stab, beyond = self._places[number]
