@@ -13,10 +13,12 @@ from narrows.results.intervals import (
     Apart,
     bounded,
     half_of,
+    newcombe,
     of_seeds,
     paired,
     prediction,
     welch,
+    wilson,
     within,
 )
 from narrows.results.student import t_half_width
@@ -179,6 +181,35 @@ def test_the_first_mean_allows_the_difference() -> None:
         assert found.firsts == pytest.approx(firsts, abs=1e-4)
     # No two means between 10 and 12 differ by more than 2.
     assert paired([10.0, 12.0], [12.0, 10.0], 10.0, 12.0)[:2] == (-2.0, 2.0)
+
+
+def test_a_mean_near_a_bound_allows_a_difference_away_from_it() -> None:
+    assert paired([0.02] * 2, [0.52] * 2, 0.0, 1.0).firsts == pytest.approx((0.02, 0.02))
+    assert paired([0.98] * 2, [0.48] * 2, 0.0, 1.0).firsts == pytest.approx((0.98, 0.98))
+    fall, rise = newcombe((9, 1), (10, 10)), newcombe((1, 9), (10, 10))
+    assert fall.firsts == pytest.approx((max(0.9, -fall.low), 0.9))
+    assert rise.firsts == pytest.approx((0.1, min(0.1, 1.0 - rise.high)))
+
+
+def test_a_proportion_has_a_total_and_parts_of_it() -> None:
+    """Of one trial, Wilson's interval ends at 1 / (1 + z^2)."""
+    end = 1.0 / (1.0 + 1.959964**2)
+    assert wilson(1, 1) == pytest.approx((end, 1.0))
+    assert wilson(0, 1) == pytest.approx((0.0, 1.0 - end))
+    for successes, total in ((0, 0), (0, -1), (-1, 5), (6, 5)):
+        with pytest.raises(ValueError, match="no proportion"):
+            wilson(successes, total)
+
+
+def test_welchs_degrees_of_freedom() -> None:
+    """One if only one of two samples of two varies, and 20 for eleven each, alike."""
+    assert welch([0.0, 2.0], [5.0, 5.0])[:2] == pytest.approx((4 - 12.706, 4 + 12.706), abs=1e-3)
+    eleven = [0.0] * 5 + [1.0] + [2.0] * 5
+    half = 2.086 * math.sqrt(2.0 / 11.0)
+    assert welch(eleven, eleven)[:2] == pytest.approx((-half, half), abs=5e-4)
+    tiny = [value / 100.0 for value in eleven]
+    assert welch(tiny, tiny)[:2] == pytest.approx((-half / 100.0, half / 100.0), abs=5e-6)
+    assert welch([1.0, 1.0], [2.0, 2.0])[:2] == (1.0, 1.0)
 
 
 def test_two_values_each_are_enough() -> None:
