@@ -234,8 +234,8 @@ _TABLES: Sequence[Table] = (
                 _F64,
                 "s",
                 "Time in which the sender had data that was not acknowledged or not sent "
-                "(`tcpi_busy_time`); null: written by an earlier version, or by a kernel before "
-                "4.10.",
+                "(`tcpi_busy_time`); null: unknown, as in runs of earlier versions, on kernels "
+                "before 4.10, and on a kernel for a connection that never opened.",
                 nullable=True,
                 added=True,
             ),
