@@ -6,11 +6,19 @@ Rust declares settings once: names, types, ranges, defaults and meanings (`units
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from narrows.scenario.amounts import DataRate, DataSize, Duration
+from narrows.scenario.base import Table
 from narrows.scenario.quantities import (
     MOST_BYTES,
     Name,
@@ -27,7 +35,7 @@ from narrows.scenario.quantities import (
     refuse,
 )
 
-__all__ = ["annotation", "default", "text"]
+__all__ = ["DeclaredTable", "annotation", "default", "text"]
 
 
 def _bounds(key: dict[str, Any], number: type, *, strict: bool = True) -> Any:
@@ -102,6 +110,18 @@ def _in_unit(number: Any) -> Any:
     """A number of packets or a size, depending on the field `unit` before it."""
     schema = {"type": ["number", "string"], "title": "number of packets, or size"}
     return Annotated[number, BeforeValidator(_read_threshold), WithJsonSchema(schema)]
+
+
+class DeclaredTable(Table):
+    """A table whose keys come from a declaration, so that a type checker does not know them."""
+
+    # The extension gives the meanings.
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None: ...
+        def __getattr__(self, key: str) -> Any: ...
 
 
 def annotation(key: dict[str, Any]) -> Any:

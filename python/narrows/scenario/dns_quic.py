@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import Field, create_model
 
 from narrows import _core
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
 from narrows.scenario.amounts import MILLISECOND
-from narrows.scenario.base import Table
-from narrows.scenario.declared import annotation, default, text
+from narrows.scenario.declared import DeclaredTable, annotation, default, text
 from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
 
@@ -26,16 +25,8 @@ _ELSEWHERE = ("id", "parameters", "waits", "extras")
 """Settings that come from the profiles of programs; the declared defaults are the usual ones."""
 
 
-class _Rules(Table):
+class _Rules(DeclaredTable):
     """What must hold between QUIC's settings, and what a plan has of them."""
-
-    # The extension gives the meanings.
-    model_config = ConfigDict(use_attribute_docstrings=False)
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **keys: Any) -> None: ...
-        def __getattr__(self, key: str) -> Any: ...
 
     @rule
     def _search_goes_up(self) -> Faults:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import Field, create_model
 
 from narrows import _core
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
-from narrows.scenario.declared import annotation, text
+from narrows.scenario.declared import DeclaredTable, annotation, text
 from narrows.scenario.quantities import PositiveSpan, at_most, refuse
 from narrows.scenario.rules import Fault, Faults, rule
 
@@ -58,16 +58,8 @@ def _annotation(key: dict[str, Any]) -> Any:
     return found | None
 
 
-class _Rules(Table):
+class _Rules(DeclaredTable):
     """What must hold between TCP's settings."""
-
-    # The extension gives the meanings.
-    model_config = ConfigDict(use_attribute_docstrings=False)
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **keys: Any) -> None: ...
-        def __getattr__(self, key: str) -> Any: ...
 
     @rule
     def _times_are_possible(self) -> Faults:
