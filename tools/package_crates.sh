@@ -21,6 +21,12 @@ if [ "$minor" -lt $needed ]; then
     exit 2
 fi
 
+# cargo unpacks our own packages below its home, by version and by the path of this checkout, and
+# does not look whether they changed. So packages of an earlier state would be built against.
+for crate in $crates; do
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$crate"-[0-9]*
+done
+
 # Uncommitted changes are packaged too.
 set -- package --locked --quiet --allow-dirty
 for crate in $crates; do
