@@ -18,20 +18,25 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup optimised run check test test-lab test-gateway test-servers lint lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
+.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.extension ## Builds .venv with the extension and the command narrows
+setup: $(VENV)/.extension ## Builds .venv with the extension, the command narrows, and narrows-live for kernels
 
 optimised: $(VENV)/.optimised
 
 run: setup ## A first result: Table I of the first paper, with an HTML report (narrows reproduce has all papers)
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
-check: lint-lab ## Fast checks of the laboratory: linters and the tests that take seconds
+check: lint-quick ## Fast checks of the laboratory: the linters that an edit meets most, and the tests that take seconds
 	$(BIN)/pytest -q -n auto -m "not slow and not alone and not servers" tests python
+
+check-gateway: ## Fast checks of the gateway alone: its linters and the tests that take seconds (no root, no clang)
+	cargo fmt -p narrows-gateway --check
+	cargo clippy --locked -p narrows-gateway --all-targets -q -- -D warnings
+	cargo test --locked -q -p narrows-gateway --lib --bins --test command_line --test documents --test laws --test rows
 
 test: lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
@@ -56,13 +61,15 @@ lint-form: setup
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 
-lint-lab: lint-form
+lint-quick: lint-form
 	cargo clippy --locked --workspace --exclude narrows-gateway --all-targets -q -- -D warnings
+	$(BIN)/mypy
+
+lint-lab: lint-quick
 	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
 	cargo check --locked -q --manifest-path benchmarks/memory/Cargo.toml --target-dir target
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --exclude narrows-gateway --no-deps -q
 	@! command -v cargo-deny >/dev/null || cargo deny --locked check bans licenses sources
-	$(BIN)/mypy
 
 lint-gateway: lint-form
 	cargo clippy --locked -p narrows-gateway --all-targets -q -- -D warnings
@@ -79,6 +86,7 @@ gateway-kernels: ## Runs the gateway's tests on other kernels, in QEMU (KERNELS=
 	sh gateway/tests/kernels/run.sh $(KERNELS)
 
 wheel: setup ## Builds a wheel in dist/
+	sh tools/build_live.sh release
 	$(BIN)/maturin build --release --locked --out dist
 
 wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
@@ -90,7 +98,7 @@ package: ## Packages and builds the crates for other programs: narrows-units, na
 results: optimised ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)
 
-study: optimised ## Runs the study of DNS transports (up to an hour) and updates its documents (QUICK=1: minutes)
+study: optimised ## Runs the study of DNS transports (up to an hour) and updates its README (QUICK=1: minutes)
 	$(BIN)/narrows study dns-transport $(if $(QUICK),--quick,) --out runs/study-dns-transport
 	$(BIN)/python tools/study_results.py runs/study-dns-transport
 
@@ -154,7 +162,7 @@ mutants: setup ## How many of 200 random mutants the tests notice (AREA=qdisc, t
 
 clean: ## Removes what was built, but keeps runs/
 	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	rm -f python/narrows/_core*.so
+	rm -f python/narrows/_core*.so python/narrows/backends/kernel/narrows-live
 	find python tests tools benchmarks gateway -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The packages are installed again when requirements-dev.txt or tools/check_toolchain.sh changes.
@@ -169,6 +177,7 @@ $(VENV)/.extension: $(VENV)/.environment pyproject.toml $(RUST_SOURCES)
 	@mkdir -p $(VENV)/tmp
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/maturin develop --profile quick --locked
+	sh tools/build_live.sh quick
 	@touch $@
 
 # The extension as in a wheel, for what is timed or takes long. It stays until the sources change.

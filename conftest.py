@@ -18,7 +18,7 @@ SLOW_FOLDERS = {
     "gateway/tests/end_to_end",
     "tests/cli",
     "tests/dns_behaviour",
-    "tests/lab",
+    "tests/testbed",
     "tests/runs",
 }
 """Folders whose tests start processes or whole runs, mostly for a second each; `make check` leaves
@@ -28,7 +28,7 @@ GROUPS = {
     "gateway/tests/end_to_end": "machine",
     "tests/backends": "machine",
     "tests/dns_behaviour": "machine",
-    "tests/lab": "machine",
+    "tests/testbed": "machine",
     "tests/machines": "machine",
     "tests/probe": "machine",
     "tests/reproduce/test_wijnen.py": "machine",

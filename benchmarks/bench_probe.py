@@ -27,7 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows.lab import (
+from narrows.probe import Plan, Target, probe
+from narrows.results.intervals import wilson
+from narrows.testbed import (
     SERVER,
     SERVERS,
     Bed,
@@ -40,8 +42,6 @@ from narrows.lab import (
     missing,
     real,
 )
-from narrows.probe import Plan, Target, probe
-from narrows.results.intervals import wilson
 
 RTTS_MS = (10.0, 20.0, 40.0, 80.0, 160.0)
 NETWORKS = 4

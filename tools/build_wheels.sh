@@ -7,6 +7,8 @@
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
 # (manylinux2014). The package ziglang contains zig; the script installs it into the environment if
 # it is missing. On a Mac, one wheel contains the code for both kinds of processors.
+# Wheels for Linux contain narrows-live, which plays traffic on kernels, if they are for the machine's
+# own kind of processor; it needs no C library of another machine.
 # We tried this on Debian 12 for x86_64 (zig from ziglang), but have not built the other targets.
 set -eu
 
@@ -46,6 +48,8 @@ if [ "$(uname -s)" = Darwin ]; then
     build --target universal2-apple-darwin
 else
     for target in $targets; do
+        rm -f python/narrows/backends/kernel/narrows-live
+        case $target in "$(uname -m)"-*) sh tools/build_live.sh release ;; esac
         build --zig --target "$target" --compatibility manylinux2014
     done
 fi

@@ -16,12 +16,23 @@ for each in examples():
     copy_example(each.name, "examples")
 """
 
+LIVE = """
+import subprocess
+from narrows.backends.kernel.live import program
+done = subprocess.run([program()], capture_output=True, text=True)
+assert done.returncode == 2 and "usage" in done.stderr, done
+needs = subprocess.run(["ldd", program()], capture_output=True, text=True)
+said = needs.stdout + needs.stderr
+assert "statically linked" in said or "not a dynamic executable" in said, said
+"""
+
 
 def main() -> int:
     """Returns 0 if the wheel works by itself."""
     (ROOT / ".venv" / "tmp").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv" / "tmp") as name:
         folder = Path(name)
+        call("sh", "tools/build_live.sh", "release", cwd=ROOT)
         call(
             ROOT / ".venv" / "bin" / "maturin",
             *("build", "--release", "--locked", "--quiet", "--out", folder / "dist"),
@@ -47,6 +58,8 @@ def main() -> int:
         if not (folder / "run" / "run.json").is_file():
             print("the wheel's narrows left no run folder", file=sys.stderr)
             return 1
+        # The program for kernels is there, runs, and needs no shared library.
+        call(bin_ / "python", "-c", LIVE, cwd=folder)
     return 0
 
 

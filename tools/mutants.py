@@ -54,10 +54,10 @@ class Part:
     """A pattern of the paths and functions that are left out."""
 
 
-_ASIDE = r"\b(Debug|Display|Touch) for |::touch\b"
+_ASIDE = r"\b(Debug|Display|Prefetch) for |::prefetch(_for_push)?\b"
 """What only prints, or reads memory ahead of time."""
 
-_RATIO = "python/narrows/ratio tests/ratio/test_analysis.py"
+_RATIO = "python/narrows/ratio tests/ratio/test_comparison.py tests/ratio/test_analysis.py"
 
 AREAS: dict[str, tuple[Part, ...]] = {
     "qdisc": (

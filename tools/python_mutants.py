@@ -11,8 +11,6 @@ import ast
 import copy
 from collections.abc import Iterator
 
-__all__ = ["mutated"]
-
 
 def mutated(source: str) -> Iterator[tuple[str, str]]:
     """The function that each mutant changes, and the mutant's source."""

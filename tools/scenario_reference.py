@@ -24,7 +24,6 @@ from narrows.scenario import (
     Arrivals,
     Capture,
     Change,
-    ConnectionUse,
     Discipline,
     Dns,
     Exchange,
@@ -37,6 +36,11 @@ from narrows.scenario import (
     Middlebox,
     Monitor,
     Nodes,
+    OverHttps,
+    OverQuic,
+    OverTcp,
+    OverTls,
+    OverUdp,
     Ring,
     Sampler,
     Scenario,
@@ -46,6 +50,7 @@ from narrows.scenario import (
 )
 from narrows.scenario.amounts import DataSize, Duration, Quantity
 from narrows.scenario.base import Table
+from narrows.scenario.declared import Declared
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.reading import MOST_BYTES
@@ -108,10 +113,14 @@ BEFORE_TRAFFIC: list[tuple[str, type[Table]]] = [
 BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
     ("`[[dns]]`", Dns),
     ("`dns.arrivals`", Arrivals),
-    ("`dns.connections`", ConnectionUse),
-    ("`dns.connections.tries`", Tries),
-    ("`dns.connections.tls`", TlsUse),
-    ("`dns.quic`", Quic),
+    ('`dns.transport`, `kind = "udp"`', OverUdp),
+    ('`dns.transport`, `kind = "tcp"`', OverTcp),
+    ('`dns.transport`, `kind = "tls"`', OverTls),
+    ('`dns.transport`, `kind = "https"`', OverHttps),
+    ('`dns.transport`, `kind = "quic"`', OverQuic),
+    ("`dns.transport.tries`", Tries),
+    ("`dns.transport.tls`", TlsUse),
+    ("`dns.transport.quic`, `dns.answers.tls.quic`", Quic),
     ("`dns.answers`", Answers),
     ("`dns.answers.tls`", TlsAnswers),
     ("`dns.messages`, a list of these", Exchange),
@@ -268,6 +277,9 @@ def _kind(field: FieldInfo) -> str:
 
 
 def _kinds(annotation: Any, metadata: list[Any]) -> list[str]:
+    declared = next((m for m in metadata if isinstance(m, Declared)), None)
+    if declared is not None:
+        return _kinds(declared.type, [])
     quantity = next((m for m in metadata if type(m).__name__ == "WithJsonSchema"), None)
     if quantity is not None and quantity.json_schema:
         return [str(quantity.json_schema["title"])]
@@ -331,7 +343,7 @@ def _default(field: FieldInfo) -> str:
     if value is None:
         return ""
     if isinstance(value, Table):
-        return "its defaults"
+        return f'`"{value.kind}"`' if isinstance(value, OverUdp) else "its defaults"
     return f"`{json.dumps(_in_a_file(value))}`"
 
 
@@ -351,7 +363,7 @@ def _schedules() -> str:
         "## Retry schedules",
         "",
         "Timeouts of successive attempts with one configured server, in seconds, by the name that",
-        "`dns.retry` gives.",
+        "`dns.transport.retry` gives.",
         "",
         "| name | timeouts | source |",
         "|---|---|---|",

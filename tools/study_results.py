@@ -1,9 +1,10 @@
-"""Copies what `narrows study dns-transport` wrote into the documents that report it.
+"""Copies what `narrows study dns-transport` wrote into the README that reports it.
 
 python tools/study_results.py FOLDER
 
-The study's folder gets `result.json` (all but the cells) and `cells.parquet`, its README and
-docs/findings.md get their sentences, and docs/images gets the figures that they show.
+The study's folder gets `result.json` (all but the cells) and `cells.parquet`, its README gets its
+tables, and docs/images gets the figures. Check the sentences of the README and of docs/findings.md
+by hand.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from narrows.study.dns_transport.readme import filled
 
 CHECKOUT = Path(__file__).parents[1]
 STUDY = CHECKOUT / "python/narrows/study/dns_transport"
-DOCUMENTS = (STUDY / "README.md", CHECKOUT / "docs/findings.md")
+README = STUDY / "README.md"
 FIGURES = ("within-1s-downloads-ecn", "paper-h")
 
 
 def main(folder: Path) -> None:
-    """Writes the documents from a study that is complete."""
+    """Writes the README and its data from a study that is complete."""
     result = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     if result["status"] != "complete":
         sys.exit(f"{folder}: the study is {result['status']}; hint: run the same command again")
@@ -29,9 +30,7 @@ def main(folder: Path) -> None:
     text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     (STUDY / "result.json").write_text(text, encoding="utf-8")
     (STUDY / "cells.parquet").write_bytes((folder / "cells.parquet").read_bytes())
-    for document in DOCUMENTS:
-        text = filled(document.read_text(encoding="utf-8"), result)
-        document.write_text(text, encoding="utf-8")
+    README.write_text(filled(README.read_text(encoding="utf-8"), result), encoding="utf-8")
     for name in FIGURES:
         image = (folder / "figures" / f"{name}.png").read_bytes()
         (CHECKOUT / "docs/images" / f"study-{name}.png").write_bytes(image)

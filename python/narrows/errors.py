@@ -8,15 +8,6 @@ from typing import Self, TypeVar
 
 from narrows.foreign_text import printable
 
-__all__ = [
-    "MOST_TOGETHER",
-    "HintedError",
-    "NarrowsError",
-    "ScenarioError",
-    "argument",
-    "together",
-]
-
 E = TypeVar("E", bound="NarrowsError")
 
 MOST_TOGETHER = 20

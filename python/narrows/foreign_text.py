@@ -6,11 +6,13 @@ Nothing of it may control a terminal (C0, C1, DEL, escape sequences), turn the d
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import stat
+from pathlib import Path
 from typing import Any
-
-__all__ = ["cleaned", "parsed", "printable"]
 
 MOST_LEVELS = 64
 """Of objects and lists in JSON: no document of narrows has a third of them."""
@@ -58,6 +60,20 @@ def parsed(data: bytes) -> Any:
         raise ValueError("not JSON") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def regular_bytes(path: Path, most: int = -1) -> bytes:
+    """The content of a file in a foreign folder, or its first `most` bytes.
+
+    A named pipe there would keep its reader waiting, and a link to a device may never end.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        return file.read(most)
 
 
 def cleaned(value: Any, levels: int = MOST_LEVELS) -> Any:

@@ -15,8 +15,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["cache_folder", "open_lock", "private_folder"]
-
 _OTHERS = 0o077
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Update", "lines", "shown"]
-
 EVERY_S = 10.0
 """Seconds between two lines."""
 

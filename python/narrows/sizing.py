@@ -18,8 +18,6 @@ from narrows.errors import NarrowsError, argument
 from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.quantities import MOST_BYTES, MOST_SPAN
 
-__all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
-
 AVERAGE_PACKET = 1400
 """Bytes of an average packet, the unit of RED's `burst` (the paper's assumption)."""
 

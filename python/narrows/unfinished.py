@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["is_unfinished", "make_unfinished", "remove_unfinished", "write_new", "write_whole"]
-
 _NAME = re.compile(r"\..+\.(?P<process>\d{1,10})-\d+(?:-(?P<host>[0-9a-f]{8}))?\.unfinished", re.S)
 """Earlier versions did not write the host."""
 

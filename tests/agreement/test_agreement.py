@@ -47,8 +47,8 @@ def test_draws_stay_in_the_distribution_and_the_kernel_takes_them() -> None:
         assert 2 * jitter.deviation / 1e6 == pytest.approx(min(frame_us, 1e3 * delay_ms), abs=2)
         assert get("kernel").refusals(scenario) == []
         kinds.add(bottleneck.queue.kind)
-        seen[scenario.dns[0].transport] += 1
-        seen["reuses"] += bool(scenario.dns[0].connections.reuse)
+        seen[scenario.dns[0].transport.kind] += 1
+        seen["reuses"] += bool(scenario.dns[0].transport.reuse)
         seen["changes"] += bool(scenario.changes)
         buckets = getattr(bottleneck.queue, "flows", getattr(bottleneck.queue, "divisor", None))
         seen["collisions"] += buckets == 1024 and bulk.total >= 60

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # units <- qdisc, transport <- apps <- sim; wire stands alone; capture sits on sim and wire;
-# python binds.
+# live plays a plan of sim on the sockets of client; python binds.
 MAY_USE: dict[str, set[str]] = {
     "narrows-units": set(),
     "narrows-qdisc": {"narrows-units"},
@@ -26,6 +26,15 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
     "narrows-intake": {"narrows-wire"},
     "narrows-client": {"narrows-wire"},
+    "narrows-live": {
+        "narrows-units",
+        "narrows-transport",
+        "narrows-apps",
+        "narrows-sim",
+        "narrows-engine",
+        "narrows-client",
+        "narrows-wire",
+    },
     "narrows-gateway": {"narrows-units", "narrows-wire"},
     "narrows-engine": {"narrows-sim"},
     "narrows-example": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-engine"},
@@ -75,6 +84,7 @@ def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
     for licence in ("LICENSE-APACHE", "LICENSE-MIT"):
         assert licence in listed
         assert (folder / licence).read_text() == (ROOT / licence).read_text()
+    assert "#![no_std]" in (folder / "src/lib.rs").read_text()
     page = (folder / "README.md").read_text()
     for target in re.findall(r"\]\(([^)#]+)", page):
         assert target.startswith("https://") or target in listed
@@ -84,7 +94,10 @@ def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
             assert "../../" not in text, f"{path} reads what is not in the package"
             for word in ("scenario", "Python", "docs/"):
                 assert word not in text, f"{path} speaks of what a user of the crate does not have"
-    assert packages()[name]["readme"] == "README.md"
+    manifest = packages()[name]
+    assert manifest["readme"] == "README.md"
+    assert manifest["documentation"] == f"https://docs.rs/{name}"
+    assert 3 <= len(manifest["keywords"]) <= 5 and manifest["categories"]
 
 
 @pytest.mark.parametrize("name", MAY_USE)

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Values with their sources, for the language to name.
     "dns_profiles": {"errors"},
     # The classes for declaring records; other parts make the declarations.
-    "records": set(),
+    "records": {"_core"},
     # Knows no backend: a scenario is read and lowered without running anything.
     "scenario": {"_core", "errors", "dns_profiles", "records"},
     # Computes a queue's settings; the language is there to write them.
@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Judges measurements from any source.
     "ratio": {"errors", "records", "results", "report"},
     # A kernel's DNS servers are those of the laboratory.
-    "backends": {"_core", "errors", "progress", "scenario", "results", "lab"},
+    "backends": {"_core", "errors", "progress", "scenario", "results", "testbed"},
     # Reads only run folders. The language is there to understand the scenarios in them.
     "report": {"errors", "records", "results", "scenario"},
     # Makes run folders' figures into one table, in many processes.
@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Asks real servers; writes what a run folder holds.
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; does not know who asks.
-    "lab": {"_core", "errors"},
+    "testbed": {"_core", "errors"},
     # Compares the simulator with a kernel.
     "agreement": {"_core", "errors", "scenario", "results", "backends", "report"},
     # Reads a machine's queues as the kernel backend does.
@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "probe",
         "captures",
-        "lab",
+        "testbed",
         "__init__",
     },
     # Our own questions: many runs, judged; paper H's test bed and the gateway's bench are there.

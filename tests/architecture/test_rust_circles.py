@@ -25,6 +25,7 @@ CHECKED = (
     "wire",
     "capture",
     "client",
+    "live",
     "intake",
     "engine",
     "example",

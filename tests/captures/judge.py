@@ -26,8 +26,6 @@ from pathlib import Path
 from narrows.captures import CaptureError, read_captures
 from narrows.results import Measurement
 
-__all__ = ["CAUSES", "Difference", "Figures", "judged", "look"]
-
 CAUSES = {
     "dnscap-dnso1tcp-midmiss.pcap": "tshark does not find its way back into the framing",
     "dnscap-do1t-nosyn-1nolen.pcap": "tshark takes a message without its length for two of TCP's",

@@ -17,6 +17,8 @@ from narrows.results import Measurement
 from tests.captures.tshark import NEEDS_TSHARK, agrees, look
 from tests.captures.written import Written
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parent / "data"
 CAPTURES = sorted(path.name for path in DATA.glob("*.pcap*"))
 

@@ -14,8 +14,6 @@ import pytest
 
 from narrows.results import Measurement
 
-__all__ = ["NEEDS_TSHARK", "Seen", "agrees", "look"]
-
 NEEDS_TSHARK = pytest.mark.skipif(
     shutil.which("tshark") is None, reason="tshark is missing: apt-get install tshark"
 )

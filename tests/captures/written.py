@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["SOA", "Written", "ip", "reply_to", "udp"]
-
 SOA = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
 """A query for the SOA record of the root (RFC 1035, 4.1)."""
 

@@ -29,6 +29,8 @@ def test_each_named_argument_is_an_option() -> None:
     named = {
         name
         for path in LIBRARY.rglob("*.py")
+        # There, the function of this name declares positional ones.
+        if path.parent.name != "cli"
         for name in re.findall(r"\bargument\(['\"](\w+)['\"]", path.read_text(encoding="utf-8"))
     }
     assert named | {factor.name for factor in factors()} == set(OPTIONS)

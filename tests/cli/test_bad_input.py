@@ -21,7 +21,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named", "mend"),
+    ("arguments", "named", "fix"),
     [
         (["rnu", "x.toml"], "rnu", "narrows --help"),
         (["run"], "SCENARIO", "narrows run --help"),
@@ -49,12 +49,10 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
 )
-def test_a_wrong_command_line(
-    narrows: Narrows, arguments: list[str], named: str, mend: str
-) -> None:
+def test_a_wrong_command_line(narrows: Narrows, arguments: list[str], named: str, fix: str) -> None:
     line = one_line(narrows, *arguments)
     assert named in line
-    assert mend in line
+    assert fix in line
 
 
 @pytest.mark.parametrize("command", ["run", "check", "sweep"])

@@ -21,8 +21,8 @@ from typing import BinaryIO, NamedTuple
 
 import pytest
 
-from narrows.lab.old_server import OldServer
-from narrows.lab.servers import PROGRAM
+from narrows.testbed.old_server import OldServer
+from narrows.testbed.servers import PROGRAM
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "data"
 MOST_MB = 1000

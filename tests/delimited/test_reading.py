@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import random
 from pathlib import Path
 
@@ -150,3 +153,16 @@ def test_the_command_writes_a_folder_that_others_read(
     assert loaded.exchanges.equals(read_csv([EXAMPLE]).exchanges)
     assert main(["import", "csv", str(tmp_path / "none.csv"), "--out", str(folder / "b")]) == 2
     assert "none.csv: no such file or directory; hint: check the path" in capsys.readouterr().err
+
+
+COMPRESSED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_compressed_tables_read_as_plain_ones(tmp_path: Path, kind: str) -> None:
+    compress, table = COMPRESSED[kind], HEAD + "a,192.0.2.1,udp,1.8e9,12.5\n" * 50
+    for separator in (",", ";", "\t"):
+        text = table.replace(",", separator).encode()
+        assert reading(tmp_path, compress(text)).exchanges.height == 50
+    assert "is UTF-16 text" in refused(tmp_path, compress(table.encode("utf-16")))
+    assert "check the path" in refused(tmp_path, compress(table.encode())[:-1])

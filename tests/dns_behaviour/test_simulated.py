@@ -40,26 +40,29 @@ client = "client"
 server = "server"
 """
 
-OWN = 'transport = "tcp"\nqueries = 1\n'
-KEPT = "connections = { reuse = true, queries = 3 }\nqueries = 3\ntransport = 'tcp'\n"
+OWN = 'transport.kind = "tcp"\nqueries = 1\n'
+KEPT = "transport.reuse = true\ntransport.queries = 3\nqueries = 3\ntransport.kind = 'tcp'\n"
 PIPELINED = """
 workers = 3
 queries = 1
-transport = "tcp"
-connections = { reuse = true, queries = 3, pipelining = true, shared = true }
+transport.kind = "tcp"
+transport.reuse = true
+transport.queries = 3
+transport.pipelining = true
+transport.shared = true
 """
 KEYS = {
-    "udp": "queries = 1\nedns_size = '1232 B'\n",
+    "udp": "queries = 1\ntransport.kind = 'udp'\ntransport.edns_size = '1232 B'\n",
     "tcp": OWN,
     "dig-tcp": OWN,
     "large": OWN,
     "kept": KEPT,
     "dig-kept": KEPT,
     "pipelined": PIPELINED,
-    "truncated": "queries = 1\nedns_size = '1232 B'\n",
-    "dig-truncated": "queries = 1\nedns_size = '1232 B'\n",
-    "fragmented": "queries = 1\nedns_size = '4096 B'\n",
-    "fast-open": 'transport = "tcp"\nqueries = 2\nconnections = { fast_open = true }\n',
+    "truncated": "queries = 1\ntransport.kind = 'udp'\ntransport.edns_size = '1232 B'\n",
+    "dig-truncated": "queries = 1\ntransport.kind = 'udp'\ntransport.edns_size = '1232 B'\n",
+    "fragmented": "queries = 1\ntransport.kind = 'udp'\ntransport.edns_size = '4096 B'\n",
+    "fast-open": 'transport.kind = "tcp"\nqueries = 2\ntransport.fast_open = true\n',
     "ecn": OWN,
 }
 """The keys of each exchange in the scenario language."""
@@ -125,7 +128,7 @@ def scenario(path: Path, rows: Rows) -> Scenario:
     if exchange == "ecn":
         tcp["ecn"] = "true"
     keys = ", ".join(f"{key} = {value}" for key, value in tcp.items())
-    return Scenario.parse(text + f"answers = {{ {answers} }}\ntcp = {{ {keys} }}\n")
+    return Scenario.parse(text + f"answers = {{ {answers} }}\ntransport.tcp = {{ {keys} }}\n")
 
 
 def simulated(path: Path, rows: Rows, folder: Path) -> Rows:

@@ -25,6 +25,7 @@ TRIP = 0.02
 LONG = 'messages = [{ query = "51 B", reply = "5000 B" }]'
 """A reply that is too long for any client over UDP, and so is truncated."""
 SHORT = 'messages = [{ query = "51 B", reply = "200 B" }]'
+EDNS = 'transport = { kind = "udp", edns_size = "1232 B" }'
 PATIENT = 'gives_up = "1000 s"'
 """Lets a query go on after its user got an error, as Unbound does."""
 
@@ -97,7 +98,7 @@ def test_drop(name: str) -> None:
 def test_cut_and_lost(name: str) -> None:
     """The trial cut-lost: a lost fragment is a lost reply."""
     client = dns_profiles.client(name)
-    keys = (f'messages = [{{ query = "51 B", reply = "{cases.LONG} B" }}]', 'edns_size = "1232 B"')
+    keys = (f'messages = [{{ query = "51 B", reply = "{cases.LONG} B" }}]', EDNS)
     narrow = f'mtu = "{cases.MTU} B"'
     whole = tried(name, *keys, line=narrow)
     assert whole.attempts["fate"].to_list() == ["answered"]
@@ -209,7 +210,7 @@ def test_sequence(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_TCP)
 def test_together(name: str) -> None:
     client = dns_profiles.client(name)
-    shared = "connections = { shared = true }" if client.reuse else ""
+    shared = 'transport = { kind = "udp", shared = true }' if client.reuse else ""
     slow = 'answers = { tcp_service = "500 ms" }'
     found = tried(name, "workers = 10", LONG, shared, slow)
     tcp = rows(found, "tcp")
@@ -234,9 +235,8 @@ backward = { loss = 1.0 }
 name = "client"
 client = "client"
 server = "server"
-transport = "tcp"
+transport = { kind = "tcp", tcp = { syn_linear_timeouts = %d } }
 queries = 1
-tcp = { syn_linear_timeouts = %d }
 """
 
 

@@ -27,7 +27,7 @@ CERTIFICATE = 366
 KEYS = {
     "quic": "queries = 1\n",
     "quic-large": "queries = 1\n",
-    "quic-kept": "queries = 3\nconnections = { reuse = true, queries = 3 }\n",
+    "quic-kept": "queries = 3\ntransport.reuse = true\ntransport.queries = 3\n",
 }
 REPLIES = {"quic": 183, "quic-large": 3079, "quic-kept": 185}
 """Bytes of DNS; Knot pads them to a multiple of 468."""
@@ -39,7 +39,7 @@ CLOSE = 8
 
 def scenario(exchange: str) -> Scenario:
     """The exchange in the language."""
-    text = BASE + f'transport = "quic"\nprofile = "kdig"\n{KEYS[exchange]}'
+    text = BASE + f'transport.kind = "quic"\nprofile = "kdig"\n{KEYS[exchange]}'
     text += f'messages = [{{ query = "47 B", reply = "{REPLIES[exchange]} B" }}]\n'
     tls = f'certificates = ["{CERTIFICATE} B"], key = "ecdsa-p256"'
     return Scenario.parse(text + f'answers = {{ profile = "knot", tls = {{ {tls} }} }}\n')

@@ -29,17 +29,17 @@ Rows = list[dict[str, Any]]
 SERVERS = ("bind", "dnsdist", "nsd", "unbound")
 CERTIFICATES = {False: ["1010 B", "1271 B"], True: ["1010 B", "1271 B", "1010 B", "1271 B"]}
 """The lengths of the chains in certificates/, by `long_chain`."""
-KDIG = 'transport = "tls"\nprofile = "kdig"\nqueries = 1\n'
+KDIG = 'transport.kind = "tls"\nprofile = "kdig"\nqueries = 1\n'
 KEYS = {
     "tls": KDIG,
     "tls-chain": KDIG,
     "tls-large": KDIG,
-    "tls-kept": KDIG.replace("1", "3") + "connections = { reuse = true, queries = 3 }\n",
+    "tls-kept": KDIG.replace("1", "3") + "transport.reuse = true\ntransport.queries = 3\n",
     "https": KDIG.replace("tls", "https"),
     "https-kept": KDIG.replace("tls", "https").replace("1", "3")
-    + "connections = { reuse = true, queries = 3 }\n",
-    "tls-dig": 'transport = "tls"\nprofile = "dig"\nqueries = 1\n',
-    "tls-resumed": 'transport = "tls"\nqueries = 2\nconnections = { tls = { resume = true } }\n',
+    + "transport.reuse = true\ntransport.queries = 3\n",
+    "tls-dig": 'transport.kind = "tls"\nprofile = "dig"\nqueries = 1\n',
+    "tls-resumed": 'transport.kind = "tls"\nqueries = 2\ntransport.tls = { resume = true }\n',
 }
 """The keys of each exchange in the scenario language."""
 REPLIES = {"nsd": 183, "dnsdist": 183, "bind": 59, "unbound": 183}
@@ -76,7 +76,7 @@ def scenario(path: Path) -> Scenario:
     mss = "mss = 1220" if "bind" in path.stem or "dig" in exchange else ""
     text = BASE + KEYS[exchange]
     text += f'messages = [{{ query = "{query} B", reply = "{reply} B" }}]\n'
-    return Scenario.parse(text + f"answers = {{ {answers} }}\ntcp = {{ {mss} }}\n")
+    return Scenario.parse(text + f"answers = {{ {answers} }}\ntransport.tcp = {{ {mss} }}\n")
 
 
 def simulated(path: Path, folder: Path) -> Rows:

@@ -58,7 +58,7 @@ client = "stubs"
 server = "resolver"
 workers = 10
 queries = 20
-retry = "windows"
+transport = { kind = "udp", retry = "windows" }
 start = "4 s"
 spread = "1 s"
 service = "0.5 ms"

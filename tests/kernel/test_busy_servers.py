@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from narrows import dns_profiles
 from narrows.backends.kernel.inside.agent.dns_service import Service
 from narrows.backends.kernel.inside.agent.loop import Loop
@@ -24,6 +26,8 @@ from tests.dns_behaviour.busy_handshakes import (
     slow_hello,
 )
 from tests.dns_behaviour.real_servers import CHAIN, KEY
+
+pytestmark = pytest.mark.slow
 
 LATE = 1.0
 """Seconds by which a busy machine may be late."""

@@ -213,7 +213,7 @@ REFUSED = {
     "dns.stubs.query_size": {"dns__stubs__query_size": "46 B"},
     "dns.stubs.messages": {"dns__stubs__messages": '[{ query = "40 B", reply = "18 B" }]'},
     "dns.stubs.answers.stateless": {
-        "dns__stubs__tcp_if_silent": "true",
+        "dns__stubs__transport__tcp_if_silent": "true",
         "dns__stubs__answers__stateless": "true",
     },
 }

@@ -12,21 +12,22 @@ from narrows import Run, Scenario, run
 from narrows.backends import get
 from narrows.backends.kernel import certificates
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, is_padded, padded, query
-from narrows.lab.needs import PATH
-from narrows.lab.software import SOFTWARE
+from narrows.testbed.needs import PATH
+from narrows.testbed.software import SOFTWARE
 from tests.kernel.own_servers import attempts, own_servers
 
 GROUPS = {
     # A connection for each query; a key of RSA, whose signatures are of one length.
     "fresh": 'answers.tls = { certificates = "google-rsa" }',
-    "resumed": "connections = { tls = { resume = true } }",
-    "kept": "connections = { reuse = true }",
-    "pipelined": "workers = 3\nconnections = { reuse = true, pipelining = true, shared = true }",
-    "unpadded": 'connections.tls.padding = "0 B"\nanswers.tls = { certificates = "google-rsa" }',
+    "resumed": "transport.tls = { resume = true }",
+    "kept": "transport.reuse = true",
+    "pipelined": "workers = 3\n"
+    "transport.reuse = true\ntransport.pipelining = true\ntransport.shared = true",
+    "unpadded": 'transport.tls.padding = "0 B"\nanswers.tls = { certificates = "google-rsa" }',
     # RFC 8446, 2: the answer to a ClientHello takes its time, and the server's flight has parts.
     "slow": 'answers.tls = { certificates = ["4000 B", "4000 B"], key = "rsa-2048", '
     'handshake_service = "30 ms", service = "5 ms", tickets = 0 }',
-    "closed": 'answers.on_query = "close"\nconnections = { tries = { closed = 2 } }',
+    "closed": 'answers.on_query = "close"\ntransport.tries = { closed = 2 }',
 }
 
 REAL = ("bind", "nsd", "unbound")
@@ -35,7 +36,7 @@ REAL = ("bind", "nsd", "unbound")
 
 def scenario(groups: dict[str, str], **settings: str) -> Scenario:
     """The groups over TLS, with three queries each."""
-    groups = {name: f'transport = "tls"\nqueries = 3\n{keys}' for name, keys in groups.items()}
+    groups = {name: f'transport.kind = "tls"\nqueries = 3\n{keys}' for name, keys in groups.items()}
     return own_servers('name = "tls"\nduration = "20 s"\nend = "dns"', groups, **settings)
 
 
@@ -128,12 +129,12 @@ def test_versions_and_logs_of_real_servers_are_kept(real: tuple[Run, Run]) -> No
 @pytest.mark.parametrize(
     ("keys", "refused"),
     {
-        'connections.tls.hello = "300 B"': "connections.tls.hello",
-        'profile = "kdig"': "connections.tls.hello",
-        "connections.tls = { resume = true, early_data = true }\nanswers.tls.early_data = true": (
-            "connections.tls.early_data"
+        'transport.tls.hello = "300 B"': "transport.tls.hello",
+        'profile = "kdig"': "transport.tls.hello",
+        "transport.tls = { resume = true, early_data = true }\nanswers.tls.early_data = true": (
+            "transport.tls.early_data"
         ),
-        "connections.fast_open = true": "connections.fast_open",
+        "transport.fast_open = true": "transport.fast_open",
         'answers.tls.ticket_size = "300 B"': "answers.tls.ticket_size",
         'answers.tls.certificates = ["100 B"]': "answers.tls.certificates",
         'answers.software = "nsd"\nanswers.tls.tickets = 3': "answers.tls.tickets",

@@ -107,7 +107,7 @@ def test_the_edits_fit_the_distributions_source(tmp_path: Path, name: str) -> No
 def test_the_tcp_of_a_time_runs_on_its_kernel_alone() -> None:
     profile = "linux-2.6.30"
     of_its_time = dumbbell(
-        traffic__downloads__tcp__profile=profile, dns__stubs__tcp__profile=profile
+        traffic__downloads__tcp__profile=profile, dns__stubs__transport__tcp__profile=profile
     )
     refused = {refusal.key for refusal in get("kernel-2010").refusals(dumbbell())}
     assert {f"traffic.downloads.tcp.{key}" for key in ("acks", "reduction")} <= refused

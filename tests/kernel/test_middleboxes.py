@@ -14,7 +14,8 @@ from tests.captures.tshark import NEEDS_TSHARK
 pytestmark = pytest.mark.slow
 
 UDP = (
-    'edns_size = "4096 B"\nmessages = [{ query = "53 B", reply = "%s" }]\nretry = ["500 ms", "1 s"]'
+    'transport = { kind = "udp", edns_size = "4096 B", retry = ["500 ms", "1 s"] }\n'
+    'messages = [{ query = "53 B", reply = "%s" }]'
 )
 
 # For each group: the direction and keys of the middlebox at its server, and the group's keys.
@@ -31,7 +32,7 @@ GROUPS = {
     "no-tcp": (
         "forward",
         'block_tcp_53 = "drop"',
-        'transport = "tcp"\nconnections = { answer_timeout = "700 ms" }',
+        'transport = { kind = "tcp", answer_timeout = "700 ms" }',
     ),
     "syns-without-data": ("forward", "drop_syn_data = true", 'transport = "tcp"'),
 }

@@ -13,8 +13,8 @@ from narrows import Run, Scenario, run
 from narrows.backends import BackendError, get
 from narrows.backends.kernel import software
 from narrows.errors import ScenarioError
-from narrows.lab.needs import PATH
-from narrows.lab.software import SOFTWARE, Setup
+from narrows.testbed.needs import PATH
+from narrows.testbed.software import SOFTWARE, Setup
 from tests.kernel.scenarios import dumbbell
 
 NAMES = sorted(SOFTWARE)
@@ -41,7 +41,7 @@ name = "{name}"
 client = "stub"
 server = "{name}"
 queries = 8
-retry = ["2 s", "2 s"]
+transport = {{ kind = "udp", retry = ["2 s", "2 s"] }}
 messages = [{{ query = "60 B", reply = "200 B" }}, {{ query = "60 B", reply = "3000 B" }}]
 answers.software = "{name}"
 {keys.get(name, "")}
@@ -91,7 +91,7 @@ def test_versions_settings_and_logs_are_kept(result: Run, name: str) -> None:
 
 
 def test_a_server_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.lab.software.PATH", "/nowhere")
+    monkeypatch.setattr("narrows.testbed.software.PATH", "/nowhere")
     told: list[dict[str, Any]] = [{"software": {**NSD}, "addresses": [], "tcp": None}]
     with pytest.raises(BackendError, match=r"^nsd is not installed; hint: apt-get install nsd$"):
         software.complete(told)
@@ -101,9 +101,9 @@ def test_a_server_that_hangs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     program = tmp_path / "nsd"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    monkeypatch.setattr("narrows.lab.software.PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("narrows.testbed.software.PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr("narrows.lab.software._VERSION_S", 0.2)
+    monkeypatch.setattr("narrows.testbed.software._VERSION_S", 0.2)
     told: list[dict[str, Any]] = [
         {"software": {**NSD}, "addresses": [], "exchanges": [], "tcp": None}
     ]

@@ -49,7 +49,7 @@ client = "stubs"
 server = "server"
 workers = 5
 queries = 8
-retry = "windows"
+transport = { kind = "udp", retry = "windows" }
 start = "3 s"
 service = "0.5 ms"
 

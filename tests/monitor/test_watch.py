@@ -22,12 +22,14 @@ from rich.console import Console
 
 from narrows import Run, progress
 from narrows.cli import main
-from narrows.lab.namespace import Namespace, namespace
 from narrows.monitor import MonitorError, Watch
 from narrows.monitor.screen import Screen
 from narrows.monitor.watch import Reading
 from narrows.report import write_comparison, write_report
 from narrows.results import compare, summary_table
+from narrows.testbed.namespace import Namespace, namespace
+
+pytestmark = pytest.mark.slow
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin") is None,

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from narrows.cli import main
-from narrows.lab.old_server import reply
 from narrows.probe import Plan, Target, probe
 from narrows.probe.kept import kept_connections
 from narrows.results.verdict_groups import group_verdicts
+from narrows.testbed.old_server import reply
 
 from .rows import tcp
 

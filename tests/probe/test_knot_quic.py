@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from narrows.lab import missing
-from narrows.lab.namespace import Namespace, ip, namespace
 from narrows.probe import Plan, Target, probe
+from narrows.testbed import missing
+from narrows.testbed.namespace import Namespace, ip, namespace
 
 SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
 ZONE = """\

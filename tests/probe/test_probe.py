@@ -13,9 +13,9 @@ import pytest
 
 from narrows import _core
 from narrows.cli import main
-from narrows.lab.old_server import reply
 from narrows.probe import Plan, Progress, Target, probe
 from narrows.results import Measurement
+from narrows.testbed.old_server import reply
 
 Answer = Callable[[bytes], bytes]
 

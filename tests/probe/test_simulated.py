@@ -33,10 +33,9 @@ name = "over-tcp"
 client = "client"
 server = "server"
 queries = 20
-transport = "tcp"
+transport = { kind = "tcp", answer_timeout = "5 s", connect_timeout = "5 s" }
 think_mean = "700 ms"
 messages = [{ query = "17 B", reply = "745 B" }]
-connections = { answer_timeout = "5 s", connect_timeout = "5 s" }
 [[dns]]
 name = "over-udp"
 client = "client"
@@ -55,13 +54,12 @@ server = "server"
 shares_server = "over-tcp"
 workers = 80
 queries = 400
-transport = "tcp"
+transport = { kind = "tcp", reuse = true, idle_timeout = "300 ms" }
 think_mean = "300 ms"
-connections = { reuse = true, idle_timeout = "300 ms" }
 """
 
 
-KEPT = {"connections.reuse": True, "connections.idle_timeout": '"60 s"'}
+KEPT = {"transport.reuse": True, "transport.idle_timeout": '"60 s"'}
 
 
 def toml(value: Any) -> str:
@@ -98,7 +96,7 @@ def verdict(found: Run) -> dict[str, Any]:
             {
                 "answers.writes": "apart",
                 "answers.nagle": True,
-                "tcp.acks": '{ delayed = "40 ms" }',
+                "transport.tcp.acks": '{ delayed = "40 ms" }',
             },
         ),
         # On a connection that stays open: no handshake.

@@ -21,6 +21,8 @@ from narrows.ratio.words import say_failures, say_group
 from narrows.results import Measurement, RunFolderError
 from tests.ratio.conftest import saved
 
+pytestmark = pytest.mark.slow
+
 
 def test_old_nsd_takes_three_round_trips_and_the_next_one_two(
     samples: dict[str, Measurement],

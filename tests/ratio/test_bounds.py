@@ -22,6 +22,8 @@ from narrows.ratio.regression import Line, is_pattern, line_through, say_line
 from narrows.ratio.resampling import of_medians, of_shares, percentile_interval, weights
 from narrows.results import Measurement
 
+pytestmark = pytest.mark.slow
+
 # One at each bound and one a hundredth beyond.
 RATIOS = [1.79, 1.8, 2.2, 2.21, 2.69, 2.7, 3.3, 3.31, 4.0, 4.01, 10.0, 10.01]
 
@@ -327,6 +329,9 @@ def test_near_peaks_become_the_highest_of_them() -> None:
     at = [0.0, 2.0, 2.05, 2.1, 3.0, 3.5, 5.0]
     assert hills([0.0, 1.0, 0.5, 0.8, 0.0, 0.9, 0.0], at) == [(2.0, 0.75), (3.5, 0.25)]
     assert hills([0.0, 0.8, 0.5, 1.0, 0.0, 0.9, 0.0], at) == [(2.1, 0.75), (3.5, 0.25)]
+    # A tenth of the lower one's own ratio, not of the first one's.
+    at = [0.0, 2.0, 2.5, 3.0, 3.1, 3.25, 5.0]
+    assert hills([0.0, 1.0, 0.0, 0.8, 0.4, 0.7, 0.0], at) == [(2.0, 0.5), (3.0, 0.5)]
 
 
 def test_few_or_equal_ratios_have_a_bandwidth() -> None:

@@ -117,6 +117,11 @@ def test_a_cycle_lasts_half_an_hour() -> None:
     assert cycle(50, 70, cycle_s=60.0) == []
 
 
+def test_both_versions_of_ip_count_by_default() -> None:
+    rows = [exchange(transport, 0, family=6) for transport in ("udp", "tcp")]
+    assert pair_up(frame_of("exchanges", rows), Rules()).count == 1
+
+
 def test_each_reason_is_said_and_the_most_frequent_first() -> None:
     rows = [
         exchange("tcp", 0, family=6, rcode="NOERROR"),

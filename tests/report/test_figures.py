@@ -22,6 +22,8 @@ from narrows.report.source import queue_facts, retry_marks, retry_moments_s
 from narrows.results import Run, compare
 from narrows.results.text import shown_metrics
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run() -> Run:
@@ -265,7 +267,7 @@ server = "b"
 workers = 5
 queries = 40
 reply_size = "1700 B"
-retry = ["1 s", "2 s"]
+transport = { kind = "udp", retry = ["1 s", "2 s"] }
 answers = { udp_size = "1232 B" }
 """
 
@@ -290,7 +292,8 @@ def test_an_attempt_after_a_truncated_reply_has_no_time_in_the_schedule() -> Non
 
 def test_runs_with_other_schedules_share_no_marks() -> None:
     run = synthetic_run(loss=0.4)
-    dns = [{**group, "retry": ["3 s", "3 s"]} for group in run.scenario["dns"]]
+    over = {"kind": "udp", "retry": ["3 s", "3 s"]}
+    dns = [{**group, "transport": over} for group in run.scenario["dns"]]
     other = replace(run, scenario={**run.scenario, "dns": dns})
     assert len(retry_marks([run, run])) == 4
     assert retry_marks([run, other]) == []

@@ -127,7 +127,7 @@ transport = "{_name}"
 
 @pytest.mark.slow
 def test_a_cdf_tells_the_share_of_each_group_at_the_cursor(tmp_path: Path) -> None:
-    both = run(Scenario.parse(TWO_DNS_GROUPS), set={"dns.over-udp.retry": '["9 s"]'})
+    both = run(Scenario.parse(TWO_DNS_GROUPS), set={"dns.over-udp.transport.retry": '["9 s"]'})
     # A round trip over UDP takes 40 ms, one more over TCP 80 ms; both curves rise at once.
     question = """
     const [figure, plot] = await shown("DNS response time");

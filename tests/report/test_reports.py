@@ -21,7 +21,6 @@ from narrows.report.fates import failed_text
 from narrows.report.marks import Mark
 from narrows.report.run_report import run_figures
 from narrows.report.seeds import mean_of
-from narrows.report.toml_text import toml_text
 from narrows.results import (
     Axis,
     Run,
@@ -32,6 +31,9 @@ from narrows.results import (
     compare_sweeps,
     summary_table,
 )
+from narrows.scenario.toml_text import toml_text
+
+pytestmark = pytest.mark.slow
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -467,7 +469,7 @@ server = "s"
 workers = 2
 queries = 10
 service = "1200 ms"
-retry = ["800 ms", "3 s"]
+transport = { kind = "udp", retry = ["800 ms", "3 s"] }
 """
 
 

@@ -11,6 +11,8 @@ from narrows import NarrowsError, Run, Sweep, progress, run, sweep
 from narrows.results import Comparison, compare, summary_table
 from narrows.results.sweep_text import sweep_text
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = {
     "name": "short",
     "duration": "2 s",

@@ -19,6 +19,8 @@ from narrows.results.student import t_half_width
 from narrows.results.sweep_means import figure_named, figures_of, figures_table, points
 from narrows.results.sweep_text import sweep_text
 
+pytestmark = pytest.mark.slow
+
 QUEUES: tuple[dict[str, Any], ...] = ({"kind": "pfifo", "limit": 9}, {"kind": "red", "limit": 9})
 
 

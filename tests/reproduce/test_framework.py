@@ -28,6 +28,8 @@ from narrows.reproduce.output import claim_folder, print_outcome, write
 from narrows.results import RunFolderError
 from narrows.unfinished import write_whole
 
+pytestmark = pytest.mark.slow
+
 KEYS = {
     "id",
     "metric",

@@ -23,6 +23,8 @@ from narrows.results.gateway_bench import BENCH_TABLES, GatewayBench
 from narrows.results.schema import frame
 from tests.results.synthetic_bench import interval
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = (1, 2, 3)
 
 KERNEL_US = {

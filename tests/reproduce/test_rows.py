@@ -9,6 +9,8 @@ import pytest
 from narrows.reproduce import Cell, Claim, Measured, Paper, Row, Verdict, Worded, reproduce
 from narrows.reproduce.harhalakis_2011 import PAPER as ANY
 
+pytestmark = pytest.mark.slow
+
 
 def above(bound: float, *cells: str) -> Claim:
     """A claim that the cells' mean of `x` is at least a number."""

@@ -14,7 +14,6 @@ import dns.rrset
 import dns.zone
 import pytest
 
-from narrows.lab import Requests, missing
 from narrows.reproduce import reproduce, select
 from narrows.reproduce.claims import Verdict
 from narrows.reproduce.output import print_outcome, write
@@ -32,6 +31,7 @@ from narrows.reproduce.wijnen_2012.measure import execute, figures_of, peak
 from narrows.reproduce.wijnen_2012.reference import captured, reference
 from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
 from narrows.reproduce.wijnen_2012.settings import RTTS_MS, Settings, address
+from narrows.testbed import Requests, missing
 
 
 def pair(vantage: str, number: int, udp: float, tcp: float | None) -> list[dict[str, Any]]:

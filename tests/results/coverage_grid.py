@@ -15,8 +15,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Draw", "count", "drawn", "pairs", "share", "slow"]
-
 Numbers: TypeAlias = NDArray[np.float64]
 Draw: TypeAlias = Callable[[Numbers], Numbers]
 """Makes figures of runs from numbers that are uniform between 0 and 1."""

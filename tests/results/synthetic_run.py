@@ -95,7 +95,7 @@ def scenario(kind: str, seed: int) -> dict[str, Any]:
                 "workers": 40,
                 "warm_up": 20,
                 "queries": 40,
-                "retry": "windows",
+                "transport": {"kind": "udp", "retry": "windows"},
                 "start": "40 s",
             }
         ],

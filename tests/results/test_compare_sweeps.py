@@ -11,6 +11,8 @@ from narrows.errors import NarrowsError
 from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
 from narrows.results.intervals import paired
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("bfifo", "red")
 
 

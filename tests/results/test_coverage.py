@@ -27,6 +27,8 @@ from narrows.results.compare_rows import Group, Sample
 from narrows.results.intervals import of_seeds
 from narrows.study.dns_transport import pooled
 
+pytestmark = pytest.mark.slow
+
 MOST = 0.07
 """The largest share of equal pairs that may be called different."""
 FOUND = 0.8

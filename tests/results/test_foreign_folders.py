@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from synthetic_run import synthetic_run
 
 from narrows.cli.app import main
 from narrows.report.page import file_name
-from narrows.results import RUN_FILE, Measurement, Run, RunFolderError, TextTable
+from narrows.results import RUN_FILE, Measurement, Run, RunFolderError, Sweep, TextTable
 from narrows.results.folder import is_as_written
+
+pytestmark = pytest.mark.slow
 
 EDITS = int(os.environ.get("NARROWS_EDITS", "12"))
 
@@ -281,6 +284,28 @@ def _edit_table(path: Path, draw: random.Random) -> None:
         table.with_columns(pl.lit(value, dtype=column.dtype).alias(name)).write_parquet(path)
 
 
+@pytest.mark.parametrize("kind", ["run", *COMMANDS])
+def test_a_pipe_is_no_file_of_a_folder(
+    kind: str, written: Path, others: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(others.get(kind, written / "1"), tmp_path / "edited")
+    load = {"run": Run.load, "sweep": Sweep.load, "measurement": Measurement.load}[kind]
+    load(tmp_path / "edited")
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for the pipe"))
+    # narrows writes a sweep's table for other programs, and reads only its rows.
+    read = {path for path in (tmp_path / "edited").iterdir() if path.name != "sweep.parquet"}
+    for path in sorted(read):
+        kept = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        signal.alarm(30)
+        with pytest.raises(RunFolderError):
+            load(tmp_path / "edited")
+        signal.alarm(0)
+        path.unlink()
+        path.write_bytes(kept)
+
+
 def test_what_servers_and_captures_say_is_printable() -> None:
     rows = [{"exchange": 0, "vantage": ESCAPES, "target": ESCAPES, "site": ESCAPES, "detail": None}]
     usual = {"transport": "udp", "outcome": "answered", "started_s": 0.0, "family": 4}
@@ -294,6 +319,20 @@ def test_what_servers_and_captures_say_is_printable() -> None:
     assert all(text is None or is_harmless(text) for text in texts)
     assert is_harmless(found.findings["remarks"][0]["what"])
     assert is_harmless(str(TextTable(ESCAPES, (), [(ESCAPES, [(ESCAPES, "1")])], [ESCAPES])))
+
+
+def test_what_servers_and_captures_say_is_short_enough_to_draw() -> None:
+    names = ["x" * 100_000, "x" * 100_000 + "y", ESCAPES * 10_000, "x" * 255]
+    rows = [
+        {"exchange": number, "vantage": name, "target": name, "transport": "udp"}
+        | {"outcome": "answered", "started_s": 0.0, "qname": name}
+        for number, name in enumerate(names)
+    ]
+    found = Measurement.of_rows("probe", exchanges=rows, narrows="1").exchanges
+    for column in ("vantage", "target", "qname"):
+        texts = found[column].to_list()
+        assert len(set(texts)) == 4 and texts[3] == names[3], "different names stay different"
+        assert all(len(text) <= 300 and is_harmless(text) for text in texts)
 
 
 def test_json_that_no_folder_holds_is_refused(tmp_path: Path) -> None:

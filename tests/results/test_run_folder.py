@@ -16,6 +16,8 @@ from narrows.results.compare import compare
 from narrows.results.summarise import summarise
 from narrows.unfinished import write_new
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run() -> Run:

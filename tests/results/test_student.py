@@ -1,5 +1,7 @@
 """Student's t against a printed table."""
 
+import math
+
 import pytest
 
 from narrows.results.student import t_half_width, t_quantile
@@ -30,6 +32,18 @@ def test_quantiles_are_as_printed(probability: float, freedom: int, printed: flo
     assert t_quantile(probability, freedom) == pytest.approx(printed, abs=6e-4)
     assert t_quantile(1.0 - probability, freedom) == pytest.approx(-printed, abs=6e-4)
     assert t_quantile(0.5, freedom) == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("probability", [0.0004, 0.2, 0.49, 0.6, 0.975, 0.9999])
+def test_with_few_degrees_of_freedom_quantiles_have_closed_forms(probability: float) -> None:
+    """Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 28."""
+    share = 2.0 * probability - 1.0
+    one = math.tan(math.pi * share / 2.0)
+    two = share * math.sqrt(2.0 / (1.0 - share * share))
+    cosine = math.sqrt(1.0 - share * share)
+    four = 2.0 * math.sqrt(math.cos(math.acos(cosine) / 3.0) / cosine - 1.0)
+    for freedom, exact in ((1, one), (2, two), (4, math.copysign(four, share))):
+        assert t_quantile(probability, freedom) == pytest.approx(exact, rel=1e-6)
 
 
 def test_the_half_width_of_a_worked_example() -> None:

@@ -68,7 +68,7 @@ server = "server"
 workers = 10
 warm_up = 2
 queries = 20
-retry = "windows"
+transport = { kind = "udp", retry = "windows" }
 start = "2 s"
 query_size = "80 B"
 reply_size = "150 B"

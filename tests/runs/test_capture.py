@@ -158,7 +158,7 @@ client = "client"
 server = "server"
 workers = 3
 queries = 20
-transport = "tcp"
+transport.kind = "tcp"
 messages = [{{ query = "60 B", reply = "{reply} B" }}]
 think_mean = "100 ms"
 {keys}
@@ -175,9 +175,9 @@ def both_ways(captures: Path) -> Path:
     return merged
 
 
-APART = 'connections = { writes = "apart" }\nanswers = { writes = "apart" }'
-PIPELINED = "connections = { reuse = true, pipelining = true, shared = true }"
-FAST_OPEN = "connections = { fast_open = true }\nanswers = { fast_open = true }"
+APART = 'transport.writes = "apart"\nanswers = { writes = "apart" }'
+PIPELINED = "transport.reuse = true\ntransport.pipelining = true\ntransport.shared = true"
+FAST_OPEN = "transport.fast_open = true\nanswers = { fast_open = true }"
 STATELESS = "answers = { stateless = true }"
 
 

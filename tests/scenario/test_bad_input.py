@@ -1,4 +1,4 @@
-"""Each kind of bad input gives one line that names file, key and mend."""
+"""Each kind of bad input gives one line that names file, key and fix."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ CASES = [
     ("traffic/0/ecn", 1, "traffic[0].ecn: is not a known key; hint: did you mean \"ecn_share\"?"),
     ("transport", "tls", "transport: is not a known key; hint: it is a key of [[traffic]] or [[dns]], such as traffic.NAME.transport"),
     ("delay", "5 ms", "delay: is not a known key; hint: it is a key of [[links]], such as links.NAME.delay"),
-    ("dns/0/timeout", "5 s", "dns[0].timeout: is not a known key; hint: did you mean \"retry\"?"),
+    ("dns/0/transport", {"kind": "udp", "timeout": "5 s"}, "dns[0].transport.timeout: is not a known key; hint: did you mean \"retry\"?"),
     ("dns/0/arrivals", {"qps": 5}, "dns[0].arrivals.qps: is not a known key; hint: did you mean \"per_second\"?"),
     ("links/0/latency", "5 ms", "links[0].latency: is not a known key; hint: did you mean \"delay\"?"),
     ("links", {}, "links: is not an array"),
@@ -173,7 +173,7 @@ CASES = [
     ("links/0/queue/probability", 1e-6, "links[0].queue.probability: is too small for the distance of min and max"),
     ("links/0/queue/bandwidth", "1 bit/s", "links[0].queue.bandwidth: is too low for RED's average to decay by"),
     ("links/0/forward", {"rate": "8 bit/s"}, "links[0].queue.bandwidth: is too low for RED's average"),
-    ("links/0/jitter", {"deviation": "3 s"}, "links[0].jitter.deviation: must be at most \"2147 ms\""),
+    ("links/0/jitter", {"deviation": "3 s"}, "links[0].jitter.deviation: must be at most \"2.147 s\""),
     ("traffic/0/tcp", {"min_rto": "2 s", "max_rto": "1 s"}, "traffic[0].tcp.min_rto: is above max_rto (\"1 s\")"),
     ("traffic/0/tcp", {"min_rto": "1 ms", "timer_granularity": "10 ms"}, "traffic[0].tcp.min_rto: is below timer_granularity"),
     ("traffic/0/tcp", {"recovery": "sack", "reduction": "at-once"}, "traffic[0].tcp.reduction: at-once goes with"),
@@ -200,7 +200,7 @@ CASES = [
     ("links/0/middlebox", {"block_tcp_53": "refuse"}, "links[0].middlebox.block_tcp_53: "),
     ("links/0/middlebox", {"drop_dns_above": "0 B"}, "links[0].middlebox.drop_dns_above: must be above zero"),
     ("links/0/framing", "atm", "links[0].framing: is not a known framing; hint: use \"ethernet\""),
-    ("links/0/framing", {"overhead": "1 MB"}, "links[0].framing.overhead: must be at most \"1000 B\""),
+    ("links/0/framing", {"overhead": "1 MB"}, "links[0].framing.overhead: must be at most \"1 kB\""),
     ("links/0/between", ["r1", "r1"], "links[0].between: joins a node with itself"),
     ("links/0/between", ["r1"], "links[0].between[1]: is missing"),
     ("traffic/0/ecn_share", 2, "traffic[0].ecn_share: must be at most 1"),
@@ -209,11 +209,11 @@ CASES = [
     ("traffic/0/tcp", {"profile": "linux-7"}, "traffic[0].tcp.profile: \"linux-7\" is not known here; hint: did you mean \"linux-6\""),
     ("traffic/0/tcp", {"acks": {"delayed": "2 s"}}, "traffic[0].tcp.acks.delayed: must be at most \"1 s\""),
     ("traffic/0/tcp", {"acks": "evry-segment"}, "traffic[0].tcp.acks: \"evry-segment\" is not known here; hint: did you mean \"every-segment\""),
-    ("dns/0/retry", "window", "dns[0].retry: \"window\" is not known here; hint: did you mean \"windows\""),
-    ("dns/0/retry", "5 s", "dns[0].retry: \"5 s\" is not known here; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times, such as [\"5 s\", \"5 s\"]"),
-    ("dns/0/retry", 5, "dns[0].retry: is not one of the known words; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times"),
-    ("dns/0/retry", ["1 s", 2], "dns[0].retry[1]: is a number without a unit"),
-    ("dns/0/retry", [], "dns[0].retry: has fewer than 1 entries"),
+    ("dns/0/transport", {"kind": "udp", "retry": "window"}, "dns[0].transport.retry: \"window\" is not known here; hint: did you mean \"windows\""),
+    ("dns/0/transport", {"kind": "udp", "retry": "5 s"}, "dns[0].transport.retry: \"5 s\" is not known here; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times, such as [\"5 s\", \"5 s\"]"),
+    ("dns/0/transport", {"kind": "udp", "retry": 5}, "dns[0].transport.retry: is not one of the known words; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times"),
+    ("dns/0/transport", {"kind": "udp", "retry": ["1 s", 2]}, "dns[0].transport.retry[1]: is a number without a unit"),
+    ("dns/0/transport", {"kind": "udp", "retry": []}, "dns[0].transport.retry: has fewer than 1 entries"),
     ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
     ("dns/0/server", "b", "dns[0].server: is also the client"),
     ("monitor/queues/rate", 0, "monitor.queues.rate: must be at least 1e-06"),

@@ -9,7 +9,7 @@ import pytest
 
 from narrows import Scenario
 from narrows.errors import MOST_TOGETHER, ScenarioError
-from narrows.scenario import Link, checks, near
+from narrows.scenario import Link, checks, suggestions
 from narrows.scenario.links import Direction
 from narrows.scenario.rules import MOST_FAULTS, Faults
 
@@ -58,7 +58,7 @@ def test_hints_compare_a_bounded_number_of_characters(
     errors = (refused.value, *refused.value.others)
     assert len(errors) <= MOST_TOGETHER and all(len(str(each)) < 2000 for each in errors)
     # Two comparisons for each word, of up to 80 characters, in a second look as well.
-    assert compared <= 4 * MOST_FAULTS * 80 * near.MOST_COMPARED
+    assert compared <= 4 * MOST_FAULTS * 80 * suggestions.MOST_COMPARED
 
 
 def test_the_rules_of_a_copied_link_are_checked_for_few_copies(

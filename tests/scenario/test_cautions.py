@@ -133,8 +133,8 @@ MARKING = [
         (BULK, {"traffic.load.tcp.ecn": True}),
         (PAGE, {"traffic.web.tcp.ecn": True}),
         (PAGE, {"traffic.web.transport": "quic", "traffic.web.quic.ecn": True}),
-        (DNS, {"dns.stubs.transport": "tcp", "dns.stubs.tcp.ecn": True}),
-        (DNS, {"dns.stubs.transport": "quic", "dns.stubs.quic.ecn": True}),
+        (DNS, {"dns.stubs.transport": {"kind": "tcp", "tcp": {"ecn": True}}}),
+        (DNS, {"dns.stubs.transport": {"kind": "quic", "quic": {"ecn": True}}}),
     ],
 )
 def test_ecn_that_no_queue_on_the_path_marks_is_said(
@@ -149,7 +149,7 @@ def test_ecn_that_no_queue_on_the_path_marks_is_said(
     ("group", "changes"),
     [
         (BULK, {"traffic.load.ecn_share": 0.0}),
-        (DNS, {"dns.stubs.tcp.ecn": True}),  # it asks over UDP
+        (DNS, {"dns.stubs.transport.tcp.ecn": True}),  # it asks over UDP
     ],
 )
 def test_who_does_not_use_ecn_is_told_nothing(group: str, changes: Mapping[str, Any]) -> None:

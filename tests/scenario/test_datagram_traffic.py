@@ -85,7 +85,7 @@ def test_a_resolved_scenario_is_the_same_again(table: dict[str, Any]) -> None:
             "traffic[0].on",
             "is below a thousandth of the time between packets",
         ),
-        ({**UDP, "packet": "20 B"}, "traffic[0].packet", 'must be "28 B" to "65535 B"'),
+        ({**UDP, "packet": "20 B"}, "traffic[0].packet", 'must be at least "28 B"'),
         (
             {**UDP, "period": "1 us"},
             "traffic[0].period",

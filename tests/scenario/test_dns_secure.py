@@ -29,7 +29,7 @@ def test_knot_cuts_off_a_client_that_is_slow_in_the_middle_of_a_query(
     # Length and query are two writes, and Nagle's algorithm holds the second back for a round trip
     # of 600 ms: longer than Knot's 0.5 s for half a query, shorter than BIND's 30 s.
     keys = (
-        'transport = "tcp"\ntcp = { nagle = true }\nconnections = { writes = "apart" }\n'
+        'transport = { kind = "tcp", writes = "apart", tcp = { nagle = true } }\n'
         f'answers = {{ profile = "{profile}" }}'
     )
     far = TEXT.replace('delay = "20 ms"', 'delay = "300 ms"')
@@ -79,16 +79,20 @@ HTTPS = 'transport = "https"'
     ("lines", "key", "said"),
     [
         (
-            [TLS, "connections = { tls = { early_data = true } }"],
-            "connections.tls.early_data",
+            ['transport = { kind = "tls", tls = { early_data = true } }'],
+            "transport.tls.early_data",
             "needs a session to resume",
         ),
         (
-            [TLS, "connections = { tls = { early_data = true, resume = true } }"],
-            "connections.tls.early_data",
+            ['transport = { kind = "tls", tls = { early_data = true, resume = true } }'],
+            "transport.tls.early_data",
             "set answers.tls.early_data to true",
         ),
-        ([TLS, "connections = { pipelining = true }"], "connections.pipelining", "used again"),
+        (
+            ['transport = { kind = "tls", pipelining = true }'],
+            "transport.pipelining",
+            "used again",
+        ),
         ([TLS, 'answers = { profile = "knot" }'], "answers.profile", "knot does not speak TLS"),
         ([TLS, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
         ([TLS, "answers = { tcp = false }"], "answers.tcp", "must be true for TLS"),
@@ -160,7 +164,7 @@ QUIC = 'transport = "quic"'
 
 def test_over_quic_both_ends_have_its_settings() -> None:
     client, server, _ = plan(
-        QUIC, "connections = { reuse = true }", 'quic = { congestion = "cubic", ecn = true }'
+        'transport = { kind = "quic", reuse = true, quic = { congestion = "cubic", ecn = true } }'
     )
     of_client, of_server = (each["tcp"]["tls"]["quic"] for each in (client, server))
     assert of_client == of_server
@@ -173,9 +177,9 @@ def test_over_quic_both_ends_have_its_settings() -> None:
 
 
 def test_attempts_over_quic_say_so() -> None:
-    early = "connections = { tls = { resume = true, early_data = true } }"
+    early = 'transport = { kind = "quic", tls = { resume = true, early_data = true } }'
     server = "answers = { tls = { early_data = true } }"
-    result = run(Scenario.parse("\n".join([TEXT, QUIC, early, server])))
+    result = run(Scenario.parse("\n".join([TEXT, early, server])))
     attempts = result.attempts
     assert set(attempts["transport"]) == {"quic"}
     # RFC 9001, 4 and 4.6: a round trip for the handshake, then none.
@@ -190,8 +194,8 @@ def test_attempts_over_quic_say_so() -> None:
     ("lines", "key", "said"),
     [
         (
-            [QUIC, "connections = { tls = { early_data = true } }"],
-            "connections.tls.early_data",
+            ['transport = { kind = "quic", tls = { early_data = true } }'],
+            "transport.tls.early_data",
             "needs a session to resume",
         ),
         (
@@ -200,7 +204,11 @@ def test_attempts_over_quic_say_so() -> None:
             "bind was not captured over QUIC; hint: name knot, or leave the profile out",
         ),
         ([QUIC, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
-        ([QUIC, 'quic = { payload = "1199 B" }'], "quic.payload", "1200"),
+        (
+            ['transport = { kind = "quic", quic = { payload = "1199 B" } }'],
+            "transport.quic.payload",
+            "1200",
+        ),
     ],
 )
 def test_what_quic_cannot_do_is_refused_by_name(lines: list[str], key: str, said: str) -> None:
@@ -250,9 +258,9 @@ def test_a_server_signs_over_every_transport(transport: str, trips: int) -> None
 
 
 def test_attempts_over_tls_say_so() -> None:
-    early = "connections = { tls = { resume = true, early_data = true } }"
+    early = 'transport = { kind = "tls", tls = { resume = true, early_data = true } }'
     server = "answers = { tls = { early_data = true } }"
-    result = run(Scenario.parse("\n".join([TEXT, TLS, early, server])))
+    result = run(Scenario.parse("\n".join([TEXT, early, server])))
     attempts = result.attempts
     assert set(attempts["transport"]) == {"tls"}
     # RFC 8446, 2 and 2.3: TCP and TLS, and then TCP alone.
@@ -265,8 +273,8 @@ def test_attempts_over_tls_say_so() -> None:
 @pytest.mark.parametrize("shared", ["true", "false"])
 def test_no_packet_is_counted_twice_where_queries_overlap(shared: str) -> None:
     text = (
-        'transport = "tcp"\nworkers = 20\nthink_mean = "10 ms"\n'
-        f"connections = {{ reuse = true, shared = {shared} }}\n"
+        'workers = 20\nthink_mean = "10 ms"\n'
+        f'transport = {{ kind = "tcp", reuse = true, shared = {shared} }}\n'
         '[monitor.links]\nlinks = ["wan"]\nrate = 100.0\n'
     )
     # The run goes on to its end, so that the last sample has every packet.

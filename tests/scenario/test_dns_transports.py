@@ -30,12 +30,13 @@ def test_check_says_when_a_client_gives_up() -> None:
         '(profile = "unbound")'
     ]
     # This schedule is Unbound's, and the limit is not part of it.
-    assert said('retry = "unbound"') == []
-    assert said('gives_up = "9 s"', 'retry = ["1 s", "2 s"]') == [
+    assert said('transport = { kind = "udp", retry = "unbound" }') == []
+    assert said('gives_up = "9 s"', 'transport = { kind = "udp", retry = ["1 s", "2 s"] }') == [
         "stubs: it gives up a query after 9 s (gives_up)"
     ]
     # The third attempt would begin when the query is given up.
-    assert "2 of its 3 attempts" in said('gives_up = "3 s"', 'retry = ["1 s", "2 s", "4 s"]')[0]
+    retry = 'transport = { kind = "udp", retry = ["1 s", "2 s", "4 s"] }'
+    assert "2 of its 3 attempts" in said('gives_up = "3 s"', retry)[0]
     assert said('gives_up = "9 s"', 'transport = "tcp"') == [
         "stubs: it gives up a query after 9 s (gives_up)"
     ]
@@ -56,7 +57,10 @@ def test_without_limits_nothing_is_truncated_and_udp_asks_alone() -> None:
     assert client["tcp"] is None
 
 
-@pytest.mark.parametrize("limit", ['edns_size = "1232 B"', 'answers = { udp_size = "1232 B" }'])
+@pytest.mark.parametrize(
+    "limit",
+    ['transport = { kind = "udp", edns_size = "1232 B" }', 'answers = { udp_size = "1232 B" }'],
+)
 def test_a_limit_brings_the_retry_over_tcp(limit: str) -> None:
     client, _, _ = plan(limit)
     assert (client["udp"]["tcp_if_truncated"], client["udp"]["tcp_if_silent"]) == (True, False)
@@ -74,9 +78,8 @@ def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
     assert client["tcp"]["udp_between"]
     client, _, _ = plan(
         'profile = "unbound"',
-        'retry = ["1 s"]',
-        'edns_size = "4 kB"',
-        'connections = { queries = 7, tries = 2, udp_between = false, idle_timeout = "1 s" }',
+        'transport = { kind = "udp", retry = ["1 s"], edns_size = "4 kB", queries = 7, tries = 2, '
+        'udp_between = false, idle_timeout = "1 s" }',
     )
     assert (client["udp"]["timeouts"], client["udp"]["payload"]) == ([S], 4000)
     kept = client["tcp"]["reuse"]["kept"]
@@ -101,7 +104,7 @@ def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> 
         assert not tcp[server["tcp"]["tcp"]]["fast_open"]
     client, server, tcp = plan(
         'profile = "unbound"',
-        "connections = { fast_open = false }",
+        'transport = { kind = "udp", fast_open = false }',
         "answers = { fast_open = true }",
     )
     # Without Fast Open, no second connection follows one that was refused with it.
@@ -112,7 +115,7 @@ def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> 
 
 
 def test_with_fast_open_at_both_ends_a_query_takes_one_round_trip() -> None:
-    keys = 'transport = "tcp"\nconnections = { fast_open = true }\nanswers = { fast_open = true }'
+    keys = 'transport = { kind = "tcp", fast_open = true }\nanswers = { fast_open = true }'
     found = run(Scenario.parse(TEXT + keys))
     assert found.attempts["handshake_round_trips"].to_list() == [1, 0, 0, 0, 0]
     response = found.queries["response_ms"]
@@ -127,15 +130,16 @@ def test_edns_adds_its_record_to_queries_of_a_given_size() -> None:
 
     assert query() == 42
     # RFC 6891, 6.1.2: root, type, class, TTL, and an empty RDATA.
-    assert query('edns_size = "1232 B"') == 42 + 11
+    assert query('transport = { kind = "udp", edns_size = "1232 B" }') == 42 + 11
     assert query('profile = "glibc"') == 42
-    assert query('profile = "glibc"', 'edns_size = "4 kB"') == 42 + 11
+    over_udp = 'transport = { kind = "udp", edns_size = "4 kB" }'
+    assert query('profile = "glibc"', over_udp) == 42 + 11
     # With a cookie, as measured.
     assert query('profile = "dig"') == 42 + 23
 
 
 def test_systemd_resolved_asks_six_times_over_udp() -> None:
-    client, _, _ = plan('retry = "systemd-resolved"')
+    client, _, _ = plan('transport = { kind = "udp", retry = "systemd-resolved" }')
     timeouts = client["udp"]["timeouts"]
     assert (len(timeouts), timeouts[0]) == (6, 5 * S)
     assert sum(timeouts) == 31.25 * S
@@ -207,7 +211,8 @@ def test_a_zone_s_replies_are_truncated_as_often_as_measured(zone: str, profile:
 
 
 def test_a_server_that_may_send_more_sends_the_whole_reply() -> None:
-    keys = 'messages = "rsa-nsec"\nedns_size = "4096 B"\nqueries = 200'
+    over_udp = 'transport = { kind = "udp", edns_size = "4096 B" }'
+    keys = f'messages = "rsa-nsec"\n{over_udp}\nqueries = 200'
     found = run(Scenario.parse(TEXT.replace("queries = 5", keys)))
     whole = {28 + choice.reply_bytes for choice in dns_profiles.sizes("rsa-nsec").choices}
     # Above 1500 bytes in two fragments.
@@ -233,7 +238,7 @@ def test_a_client_gets_signatures_only_if_it_asks_for_them() -> None:
     assert first('profile = "dig"') == {"query": 53, "reply": 181, "weight": 48.0}
     assert first('profile = "glibc"') == {"query": 30, "reply": 170, "weight": 48.0}
     # glibc's `options edns0` sets no DO.
-    with_edns = first('profile = "glibc"', 'edns_size = "1232 B"')
+    with_edns = first('profile = "glibc"', 'transport = { kind = "udp", edns_size = "1232 B" }')
     assert with_edns == {"query": 41, "reply": 181, "weight": 48.0}
     over_tls = first('profile = "kdig"', 'transport = "tls"')
     assert over_tls == {"query": 41, "reply": 181, "weight": 48.0}
@@ -245,7 +250,9 @@ def test_a_server_s_profile_lowers_its_segments() -> None:
         client, server, tcp = plan('transport = "tcp"', f'answers = {{ profile = "{profile}" }}')
         assert tcp[server["tcp"]["tcp"]]["mss"] == expected
         assert tcp[client["tcp"]["tcp"]]["mss"] == 1460
-    _, server, tcp = plan('answers = { profile = "knot" }', "tcp = { mss = 1400 }")
+    _, server, tcp = plan(
+        'answers = { profile = "knot" }', 'transport = { kind = "udp", tcp = { mss = 1400 } }'
+    )
     assert tcp[server["tcp"]["tcp"]]["mss"] == 1400
 
 
@@ -293,27 +300,30 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
         ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl does not use TCP"),
         ('transport = "tls"\nprofile = "musl"', "dns[0].profile: musl does not use TCP"),
         (
-            'transport = "tcp"\nconnections = { idle_timeout = "5 s" }',
-            "dns[0].connections.idle_timeout: needs connections that are used again; hint: set "
-            "connections.reuse to true, or leave it out",
+            'transport = { kind = "tcp", idle_timeout = "5 s" }',
+            "dns[0].transport.idle_timeout: needs connections that are used again; hint: set "
+            "transport.reuse to true, or leave it out",
         ),
         (
-            "connections = { pipelining = true, queries = 5, shared = true }",
-            "dns[0].connections.queries: needs connections that are used again, and so do "
-            "pipelining, shared; hint: set connections.reuse to true, or leave them out",
+            'transport = { kind = "udp", pipelining = true, queries = 5, shared = true }',
+            "dns[0].transport.queries: needs connections that are used again, and so do "
+            "pipelining, shared; hint: set transport.reuse to true, or leave them out",
         ),
         (
-            'profile = "bind"\nconnections = { pipelining = true }',
-            "dns[0].connections.pipelining: needs connections that are used again",
+            'profile = "bind"\ntransport = { kind = "udp", pipelining = true }',
+            "dns[0].transport.pipelining: needs connections that are used again",
         ),
-        ("tcp = { skip_handshake = true }", "dns[0].tcp.skip_handshake: is only for bulk traffic"),
+        (
+            'transport = { kind = "tcp", tcp = { skip_handshake = true } }',
+            "dns[0].transport.tcp.skip_handshake: is only for bulk traffic",
+        ),
         (
             'messages = "root"\nquery_size = "70 B"',
             "dns[0].messages: excludes query_size and reply_size",
         ),
         ('messages = "toor"', "dns[0].messages"),
         ('messages = [{ query = "11 B", reply = "50 B" }]', "dns[0].messages"),
-        ('edns_size = "500 B"', "dns[0].edns_size"),
+        ('transport = { kind = "udp", edns_size = "500 B" }', "dns[0].transport.edns_size"),
         (
             "answers = { tcp = false, backlog = 5 }",
             "dns[0].answers.backlog: has no effect without TCP; hint: leave it out, or set tcp",
@@ -329,7 +339,7 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
         ('answers = { on_query = "answers" }', "dns[0].answers.on_query"),
         ('answers = { half_query_timeout = "0 s" }', "dns[0].answers.half_query_timeout"),
         ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is not a DNS group before'),
-        ("connections = { tries = 0 }", "dns[0].connections.tries"),
+        ('transport = { kind = "udp", tries = 0 }', "dns[0].transport.tries"),
         ('profile = "unbond"', "dns[0].profile"),
     ],
 )
@@ -379,7 +389,7 @@ def test_lengths_that_no_message_has_are_refused() -> None:
     ],
 )
 def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
-    text = f'transport = "tcp"\ntcp = {{ ecn = {ecn} }}'
+    text = f'transport = {{ kind = "tcp", tcp = {{ ecn = {ecn} }} }}'
     client, server, tcp = plan(text)
     for end in (client["tcp"]["tcp"], server["tcp"]["tcp"]):
         assert (tcp[end]["ecn"], tcp[end]["ecn_control"]) == expected
@@ -387,86 +397,136 @@ def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
 
 
 TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
-OF_UDP = 'new_port = true\ntcp_if_truncated = true\ntcp_if_silent = true\nretry = "unbound"'
+OF_UDP = {
+    "new_port": "true",
+    "tcp_if_truncated": "true",
+    "tcp_if_silent": "true",
+    "retry": '"unbound"',
+    "edns_size": '"1232 B"',
+    "udp_between": "true",
+}
+OF_TCP = {
+    "pipelining": "true",
+    "fast_open": "true",
+    "writes": '"apart"',
+    "tcp": '{ profile = "linux-6" }',
+}
+OF_TLS = {"tls": "{ resume = true, early_data = true }"}
+OF_QUIC = {"quic": '{ congestion = "cubic" }'}
+OF_KIND = {
+    "udp": OF_UDP | OF_TCP,
+    "tcp": OF_TCP,
+    "tls": OF_TCP | OF_TLS,
+    "https": OF_TCP | OF_TLS,
+    "quic": OF_TLS | OF_QUIC,
+}
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS[1:])
-def test_keys_of_udp_have_no_effect_over_other_transports(transport: str) -> None:
-    # They have no effect, so that one file can be swept over transports.
-    text = f'transport = "{transport}"'
-    without, _, _ = plan(text)
-    beside, _, _ = plan(text, OF_UDP, "connections = { udp_between = true }")
-    assert without == beside
-    (line,) = remarks(text, OF_UDP, "connections = { udp_between = true }")
-    assert line == (
-        "warning: stubs: retry, tcp_if_truncated, tcp_if_silent, new_port, "
-        "connections.udp_between have no effect because it never asks over UDP"
+def table(kind: str, **keys: str) -> str:
+    """A group's transport."""
+    inside = ", ".join(f"{key} = {value}" for key, value in {"kind": f'"{kind}"', **keys}.items())
+    return f"transport = {{ {inside} }}"
+
+
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_a_transport_refuses_the_keys_of_others(kind: str) -> None:
+    plan(table(kind, reuse="true", **OF_KIND[kind]), "answers = { tls = { early_data = true } }")
+    others = {key: value for keys in OF_KIND.values() for key, value in keys.items()}
+    for key in others.keys() - OF_KIND[kind].keys():
+        with pytest.raises(ScenarioError) as caught:
+            plan(table(kind, **{key: others[key]}))
+        assert f"dns[0].transport.{key}: is not a known key" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_a_name_stands_for_a_table(kind: str) -> None:
+    assert plan(f'transport = "{kind}"') == plan(table(kind))
+    assert plan() == plan('transport = "udp"')
+
+
+@pytest.mark.parametrize(
+    ("lines", "new"),
+    [
+        ('retry = "glibc"', 'transport = { kind = "udp", retry = "glibc" }'),
+        (
+            'retry = ["1 s", "2 s"]\nedns_size = "1232 B"\ntcp_if_truncated = true\n'
+            "tcp_if_silent = false\nnew_port = true\nconnections = { shared = true }",
+            'transport = { kind = "udp", retry = ["1 s", "2 s"], edns_size = "1232 B", '
+            "tcp_if_truncated = true, tcp_if_silent = false, new_port = true, shared = true }",
+        ),
+        (
+            'transport = "tls"\nconnections = { reuse = true, tls = { resume = true } }\n'
+            'tcp = { ecn = true }\nretry = "glibc"\nquic = { ecn = true }',
+            'transport = { kind = "tls", tcp = { ecn = true }, reuse = true, '
+            "tls = { resume = true } }",
+        ),
+        (
+            'transport = { kind = "quic", reuse = true }\nquic = { ecn = true }',
+            'transport = { kind = "quic", reuse = true, quic = { ecn = true } }',
+        ),
+    ],
+)
+def test_the_old_form_is_refused_with_the_new_one(lines: str, new: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        plan(lines)
+    said = "dns[0].transport: has keys beside it that belong in its table; hint: "
+    assert str(caught.value) == f"<text>: {said}{new}"
+
+
+def test_transports_with_all_their_keys_give_answers() -> None:
+    answers = (
+        'answers = { nagle = true, writes = "apart", fast_open = true, half_query_timeout = "1 s", '
+        'syncookies = "always", synack_retries = 3, max_syn_backlog = 9, '
+        "tls = { early_data = true } }"
     )
-    # RFC 6891, 6.1.2: the OPT record is in the query whatever carries it.
-    (line,) = remarks(text, 'edns_size = "1232 B"')
-    assert "edns_size only adds its record to queries" in line
-    with_record, _, _ = plan("query_size = '70 B'", text, 'edns_size = "1232 B"')
-    assert with_record["sizes"]["drawn"]["query"]["constant"] == 70 - 28 + 11
-
-
-EVERYTHING = """
-edns_size = "1232 B"
-tcp = { profile = "linux-6" }
-connections = { reuse = true, pipelining = false, fast_open = true, writes = "apart", \
-tls = { resume = true, early_data = true } }
-quic = { congestion = "cubic" }
-answers = { nagle = true, writes = "apart", fast_open = true, half_query_timeout = "1 s", \
-syncookies = "always", synack_retries = 3, max_syn_backlog = 9, tls = { early_data = true } }
-""".replace("\\\n", "")
-
-
-def test_one_file_can_be_swept_over_transports() -> None:
     for profile in ("unbound", "bind", "glibc", "systemd-resolved"):
-        for transport in TRANSPORTS:
-            keys = f'{EVERYTHING}profile = "{profile}"\n{OF_UDP}\ntransport = "{transport}"\n'
-            found = run(Scenario.parse(TEXT + keys))
-            assert set(found.attempts["transport"]) == {transport}
+        for kind in TRANSPORTS:
+            keys = table(kind, reuse="true", **OF_KIND[kind])
+            text = f'{TEXT}profile = "{profile}"\n{keys}\n{answers}\n'
+            found = run(Scenario.parse(text))
+            assert set(found.attempts["transport"]) == {kind}
             assert found.summary["dns"]["unanswered"] == 0
 
 
-def test_keys_of_tcp_have_no_effect_over_quic() -> None:
-    quic = 'transport = "quic"\nconnections = { reuse = true, pipelining = false, %s }\n'
+def test_a_server_s_connections_over_tcp_leave_quic_alone() -> None:
+    quic = table("quic", reuse="true")
     of_tcp = (
-        'tcp = { profile = "linux-6", mss = 600, ecn = true }\n'
         'answers = { nagle = true, writes = "apart", fast_open = true, on_query = "reset", '
         'half_query_timeout = "10 ms", syncookies = "always", synack_retries = 1 }'
     )
-    without = run(Scenario.parse(TEXT + quic.replace(", %s", "")))
-    beside = run(Scenario.parse(TEXT + quic.replace("%s", 'writes = "apart"') + of_tcp))
+    without = run(Scenario.parse(TEXT + quic))
+    beside = run(Scenario.parse(f"{TEXT}{quic}\n{of_tcp}"))
     assert without.attempts.equals(beside.attempts)
-    said = "\n".join(remarks(quic.replace("%s", 'writes = "apart"'), of_tcp))
-    for key in ("tcp", "connections.writes", "answers.nagle", "answers.on_query"):
-        assert key in said
-    assert "connections.pipelining has no effect over QUIC, where each query has a stream" in said
 
 
-def test_connections_have_no_effect_where_there_are_none() -> None:
-    use = 'connections = { reuse = true, connect_timeout = "1 s" }'
-    assert plan(use)[0]["tcp"] is None
-    (line,) = remarks(use)
-    assert line == "warning: stubs: connections has no effect because it asks only over UDP"
-    (line,) = remarks("connections = { tls = { resume = true } }", 'transport = "tcp"')
-    assert line == "warning: stubs: connections.tls has no effect without TLS"
-    (line,) = remarks("quic = { ecn = true }")
-    assert line == "warning: stubs: quic has no effect without QUIC"
+@pytest.mark.parametrize("key", ["reuse", "connect_timeout", "fast_open", "udp_between"])
+def test_clients_that_never_ask_over_tcp_have_no_connections(key: str) -> None:
+    value = '"1 s"' if key == "connect_timeout" else "true"
+    with pytest.raises(ScenarioError) as caught:
+        plan(table("udp", **{key: value}))
+    said = f"dns[0].transport.{key}: has no use, because these clients never ask over TCP"
+    assert said in str(caught.value)
+    plan(table("udp", tcp_if_silent="true", **{key: value}))
+    # The server's TCP settings are also for other groups that ask it.
+    assert plan(table("udp", tcp="{ ecn = true }"))[0]["tcp"] is None
+
+
+def test_a_server_speaks_quic_as_its_group_s_clients_do_or_in_its_own_way() -> None:
+    def ecn(*lines: str) -> bool:
+        _, server, _ = plan(*lines)
+        return bool(server["tcp"]["tls"]["quic"]["ecn"])
+
+    assert not ecn(table("tls"))
+    assert ecn(table("quic", quic="{ ecn = true }"))
+    own = "answers = { tls = { quic = { ecn = true } } }"
+    assert ecn(own) and ecn(table("quic", quic="{ ecn = false }"), own)
 
 
 def test_one_key_turns_kept_connections_off() -> None:
-    # A variant of a sweep sets connections.reuse alone.
-    kept = 'idle_timeout = "5 s", queries = 7, pipelining = true, shared = true'
-    text = f'transport = "tls"\nconnections = {{ reuse = false, {kept} }}'
-    client, _, _ = plan(text)
+    # A variant of a sweep sets transport.reuse alone.
+    kept = {"idle_timeout": '"5 s"', "queries": "7", "pipelining": "true", "shared": "true"}
+    client, _, _ = plan(table("tls", reuse="false", **kept))
     assert client["tcp"]["reuse"] == "never"
-    (line,) = remarks(text)
-    assert line == (
-        "warning: stubs: connections.idle_timeout, connections.queries, connections.pipelining, "
-        "connections.shared have no effect while connections.reuse is false"
-    )
 
 
 def test_check_says_whether_queries_share_connections() -> None:
@@ -476,20 +536,19 @@ def test_check_says_whether_queries_share_connections() -> None:
 
     assert not said('profile = "glibc"')
     own = "each query opens a connection of its own"
-    more = "connections.reuse = true keeps them"
+    more = "transport.reuse = true keeps them"
     assert said('transport = "tls"') == [f"stubs: over TLS {own} (the default; {more})"]
     assert said('transport = "quic"', 'profile = "glibc"') == [
         f'stubs: over QUIC {own} (profile = "glibc"; {more})'
     ]
-    assert said('transport = "tcp"', "connections = { reuse = false }") == [
-        f"stubs: over TCP {own} (connections.reuse)"
+    assert said('transport = { kind = "tcp", reuse = false }') == [
+        f"stubs: over TCP {own} (transport.reuse)"
     ]
     assert said('transport = "tls"', 'profile = "unbound"') == [
         'stubs: over TLS it keeps connections: each worker has its own (profile = "unbound")'
     ]
-    shared = "connections = { reuse = true, shared = true }"
-    assert said('transport = "https"', shared) == [
-        "stubs: over HTTPS it keeps connections: its workers share them (connections.reuse)"
+    assert said('transport = { kind = "https", reuse = true, shared = true }') == [
+        "stubs: over HTTPS it keeps connections: its workers share them (transport.reuse)"
     ]
 
 
@@ -513,10 +572,10 @@ def test_a_client_that_was_not_captured_over_tls_keeps_its_habits_over_tcp(trans
 
 
 def test_a_client_without_timer_is_no_schedule() -> None:
-    with pytest.raises(ScenarioError, match=r"dns\[0\]\.retry"):
-        plan('retry = "dnsmasq"')
+    with pytest.raises(ScenarioError, match=r"dns\[0\]\.transport\.retry"):
+        plan('transport = { kind = "udp", retry = "dnsmasq" }')
     # docs/dns-clients.md, unbound: timeouts_s.
-    client, _, _ = plan('retry = "unbound"')
+    client, _, _ = plan('transport = { kind = "udp", retry = "unbound" }')
     assert client["udp"]["timeouts"][:3] == [376 * 10**9, 376 * 10**9, 752 * 10**9]
 
 

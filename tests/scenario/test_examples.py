@@ -178,7 +178,7 @@ def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
     def found(**keys: str) -> Run:
         changes = {f"dns.resolver.{key}": value for key, value in keys.items()}
         path = ROOT / "scenarios" / "truncation-or-tls.toml"
-        return run(Scenario.load(path, set={"dns.resolver.transport": transport, **changes}))
+        return run(Scenario.load(path, set={"dns.resolver.transport.kind": transport, **changes}))
 
     kept = found()
     # 31 connections share 10 Mbit/s, of which Ethernet takes 38 of 1538 bytes. A reply of 1702
@@ -193,7 +193,7 @@ def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
     # The connection itself never stalls: it is not silent for longer than it takes to give up.
     came = over_it.get_column("received_s").drop_nulls().sort()
     assert came.diff().max() < 1.9  # type: ignore[operator]
-    several = found(**{"connections.pipelining": "false"})
+    several = found(**{"transport.pipelining": "false"})
     assert several.summary["dns"]["within_1s_percent"] > 80
     assert kept.summary["dns"]["within_1s_percent"] < 60
     assert not several.flags

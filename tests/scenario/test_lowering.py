@@ -61,7 +61,7 @@ name = "stubs"
 client = "a"
 server = "b"
 queries = 5
-retry = "glibc"
+transport = { kind = "udp", retry = "glibc" }
 
 [monitor]
 queues = { links = ["wan"], rate = 10 }
@@ -91,6 +91,7 @@ def test_the_whole_plan() -> None:
         "ring": None,
         "mtu": 1500,
         "middlebox": None,
+        "scheduled": False,
     }
     config = {"profile was": "ns-2", "mss": 1000, "initial_ssthresh": None}
     config["acks"] = {"delayed": 100 * ms}
@@ -137,7 +138,8 @@ def test_the_whole_plan() -> None:
                         "idles": True,
                     }
                 },
-                "ring": {"packets": 80},
+                "ring": {"packets": 80, "wake": None, "bytes": None},
+                "scheduled": False,
                 "mtu": 1500,
                 "middlebox": None,
             },
@@ -169,7 +171,8 @@ def test_the_whole_plan() -> None:
                         "bandwidth": 2_000_000,
                     }
                 },
-                "ring": {"bytes": 3000},
+                "ring": {"packets": None, "wake": None, "bytes": 3000},
+                "scheduled": False,
                 "mtu": 1500,
                 "middlebox": None,
             },
@@ -359,7 +362,7 @@ state = "down"
 def test_a_ring_that_refills_in_bursts_says_when() -> None:
     text = TEXT.replace("ring = { packets = 80 }", "ring = { packets = 60, wake = 47 }")
     plan = lower(Scenario.parse(text), seed=1, event_limit=1, profile=profile)
-    assert plan["links"][0]["ring"] == {"thresholds": {"stop": 60, "wake": 47}}
+    assert plan["links"][0]["ring"] == {"packets": 60, "wake": 47, "bytes": None}
 
 
 def test_every_group_of_resolvers_has_a_server_of_its_own() -> None:

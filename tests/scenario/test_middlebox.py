@@ -29,7 +29,7 @@ queries = 1
 """
 
 TRUNCATED = """
-edns_size = "512 B"
+transport = { kind = "udp", edns_size = "512 B" }
 messages = { query = "45 B", reply = "1500 B" }
 """
 
@@ -48,7 +48,7 @@ def test_udp_passes() -> None:
 
 
 def test_a_reset_refuses_the_connection_after_the_round_trip_to_the_middlebox() -> None:
-    result = asked("reject", 'transport = "tcp"\nconnections = { tries = 2 }')
+    result = asked("reject", 'transport = { kind = "tcp", tries = 2 }')
     assert fates(result) == [("tcp", "refused")] * 2
     assert result.attempts.get_column("packets_sent").to_list() == [1, 1]
     # Twice 10 ms, a SYN of 60 bytes and a reset of 40 at 10 Mbit/s; the server is 200 ms away.
@@ -62,7 +62,7 @@ def test_where_nothing_comes_back_syns_are_repeated() -> None:
     # tcp_syn_retries of Linux is 6.
     assert result.attempts.get_column("packets_sent").to_list() == [7]
     # After 1 and 3 seconds, and before 7.
-    result = asked("drop", 'transport = "tcp"\nconnections = { connect_timeout = "5 s" }')
+    result = asked("drop", 'transport = { kind = "tcp", connect_timeout = "5 s" }')
     assert fates(result) == [("tcp", "timed-out")]
     assert result.attempts.get_column("packets_sent").to_list() == [3]
 

@@ -46,13 +46,14 @@ import json
 
 from narrows import _core
 
-for settings in ("tcp_settings", "quic_settings"):
-    table = json.loads(getattr(_core, settings)())
-    key = {**next(key for key in table["keys"] if key["kind"] == "whole"), "name": "most_at_once"}
+tables = json.loads(_core.settings())
+for name in ("Tcp", "Quic"):
+    keys = tables[name]["keys"]
+    key = {**next(key for key in keys if key["kind"] == "whole"), "name": "most_at_once"}
     key |= {"about": "The most segments.", "default": 64, "least": 2.0, "most": 1000.0}
-    table["keys"].append(key | {"optional": False})
-    text = json.dumps(table)
-    setattr(_core, settings, lambda text=text: text)
+    keys.append(key | {"optional": False})
+text = json.dumps(tables)
+_core.settings = lambda: text
 
 from narrows.errors import ScenarioError
 from narrows.scenario import Scenario, Tcp, json_schema

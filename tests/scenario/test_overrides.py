@@ -41,7 +41,12 @@ def test_the_only_entry_may_be_left_out() -> None:
 
 def test_values_are_toml_or_text() -> None:
     changed = Scenario.parse(
-        TEXT, set={"dns.retry": '["1 s", "3 s"]', "description": "a = 1\nb = 2", "seed": "0x10"}
+        TEXT,
+        set={
+            "dns.transport.retry": '["1 s", "3 s"]',
+            "description": "a = 1\nb = 2",
+            "seed": "0x10",
+        },
     )
     assert changed.dns[0].timeouts == [10**12, 3 * 10**12]
     assert changed.description == "a = 1\nb = 2"

@@ -21,6 +21,8 @@ from .test_bad_input import CASES, FTP, GOOD, ON_OFF, with_change
 from .test_lowering import TEXT
 from .test_properties import RICH
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
     [*ROOT.glob("scenarios/*.toml"), *ROOT.glob("python/narrows/reproduce/*/scenarios/*.toml")]
@@ -271,10 +273,16 @@ ASKED = {
 }
 WAYS = st.one_of(
     st.just({}),
-    st.fixed_dictionaries({"retry": st.sampled_from([*SCHEDULES, ["1 s", "2 s"]])}),
+    st.fixed_dictionaries(
+        {
+            "transport": st.fixed_dictionaries(
+                {"kind": st.just("udp"), "retry": st.sampled_from([*SCHEDULES, ["1 s", "2 s"]])}
+            )
+        }
+    ),
     st.fixed_dictionaries({"profile": st.sampled_from(["unbound", "bind", "glibc", "dig"])}),
     st.fixed_dictionaries({"transport": st.just("tcp")}),
-    st.just({"transport": "tcp", "connections": {"reuse": True, "pipelining": True, "tries": 2}}),
+    st.just({"transport": {"kind": "tcp", "reuse": True, "pipelining": True, "tries": 2}}),
 )
 DNS = st.builds(
     lambda asked, way: {"client": "b", "server": "a", "queries": 3, **asked, **way},

@@ -17,6 +17,8 @@ from ..plans import connections
 from .test_bad_input import GOOD
 from .test_lowering import TEXT
 
+pytestmark = pytest.mark.slow
+
 # Seconds of processor time, because the machine may have other work.
 LONGEST_S = 10.0
 

@@ -16,10 +16,10 @@ FILE = Path(__file__).parents[2] / "scenarios" / "dns-behind-fq-codel.toml"
     ("queue", "dns", "is_said"),
     [
         ('{ kind = "fq-codel" }', {}, True),
-        ('{ kind = "fq-codel" }', {"retry": "glibc"}, True),
-        ('{ kind = "fq-codel" }', {"new_port": True}, False),
+        ('{ kind = "fq-codel" }', {"transport.retry": "glibc"}, True),
+        ('{ kind = "fq-codel" }', {"transport.new_port": True}, False),
         # A user who sets the key means it; a profile says what its client does.
-        ('{ kind = "fq-codel" }', {"new_port": False}, False),
+        ('{ kind = "fq-codel" }', {"transport.new_port": False}, False),
         ('{ kind = "fq-codel" }', {"profile": "unbound"}, False),
         ('{ kind = "fq-codel" }', {"transport": "tcp"}, False),
         # The resolver's queries and replies no longer pass the bottleneck.
@@ -50,4 +50,4 @@ def test_a_worker_that_keeps_its_bucket_is_said(
     assert len(said) == is_said
     if is_said:
         assert said[0].startswith("warning: stubs: ")
-        assert "bottleneck.forward" in said[0] and "hint: new_port = true" in said[0]
+        assert "bottleneck.forward" in said[0] and "hint: transport.new_port = true" in said[0]

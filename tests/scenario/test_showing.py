@@ -93,7 +93,7 @@ def test_what_was_left_out_stays_so(path: Path) -> None:
     [
         'messages = { query = "40 B", reply = "100 B" }',
         "answers = { tcp = false }",
-        'transport = "quic"\nanswers = { profile = "knot" }\nquic = { ecn = true }',
+        'transport = { kind = "quic", quic = { ecn = true } }\nanswers = { profile = "knot" }',
         'answers = { software = "nsd" }',
     ],
 )

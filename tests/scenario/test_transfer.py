@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from narrows import Scenario, ScenarioError, _core, run
-from narrows.report.extras import picture
+from narrows.report.extras import plot
 from narrows.scenario.traffic.transfer import RECORDS
 
 from .test_bad_input import GOOD, with_change
@@ -122,7 +122,7 @@ def test_a_run_says_how_long_transfers_took() -> None:
     assert (found["transfers"], found["completed"], found["failed"]) == (2, 2, 0)
     # At 8 Mbit/s a megabyte takes a second, and headers 4 % more.
     assert 1.05 < found["transfer_mean_s"] < 1.5
-    axes = picture(RECORDS.pictures[0], RECORDS, {"a": result}).axes[0]
+    axes = plot(RECORDS.plots[0], RECORDS, {"a": result}).axes[0]
     assert len(axes.get_lines()) == 1
 
 

@@ -26,6 +26,8 @@ from narrows.sweeps.axes import axes_of
 from narrows.sweeps.conduct import base_values
 from narrows.sweeps.plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 FEW = ["--transport", "udp", "--transport", "tcp-new", "--queue", "fifo", "--load", "none"]
 
 
@@ -112,9 +114,10 @@ def test_the_folder_holds_report_figures_and_tables(few: tuple[Study, Path]) -> 
     ][0].keys()
     assert pl.read_parquet(folder / "cells.parquet").equals(study.cells)
     page = (folder / "report.html").read_text()
-    assert page.index("For DNS operators") < page.index("<svg") < page.index("Every cell")
-    for each in document["sentences"]:
-        assert each["text"][:40].split("'")[0] in page
+    assert page.index("<svg") < page.index("For DNS operators") < page.index("Every cell")
+    for each in document["tables"]:
+        assert f"<p>{each['title']}." in page
+        assert all(f">{row[0]}</td>" in page for row in each["rows"])
     assert (folder / "figures" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
     assert (folder / "figures" / "within-1s-none.svg").read_text().startswith("<?xml")
 
@@ -273,7 +276,7 @@ def test_json_has_every_cell(
     assert document["status"] == "complete"
     rows = tmp_path / "runs" / "study-dns-transport" / "product" / "rows.jsonl"
     once = rows.read_bytes()
-    # The second time, nothing is run, and the sentences go to stdout.
+    # The second time, nothing is run, and the tables go to stdout.
     assert main(command) == 0
     assert "For DNS operators" in capsys.readouterr().out
     assert rows.read_bytes() == once
@@ -285,4 +288,4 @@ def test_a_study_without_a_run_says_so(tmp_path: Path) -> None:
     write(study, tmp_path)
     assert "no luck" in (tmp_path / "report.html").read_text()
     document = json.loads((tmp_path / "study.json").read_text())
-    assert (document["status"], document["cells"], document["sentences"]) == ("failed", [], [])
+    assert (document["status"], document["cells"], document["tables"]) == ("failed", [], [])

@@ -17,6 +17,8 @@ from narrows.sweeps.plan import combined
 from narrows.sweeps.variants import variant_axis
 from tests.sweep.test_sweep import narrows
 
+pytestmark = pytest.mark.slow
+
 RED = {
     "queue.kind": "red",
     "queue.limit": "60 kB",
@@ -64,17 +66,17 @@ def test_the_command_line_a_plan_and_python_say_the_same(tmp_path: Path) -> None
 
 BRACES = """
 [set]
-"dns.stubs.connections" = { reuse = false }
+"dns.stubs.transport" = { reuse = false }
 dns.stubs.answers = {}
 [vary]
 traffic = { connections = [1, 4] }
 [variants.new]
-"dns.stubs.connections" = { reuse = false }   # { not = "this" }
+"dns.stubs.transport" = { reuse = false }   # { not = "this" }
 dns.stubs.tcp = { profile = "ns-2", mss = 600 }
 dns.stubs.messages = [{ query = "40 B{", reply = '''1 kB''' }]
 [variants."inline"]
-dns.stubs.connections.reuse = false
-[variants.headed.dns.stubs.connections]
+dns.stubs.transport.reuse = false
+[variants.headed.dns.stubs.transport]
 inline = true
 """
 
@@ -84,7 +86,7 @@ def test_a_table_in_braces_is_one_value_wherever_it_is_given(tmp_path: Path) -> 
     path = tmp_path / "plan.toml"
     path.write_text(BRACES, encoding="utf-8")
     plan = read_plan(path)
-    reuse = {"dns.stubs.connections": {"reuse": False}}
+    reuse = {"dns.stubs.transport": {"reuse": False}}
     messages = [{"query": "40 B{", "reply": "1 kB"}]
     assert plan.set == {**reuse, "dns.stubs.answers": {}}
     assert plan.vary == {"traffic.connections": [1, 4]}
@@ -94,23 +96,22 @@ def test_a_table_in_braces_is_one_value_wherever_it_is_given(tmp_path: Path) -> 
             "dns.stubs.tcp": {"profile": "ns-2", "mss": 600},
             "dns.stubs.messages": messages,
         },
-        "inline": {"dns.stubs.connections.reuse": False},
-        "headed": {"dns.stubs.connections.inline": True},
+        "inline": {"dns.stubs.transport.reuse": False},
+        "headed": {"dns.stubs.transport.inline": True},
     }
-    told = parse_variants(["new:dns.stubs.connections={reuse=false}"])
+    told = parse_variants(["new:dns.stubs.transport={reuse=false}"])
     assert variant_axis(told).settings(0) == reuse
 
 
 def test_a_plan_s_braces_replace_what_the_scenario_has(tmp_path: Path) -> None:
     scenario = Path(__file__).parents[2] / "scenarios" / "dns-over-tcp.toml"
     path = tmp_path / "plan.toml"
-    path.write_text(
-        '[variants.new]\n"dns.resolver.connections" = { reuse = false }\n', encoding="utf-8"
-    )
+    over = '"dns.resolver.transport" = { kind = "udp", reuse = false }'
+    path.write_text(f"[variants.new]\n{over}\n", encoding="utf-8")
     base = read(scenario)
     axis = variant_axis(read_plan(path).variants)
-    found = combined(base, [axis], [0], "").resolved()["dns"][0]["connections"]
-    # The scenario's own `shared = true` is gone, as with --set dns.resolver.connections=...
+    found = combined(base, [axis], [0], "").resolved()["dns"][0]["transport"]
+    # The scenario's own `shared = true` is gone, as with --set dns.resolver.transport=...
     assert (found["reuse"], found["shared"]) == (False, False)
 
 

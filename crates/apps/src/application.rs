@@ -6,7 +6,7 @@ use narrows_transport::{Closed, quic};
 use narrows_units::Time;
 
 use crate::record::Records;
-use crate::table::Table;
+use crate::table::{Head, Table};
 use crate::{Datagram, Environment, Host, Lost, Message, Service, Socket, Use, View};
 
 /// An application that runs at one or several hosts and receives notices.
@@ -47,9 +47,10 @@ pub trait Application: fmt::Debug + Send + Sync {
     /// Called when a datagram has arrived.
     fn datagram(&mut self, _host: &mut dyn Host, _datagram: Datagram) {}
 
-    /// Called when a datagram of one of this application's associations was lost. No real host
-    /// could know this; it is for the records alone, so there is no host to act on.
-    fn lost(&mut self, _records: &mut Records, _datagram: Datagram, _loss: Lost) {}
+    /// Called when a datagram of one of this application's associations was lost; `None`: nobody
+    /// knows where, but it has not arrived by the end of the run. No real host could know this; it
+    /// is for the records alone, so there is no host to act on.
+    fn lost(&mut self, _records: &mut Records, _datagram: Datagram, _loss: Option<Lost>) {}
 
     /// Returns whether it has nothing left to do. Servers and endless traffic always return true.
     fn is_done(&self) -> bool {
@@ -97,6 +98,14 @@ pub trait Settings {
     /// Returns its QUIC settings, if it uses QUIC.
     fn quic(&self) -> Option<&quic::Config> {
         None
+    }
+
+    /// Returns the declarations of the tables that it adds to those of [`Records`].
+    fn heads() -> &'static [Head]
+    where
+        Self: Sized,
+    {
+        &[]
     }
 
     /// Creates the application.

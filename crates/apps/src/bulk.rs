@@ -1,19 +1,17 @@
 //! Endless data: each connection sends as fast as TCP allows.
 
+use narrows_units::keys;
+use narrows_units::settings::any;
+
 use crate::connection::{Connection, Group, Timer, check, uses};
 use crate::{Application, Environment, Host, Settings, Use};
 
-/// The settings of a group of connections that never run out of data.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Bulk {
-    /// The connections.
-    pub connections: Vec<Connection>,
+keys! {
+    /// The settings of a group of connections that never run out of data.
+    pub struct Bulk {
+        /// The connections.
+        connections: Vec<Connection> = Vec::new(), any();
+    }
 }
 
 impl Settings for Bulk {

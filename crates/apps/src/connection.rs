@@ -1,52 +1,43 @@
 //! The TCP connections of a traffic group. They exist from the start of the run and open at times
 //! that the plan sets.
 
-use narrows_units::Time;
+use narrows_units::settings::any;
+use narrows_units::{Time, keys, words};
 
 use crate::{Environment, Host, Random, Socket, Transfer, Use, is_moment};
 
-/// A TCP connection.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Connection {
-    /// Its unique name. Its random streams are derived from it.
-    pub name: String,
-    /// The path from the data's sender to its receiver: an index into the plan's paths.
-    pub there: usize,
-    /// The path from receiver to sender: an index into the plan's paths.
-    pub back: usize,
-    /// The settings of both ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// Which end sends the SYN.
-    pub opener: Opener,
-    /// When the connection is opened.
-    pub start: Time,
-    /// When the application stops. It writes nothing from then on, and the connection closes after
-    /// what was written before. Endless data stop at once.
-    pub stop: Option<Time>,
+keys! {
+    /// A TCP connection.
+    pub struct Connection {
+        /// Its unique name. Its random streams are derived from it.
+        name: String = String::new(), any();
+        /// The path from the data's sender to its receiver: an index into the plan's paths.
+        there: usize = 0, any();
+        /// The path from receiver to sender: an index into the plan's paths.
+        back: usize = 0, any();
+        /// The settings of both ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// Which end sends the SYN.
+        opener: Opener = Opener::Sender, any();
+        /// When the connection is opened.
+        start: Time = Time::ZERO, any();
+        /// When the application stops. It writes nothing from then on, and the connection closes
+        /// after what was written before. Endless data stop at once.
+        stop: Option<Time> = None, any();
+    }
 }
 
-/// The end that opens a connection.
-///
-/// This matters if one direction is congested: a repeated SYN no longer asks for ECN (RFC 3168,
-/// 6.1.1.1; Linux's `tcp_ecn_fallback`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Opener {
-    /// The data's sender: an upload.
-    Sender,
-    /// The data's receiver: a download.
-    Receiver,
+words! {
+    /// The end that opens a connection.
+    ///
+    /// This matters if one direction is congested: a repeated SYN no longer asks for ECN (RFC 3168,
+    /// 6.1.1.1; Linux's `tcp_ecn_fallback`).
+    pub enum Opener {
+        /// The data's sender: an upload.
+        Sender = "sender",
+        /// The data's receiver: a download.
+        Receiver = "receiver",
+    }
 }
 
 /// Checks that all connections of a group are possible. Returns their number.

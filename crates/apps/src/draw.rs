@@ -4,7 +4,8 @@
 //! x) = (scale / x)^shape above it. With a shape of 2 or less the variance is infinite, so short
 //! runs seldom show the mean.
 
-use narrows_units::{Bytes, Span};
+use narrows_units::settings::{Kind, Rule, Setting, Value, entries, number};
+use narrows_units::{Bytes, ConfigError, Span};
 
 use crate::Random;
 
@@ -35,17 +36,36 @@ pub enum Draw<Q> {
     List(Vec<Q>),
 }
 
-impl<Q> Draw<Q> {
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
+impl<Q: Setting> Setting for Draw<Q> {
+    const KIND: Kind = Kind::Drawn(&Q::KIND);
+
+    fn value(&self) -> Value {
         match self {
-            Self::Pareto { shape, .. } if !(shape.is_finite() && *shape > 1.0) => {
-                Err("shape: must be above 1, where a Pareto distribution has a mean")
+            Self::Constant(value) => value.value(),
+            _ => Value::Open,
+        }
+    }
+
+    /// Checks constants, means and the entries of lists.
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        match self {
+            Self::Constant(value) | Self::Exponential { mean: value } => value.check(key, rule),
+            Self::Pareto { mean, shape } => {
+                SHAPE.check(&format!("{key}.shape"), *shape)?;
+                mean.check(key, rule)
             }
-            Self::List(list) if list.is_empty() => Err("list: is empty"),
-            _ => Ok(()),
+            Self::List(list) => {
+                ENTRIES.check_entries(key, list.len())?;
+                list.iter().try_for_each(|value| value.check(key, rule))
+            }
         }
     }
 }
+
+/// The rule for the shape of a Pareto distribution, which has no mean at 1 or below.
+const SHAPE: Rule = Rule { above: true, ..number(1.0, 1000.0) };
+/// The rule for the length of a list.
+const ENTRIES: Rule = entries(1, 10_000);
 
 impl Draw<Span> {
     /// Returns amount number `turn`, counted from 0.
@@ -75,7 +95,7 @@ impl Draw<Bytes> {
 }
 
 /// A petabyte: the most that the scenario language allows for a transfer.
-const MOST_BYTES: u64 = 1_000_000_000_000_000;
+pub(crate) const MOST_BYTES: u64 = 1_000_000_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,8 @@
 //! rate, and of other applications only what they serve.
 
 use narrows_transport::tcp;
-use narrows_units::Time;
+use narrows_units::settings::any;
+use narrows_units::{Time, keys};
 
 /// The IPv4 header without options (RFC 791, section 3.1), in bytes.
 pub const IP_HEADER: u16 = 20;
@@ -29,21 +30,17 @@ pub struct Environment<'a> {
     pub applications: Vec<(&'a str, Option<Service>)>,
 }
 
-/// A path through the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Path {
-    /// Where it starts: an index into `nodes`.
-    pub from: usize,
-    /// Where it ends: an index into `nodes`.
-    pub to: usize,
-    /// Its links in order: indices into `links`.
-    pub links: Vec<usize>,
+keys! {
+    #[derive(Eq)]
+    /// A path through the network.
+    pub struct Path {
+        /// Where it starts: an index into `nodes`.
+        from: usize = 0, any();
+        /// Where it ends: an index into `nodes`.
+        to: usize = 0, any();
+        /// Its links in order: indices into `links`.
+        links: Vec<usize> = Vec::new(), any();
+    }
 }
 
 /// What a server offers to clients.

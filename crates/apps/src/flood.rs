@@ -10,89 +10,90 @@
 //! as much memory as one, and the server's queue as much as its limits allow.
 
 use narrows_transport::half_open::Counts;
-use narrows_units::{Span, Time};
+use narrows_units::settings::{any, positive, size, whole};
+use narrows_units::{ConfigError, Span, Time, choice, keys};
 
 use crate::dns::PORT;
 use crate::record::Records;
 use crate::streams::{HEADERS, MOST_ROWS};
-use crate::table::{Table, columns};
+use crate::table::{Head, Table, rows};
 use crate::udp::Spacing;
 use crate::{
     Application, Association, Datagram, Dial, Environment, Host, Lost, Message, Protocol, Random,
     Settings, Use, is_moment,
 };
 
-/// The settings of a flood.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Flood {
-    /// Its target: an index into the plan's applications.
-    pub server: usize,
-    /// The path to the server: an index into the plan's paths.
-    pub there: usize,
-    /// The path of answers: an index into the plan's paths.
-    pub back: usize,
-    /// What it sends.
-    pub of: Of,
-    /// The time between packets, or its mean.
-    pub interval: Span,
-    /// Whether the time between packets is always the same.
-    pub spacing: Spacing,
-    /// The number of addresses, which are used in turn.
-    pub addresses: u32,
-    /// When it starts.
-    pub start: Time,
-    /// When it stops; `None`: at the end of the run.
-    pub stop: Option<Time>,
-    /// The time that a row of the table `floods` covers.
-    pub period: Span,
+keys! {
+    /// The settings of a flood.
+    pub struct Flood {
+        /// Its target: an index into the plan's applications.
+        server: usize = 0, any();
+        /// The path to the server: an index into the plan's paths.
+        there: usize = 0, any();
+        /// The path of answers: an index into the plan's paths.
+        back: usize = 0, any();
+        /// What it sends.
+        of: Of = Of::Syns, any();
+        /// The time between packets, or its mean.
+        interval: Span = Span::from_ms(1), positive();
+        /// Time between packets: always the same, or exponentially distributed.
+        spacing: Spacing = Spacing::Poisson, any();
+        /// Number of forged addresses, which take turns. Fair queues treat each as a flow.
+        addresses: u32 = 1000, whole(1, MOST_ADDRESSES);
+        /// When it starts.
+        start: Time = Time::ZERO, any();
+        /// When it stops; `None`: at the end of the run.
+        stop: Option<Time> = None, any();
+        /// The time that each row of the table `floods` covers.
+        period: Span = Span::from_secs(1), positive();
+    }
 }
 
-/// The packets of a flood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Of {
-    /// TCP connections that are never completed.
-    Syns,
-    /// DNS queries over UDP.
-    Queries {
-        /// The bytes of a query.
-        query: u16,
-        /// The bytes of the whole reply.
-        reply: u16,
-        /// The longest reply that the query accepts (RFC 6891, 6.2.3).
-        payload: u16,
-    },
+choice! {
+    #[derive(Copy, Eq)]
+    /// The packets of a flood.
+    pub enum Of {
+        /// TCP connections that are never completed.
+        Syns,
+        /// DNS queries over UDP.
+        Queries(Queries),
+    }
+    with Queries
+}
+
+keys! {
+    #[derive(Copy, Eq)]
+    /// The queries of a flood.
+    pub struct Queries as "FloodQueries" {
+        /// Length of a query's DNS message, with `of = "queries"`; `"40 B"` by default.
+        query: u16 = 40, size(super::dns::HEADER as u64, LONGEST);
+        /// Length of the whole reply; `"1000 B"` by default.
+        reply: u16 = 1000, size(super::dns::HEADER as u64, LONGEST);
+        /// The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one is
+        /// truncated.
+        // RFC 6891, 6.2.3.
+        payload: u16 = 1232, size(512, LONGEST);
+    }
+}
+
+/// The longest message in an IPv4 packet, after its headers.
+const LONGEST: u64 = (u16::MAX - HEADERS) as u64;
+
+impl Of {
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Syns => Ok(()),
+            Self::Queries(queries) => queries.check(),
+        }
+    }
 }
 
 impl Settings for Flood {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.check_round_trip(self.there, self.back)?;
         environment.server(self.server, Protocol::Dns)?;
-        if self.interval == Span::ZERO || self.period == Span::ZERO {
-            return Err("interval, period: must be above zero".into());
-        }
-        if self.addresses == 0 || self.addresses > MOST_ADDRESSES {
-            return Err(format!("addresses: must be 1 to {MOST_ADDRESSES}"));
-        }
         if !is_moment(self.start) || self.stop.is_some_and(|stop| stop <= self.start) {
             return Err("stop: must be after start".into());
-        }
-        if let Of::Queries { query, reply, .. } = self.of {
-            let longest = u16::MAX - HEADERS;
-            if query.min(reply) < super::dns::HEADER as u16 || query.max(reply) > longest {
-                return Err("query, reply: must be lengths of DNS messages".into());
-            }
         }
         let lasts =
             self.stop.map_or(environment.end, |stop| stop.min(environment.end)).since(self.start);
@@ -110,7 +111,7 @@ impl Settings for Flood {
                 let using = |path, bytes| Use { path, bytes, dns: true };
                 vec![using(self.there, SYN), using(self.back, RESET)]
             }
-            Of::Queries { query, reply, .. } => {
+            Of::Queries(Queries { query, reply, .. }) => {
                 // A truncated reply is as long as its query.
                 let [query, reply] = [query, reply].map(|bytes| HEADERS.saturating_add(bytes));
                 let using = |path, lengths| environment.datagrams(path, lengths, true);
@@ -120,6 +121,10 @@ impl Settings for Flood {
                 ]
             }
         }
+    }
+
+    fn heads() -> &'static [Head] {
+        &[FloodsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -143,8 +148,40 @@ impl Flood {
     fn flows(&self) -> u32 {
         match self.of {
             Of::Syns => self.addresses,
-            Of::Queries { .. } => 1,
+            Of::Queries(_) => 1,
         }
+    }
+}
+
+rows! {
+    /// A period of a flood, and what its target did in it.
+    pub(crate) struct FloodsRow as "floods" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// When the period begins.
+        from_s: f64 ["s"];
+        /// When it ends.
+        t_s: f64 ["s"];
+        /// Packets that the flood sent.
+        sent: u64 ["packets"];
+        /// Its queries that were lost on the way.
+        lost: u64 ["packets"];
+        /// Replies to forged addresses.
+        replies: u64 ["packets"];
+        /// Total length of their IP packets.
+        reply_bytes: u64 ["bytes"];
+        /// Half-open connections at the server when the period ends.
+        half_open: u32 [""];
+        /// SYNs that reached the server, from any sender.
+        syns: u64 ["SYNs"];
+        /// SYNs that the server dropped.
+        dropped: u64 ["SYNs"];
+        /// SYNs that the server answered with a cookie.
+        cookies: u64 ["SYNs"];
+        /// SYN-ACKs repeated to forged addresses.
+        repeated: u64 ["segments"];
+        /// Half-open connections that the server gave up.
+        expired: u64 [""];
     }
 }
 
@@ -205,28 +242,27 @@ impl Application for Flooding {
         self.now.reply_bytes += u64::from(HEADERS) + u64::from(reply.message.bytes);
     }
 
-    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _lost: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _lost: Option<Lost>) {
         self.now.lost += u64::from(!datagram.goes_back);
     }
 
     fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
-        let rows = &self.rows;
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "from_s": F64 = |row| row.from.as_secs_f64(),
-            "t_s": F64 = |row| row.at.as_secs_f64(),
-            "sent": U64 = |row| row.sent,
-            "lost": U64 = |row| row.lost,
-            "replies": U64 = |row| row.replies,
-            "reply_bytes": U64 = |row| row.reply_bytes,
-            "half_open": U32 = |row| row.server.entries,
-            "syns": U64 = |row| row.server.syns,
-            "dropped": U64 = |row| row.server.dropped,
-            "cookies": U64 = |row| row.server.cookies,
-            "repeated": U64 = |row| row.server.repeated,
-            "expired": U64 = |row| row.server.expired,
-        );
-        vec![Table { name: "floods", columns }]
+        let rows = self.rows.iter().map(|row| FloodsRow {
+            group: self.name.clone(),
+            from_s: row.from.as_secs_f64(),
+            t_s: row.at.as_secs_f64(),
+            sent: row.sent,
+            lost: row.lost,
+            replies: row.replies,
+            reply_bytes: row.reply_bytes,
+            half_open: row.server.entries,
+            syns: row.server.syns,
+            dropped: row.server.dropped,
+            cookies: row.server.cookies,
+            repeated: row.server.repeated,
+            expired: row.server.expired,
+        });
+        vec![FloodsRow::table(rows)]
     }
 }
 
@@ -238,7 +274,7 @@ impl Flooding {
             Of::Syns => {
                 host.send_forged_syn(self.associations[turn as usize], random.bits());
             }
-            Of::Queries { query, reply, payload } => {
+            Of::Queries(Queries { query, reply, payload }) => {
                 let message = Message {
                     bytes: u32::from(query),
                     // Its queries have no row in the table `attempts`.
@@ -306,4 +342,4 @@ const SYN: u16 = 60;
 const RESET: u16 = 40;
 
 /// The most addresses: each takes a flow.
-const MOST_ADDRESSES: u32 = 65_536;
+const MOST_ADDRESSES: u64 = 65_536;

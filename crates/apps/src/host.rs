@@ -58,7 +58,8 @@ pub trait Host: View {
     /// Returns the application that is being called: an index into the plan's applications.
     fn application(&self) -> u32;
 
-    /// Returns the current time.
+    /// Returns the current time. In a call of [`timer`](super::Application::timer), it is the time
+    /// that was asked for, even on a real host that wakes up later.
     fn now(&self) -> Time;
 
     /// Returns when the first byte of the message being delivered arrived. This is now, unless the

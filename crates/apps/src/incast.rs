@@ -12,58 +12,50 @@
 
 use narrows_transport::Closed;
 use narrows_transport::tcp::Counters;
-use narrows_units::{Bytes, Span, Time};
+use narrows_units::settings::{any, entries, size, whole};
+use narrows_units::{Bytes, Span, Time, keys};
 
-use crate::responder::{length, request};
-use crate::table::{Table, columns};
+use crate::responder::{LONGEST, length, request};
+use crate::table::{Head, Table, rows};
 use crate::{
     Application, Dial, Draw, Environment, Host, Message, Protocol, Random, Settings, Socket, Use,
     is_moment,
 };
 
-/// The settings of a group: one client and its servers.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Incast {
-    /// The application that answers: an index into the plan's applications.
-    pub responder: usize,
-    /// The paths to each server and back, once for each connection.
-    pub servers: Vec<Way>,
-    /// The settings of the client's ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// When the first round starts, or its connections are opened.
-    pub start: Time,
-    /// The number of rounds, one after the other.
-    pub rounds: u32,
-    /// The time from the end of a round to the next.
-    pub pause: Draw<Span>,
-    /// The bytes of a request.
-    pub request: u32,
-    /// The bytes of a block.
-    pub block: Draw<Bytes>,
-    /// Whether all rounds use the same connections, opened before the first round. Otherwise each
-    /// round opens and closes its own.
-    pub kept: bool,
+keys! {
+    /// The settings of a group: one client and its servers.
+    pub struct Incast {
+        /// The application that answers: an index into the plan's applications.
+        responder: usize = 0, any();
+        /// The paths to each server and back, once for each connection.
+        servers: Vec<Way> = Vec::new(), entries(1, u32::MAX as u64);
+        /// The settings of the client's ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// When the first round starts, or its connections are opened.
+        start: Time = Time::ZERO, any();
+        /// Rounds, one after the other.
+        rounds: u32 = 1, whole(1, MOST_ROUNDS);
+        /// The time from the end of a round to the next.
+        pause: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// Bytes of a request.
+        request: u32 = 300, size(1, 1_000_000);
+        /// The bytes of a block.
+        block: Draw<Bytes> = Draw::Constant(Bytes::new(1)), size(1, LONGEST);
+        /// Whether all rounds use the same connections, opened before the first round. Otherwise
+        /// each round opens and closes its own.
+        kept: bool = false, any();
+    }
 }
 
-/// The paths to a server and back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Way {
-    /// From the client to the server: an index into the plan's paths.
-    pub there: usize,
-    /// From the server to the client: an index into the plan's paths.
-    pub back: usize,
+keys! {
+    #[derive(Copy, Eq)]
+    /// The paths to a server and back.
+    pub struct Way {
+        /// From the client to the server: an index into the plan's paths.
+        there: usize = 0, any();
+        /// From the server to the client: an index into the plan's paths.
+        back: usize = 0, any();
+    }
 }
 
 impl Way {
@@ -80,27 +72,20 @@ impl Settings for Incast {
         for way in &self.servers {
             environment.check_round_trip(way.there, way.back)?;
         }
-        if self.servers.is_empty() {
-            return Err("servers: needs one at least".into());
-        }
         environment.check_tcp(self.tcp)?;
         if !is_moment(self.start) {
             return Err("start: is too late".into());
         }
-        if self.rounds == 0 || self.rounds > MOST_ROUNDS {
-            return Err(format!("rounds: must be 1 to {MOST_ROUNDS}"));
-        }
-        if self.request == 0 {
-            return Err("request: must be at least a byte".into());
-        }
-        self.pause.check().map_err(|why| format!("pause: {why}"))?;
-        self.block.check().map_err(|why| format!("block: {why}"))?;
         // The connections of the previous round may still be closing.
         Ok(if self.kept { self.servers.len() } else { 2 * self.servers.len() })
     }
 
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         self.servers.iter().flat_map(|way| way.uses()).collect()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[RoundsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -113,6 +98,32 @@ impl Settings for Incast {
             warming: false,
             rounds: Vec::new(),
         })
+    }
+}
+
+rows! {
+    /// A round of `incast`: all servers are asked, and all answer.
+    pub(crate) struct RoundsRow as "rounds" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// Number of the round in its group, from 0.
+        round: u32 [""];
+        /// When the servers were asked.
+        start_s: f64 ["s"];
+        /// When the first block had arrived.
+        first_s: f64 ["s", null];
+        /// When the last block had arrived; null: not by the end of the run, or one failed.
+        end_s: f64 ["s", null];
+        /// Blocks that were asked for.
+        blocks: u32 ["blocks"];
+        /// Blocks whose connection failed.
+        failed: u32 ["blocks"];
+        /// Bytes of the blocks that arrived.
+        bytes: u64 ["bytes"];
+        /// Segments that servers sent again.
+        segments_retransmitted: u64 ["segments"];
+        /// Retransmission timeouts of the servers.
+        timeouts: u32 [""];
     }
 }
 
@@ -221,21 +232,20 @@ impl Application for Asking {
     }
 
     fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
-        let rows: Vec<_> = self.rounds.iter().enumerate().collect();
         let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "round": U32 = |(number, _)| *number as u32,
-            "start_s": F64 = |(_, row)| row.start.as_secs_f64(),
-            "first_s": F64 = |(_, row)| seconds(row.first),
-            "end_s": F64 = |(_, row)| seconds(row.end),
-            "blocks": U32 = |_| self.slots.len() as u32,
-            "failed": U32 = |(_, row)| row.failed,
-            "bytes": U64 = |(_, row)| row.bytes,
-            "segments_retransmitted": U64 = |(_, row)| row.retransmitted,
-            "timeouts": U32 = |(_, row)| row.timeouts,
-        );
-        vec![Table { name: "rounds", columns }]
+        let rows = self.rounds.iter().enumerate().map(|(number, row)| RoundsRow {
+            group: self.name.clone(),
+            round: number as u32,
+            start_s: row.start.as_secs_f64(),
+            first_s: seconds(row.first),
+            end_s: seconds(row.end),
+            blocks: self.slots.len() as u32,
+            failed: row.failed,
+            bytes: row.bytes,
+            segments_retransmitted: row.retransmitted,
+            timeouts: row.timeouts,
+        });
+        vec![RoundsRow::table(rows)]
     }
 }
 
@@ -345,7 +355,7 @@ impl Round {
 }
 
 /// The most rounds that the scenario language allows for a group.
-const MOST_ROUNDS: u32 = 1_000_000;
+const MOST_ROUNDS: u64 = 1_000_000;
 
 /// The servers' port: HTTP's.
 const PORT: u16 = 80;

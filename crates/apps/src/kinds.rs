@@ -1,7 +1,9 @@
 //! The list of the kinds of applications.
 
 use narrows_transport::quic;
+use narrows_units::settings::{Declared, Table};
 
+use crate::table::Head;
 use crate::{
     Application, Custom, Environment, Outside, Service, Settings, Use, bulk, dns, flood, incast,
     on_off, page, ping, responder, trace, transfer, udp, voip,
@@ -25,9 +27,26 @@ macro_rules! kinds {
             Custom(Custom),
         }
 
+        impl Kind {
+            /// The tables of settings of all kinds. They contain further ones.
+            pub const TABLES: &[Table] = &[$(<$settings>::TABLE),+];
+
+            /// Returns the declarations of the tables that kinds add to those of
+            /// [`Records`](crate::record::Records).
+            pub fn all_heads() -> impl Iterator<Item = &'static Head> {
+                [$(<$settings as Settings>::heads()),+].into_iter().flatten()
+            }
+        }
+
         impl Settings for Kind {
             fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
-                match self { $(Self::$name(settings) => settings.check(environment),)+ Self::Custom(custom) => custom.check(environment) }
+                match self {
+                    $(Self::$name(settings) => {
+                        settings.check().map_err(|why| why.to_string())?;
+                        Settings::check(settings, environment)
+                    })+
+                    Self::Custom(custom) => custom.check(environment),
+                }
             }
 
             fn uses(&self, environment: &Environment<'_>) -> Vec<Use> {

@@ -29,6 +29,8 @@ pub mod dns;
 mod draw;
 mod environment;
 pub mod flood;
+pub mod flow_samples;
+pub mod goodput;
 mod host;
 pub mod incast;
 mod kinds;

@@ -1,29 +1,26 @@
 //! Bursts, one after the other. The next burst starts an idle time after the last byte of the
 //! previous one was acknowledged.
 
-use narrows_units::{Bytes, Span, Time};
+use narrows_units::settings::{any, size, whole};
+use narrows_units::{Bytes, Span, Time, keys};
 
 use crate::connection::{Connection, Group, Timer, check, uses};
+use crate::draw::MOST_BYTES;
 use crate::record::{BurstRow, Records};
 use crate::{Application, Draw, Environment, Host, Random, Settings, Socket, Use, View, is_moment};
 
-/// The settings of a group of connections that send bursts.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OnOff {
-    /// The connections.
-    pub connections: Vec<Connection>,
-    /// The bytes of a burst.
-    pub burst: Draw<Bytes>,
-    /// The idle time.
-    pub idle: Draw<Span>,
-    /// The number of bursts after which a connection closes; `None`: it stays open.
-    pub bursts: Option<u32>,
+keys! {
+    /// The settings of a group of connections that send bursts.
+    pub struct OnOff {
+        /// The connections.
+        connections: Vec<Connection> = Vec::new(), any();
+        /// The bytes of a burst.
+        burst: Draw<Bytes> = Draw::Constant(Bytes::new(1)), size(1, MOST_BYTES);
+        /// The idle time.
+        idle: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// Number of bursts after which a connection closes; without it, connections stay open.
+        bursts: Option<u32> = None, whole(1, 1_000_000_000);
+    }
 }
 
 impl OnOff {
@@ -36,20 +33,6 @@ impl OnOff {
 
 impl Settings for OnOff {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
-        let sends = match &self.burst {
-            Draw::Constant(mean) | Draw::Exponential { mean } | Draw::Pareto { mean, .. } => {
-                *mean > Bytes::ZERO
-            }
-            Draw::List(list) => list.iter().all(|&bytes| bytes > Bytes::ZERO),
-        };
-        if !sends {
-            return Err("burst: must be at least one byte".into());
-        }
-        if self.bursts == Some(0) {
-            return Err("bursts: must be at least one".into());
-        }
-        self.burst.check().map_err(|why| format!("burst: {why}"))?;
-        self.idle.check().map_err(|why| format!("idle: {why}"))?;
         check(&self.connections, environment)
     }
 

@@ -17,77 +17,68 @@ mod tables;
 use std::collections::VecDeque;
 
 use narrows_transport::{Closed, quic};
-use narrows_units::{Bytes, MaybeTime, Span, Time};
+use narrows_units::settings::{any, entries, size, whole};
+use narrows_units::{Bytes, MaybeTime, Span, Time, keys};
 
-use self::tables::{ObjectRow, PageRow};
+use self::tables::{ObjectRow, ObjectsRow, PageRow, PagesRow};
 use crate::dns::slab::Slab;
 use crate::incast::Way;
-use crate::responder::{length, request};
+use crate::responder::{LONGEST, length, request};
 use crate::secure::SecureClient;
 use crate::streams::MOST_ROWS;
-use crate::table::Table;
+use crate::table::{Head, Table};
 use crate::{
     Application, Dial, Draw, Environment, Host, Message, Protocol, Random, Settings, Socket, Use,
     is_moment,
 };
 
-/// The settings of a group of browsers.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Page {
-    /// The application that answers: an index into the plan's applications.
-    pub responder: usize,
-    /// The paths to each server of the page, and back.
-    pub servers: Vec<Way>,
-    /// The settings of the browsers' ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// The number of browsers, each of which loads the page again and again.
-    pub browsers: u32,
-    /// When the first browser starts.
-    pub start: Time,
-    /// Browsers start at random times within this span after `start`.
-    pub spread: Span,
-    /// The number of loads of each browser.
-    pub loads: u32,
-    /// The time from the end of a load to the next.
-    pub pause: Draw<Span>,
-    /// The number of concurrent connections to each server.
-    pub connections: u32,
-    /// The number of concurrent requests on a connection.
-    pub streams: u32,
-    /// The bytes of a request.
-    pub request: u32,
-    /// The objects of the page. The first is the page itself.
-    pub objects: Vec<Object>,
-    /// How the browsers encrypt, over TCP or QUIC; `None`: they do not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub secure: Option<SecureClient>,
+keys! {
+    /// The settings of a group of browsers.
+    pub struct Page {
+        /// The application that answers: an index into the plan's applications.
+        responder: usize = 0, any();
+        /// The paths to each server of the page, and back.
+        servers: Vec<Way> = Vec::new(), any();
+        /// The settings of the browsers' ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// Browsers at the client.
+        browsers: u32 = 1, whole(1, 100_000);
+        /// When the first browser starts.
+        start: Time = Time::ZERO, any();
+        /// Browsers start at random times within this time after `start`.
+        spread: Span = Span::ZERO, any();
+        /// Loads of each browser, one after the other.
+        loads: u32 = 1, whole(1, 1_000_000);
+        /// The time from the end of a load to the next.
+        pause: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// The number of concurrent connections to each server.
+        connections: u32 = 1, whole(1, u32::MAX as u64);
+        /// The number of concurrent requests on a connection.
+        streams: u32 = 1, whole(1, u32::MAX as u64);
+        /// Bytes of a request.
+        request: u32 = 300, size(1, 1_000_000);
+        /// The objects of the page. The first is the page itself.
+        objects: Vec<Object> = Vec::new(), entries(1, 10_000);
+        /// How the browsers encrypt, over TCP or QUIC; `None`: they do not.
+        secure: Option<SecureClient> = None, any();
+    }
 }
 
-/// An object of a page.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Object {
-    /// Its name in the table.
-    pub name: String,
-    /// The index of the page's server that has it.
-    pub server: usize,
-    /// Its length. A list has one entry for each load.
-    pub bytes: Draw<Bytes>,
-    /// Objects that must have arrived before it is requested: earlier ones of the page.
-    pub after: Vec<usize>,
-    /// The time from the arrival of the last of them to the request.
-    pub wait: Span,
+keys! {
+    /// An object of a page.
+    pub struct Object as "PageObject" {
+        /// Its name in the table.
+        name: String = String::new(), any();
+        /// The index of the page's server that has it.
+        server: usize = 0, any();
+        /// Its length. A list has one entry for each load.
+        bytes: Draw<Bytes> = Draw::Constant(Bytes::new(1)), size(1, LONGEST);
+        /// Objects that must have arrived before it is requested: earlier ones of the page.
+        after: Vec<usize> = Vec::new(), any();
+        /// Time from the arrival of the last of these to the request: for parsing, or running a
+        /// script.
+        wait: Span = Span::ZERO, any();
+    }
 }
 
 impl Settings for Page {
@@ -99,24 +90,16 @@ impl Settings for Page {
         environment.check_tcp(self.tcp)?;
         if let Some(secure) = &self.secure {
             let ways = self.servers.iter().flat_map(|way| [way.there, way.back]);
-            secure.check(environment, server, ways).map_err(|why| format!("secure: {why}"))?;
+            secure.check_ways(environment, server, ways).map_err(|why| format!("secure: {why}"))?;
         }
-        if self.connections == 0 || self.streams == 0 || self.request == 0 {
-            return Err("connections, streams, request: must be at least one".into());
-        }
-        if self.loads == 0 || self.objects.is_empty() {
-            return Err("loads, objects: needs one at least".into());
-        }
-        self.pause.check().map_err(|why| format!("pause: {why}"))?;
         for (number, object) in self.objects.iter().enumerate() {
-            let Object { name, server, bytes, after, .. } = object;
+            let Object { name, server, after, .. } = object;
             if *server >= self.servers.len() {
                 return Err(format!("{name}: server: no such server"));
             }
             if after.iter().any(|&other| other >= number) {
                 return Err(format!("{name}: after: must be earlier objects"));
             }
-            bytes.check().map_err(|why| format!("{name}: bytes: {why}"))?;
         }
         let rows = [self.browsers, self.loads].map(u64::from);
         let rows = rows.into_iter().fold(self.objects.len() as u64, u64::saturating_mul);
@@ -137,6 +120,10 @@ impl Settings for Page {
 
     fn quic(&self) -> Option<&quic::Config> {
         self.secure.as_ref()?.quic.as_ref()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[PagesRow::HEAD, ObjectsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {

@@ -7,51 +7,37 @@
 //! 2330, 11.1). Probes and answers are datagrams as long as ICMP's would be; no queue discipline
 //! here tells the two protocols apart.
 
-use narrows_units::{Span, Time};
+use narrows_units::settings::{any, positive, size, whole};
+use narrows_units::{Span, Time, keys};
 
 use crate::record::Records;
 use crate::streams::{HEADERS, MOST_ROWS, Stream, associate, check, join, periods, split};
-use crate::table::{Table, columns};
+use crate::table::{Head, Table, rows};
 use crate::udp::Spacing;
 use crate::{
     Application, Association, Datagram, Environment, Host, Lost, Message, Random, Settings, Use,
     is_moment,
 };
 
-/// The settings of a group of probers.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Ping {
-    /// Their paths, there and back.
-    pub streams: Vec<Stream>,
-    /// The IP packet length of probes and answers.
-    pub packet_bytes: u16,
-    /// The time between probes, or its mean.
-    pub interval: Span,
-    /// Whether the time between probes is always the same.
-    pub spacing: Spacing,
-    /// The number of probes of each; `None`: no end.
-    pub probes: Option<u32>,
+keys! {
+    /// The settings of a group of probers.
+    pub struct Ping {
+        /// Their paths, there and back.
+        streams: Vec<Stream> = Vec::new(), any();
+        /// The IP packet length of probes and answers.
+        packet_bytes: u16 = 84, size(HEADERS as u64, 65_535);
+        /// Time between probes, or its mean; by default `"1 s"`.
+        interval: Span = Span::from_secs(1), positive();
+        /// Time between probes: always the same, or exponentially distributed, so that probes see
+        /// queues as they are on average over time.
+        spacing: Spacing = Spacing::Even, any();
+        /// Probes for each pair; without it, they go on until `stop` or the end of the run.
+        probes: Option<u32> = None, whole(1, MOST_ROWS);
+    }
 }
 
 impl Settings for Ping {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
-        if self.packet_bytes < HEADERS {
-            return Err(format!(
-                "packet_bytes: an IP packet with UDP has at least {HEADERS} bytes"
-            ));
-        }
-        if self.interval == Span::ZERO {
-            return Err("interval: must be above zero".into());
-        }
-        if self.probes == Some(0) {
-            return Err("probes: must be at least one".into());
-        }
         let rows = match self.probes {
             Some(most) => u64::from(most).saturating_mul(self.streams.len() as u64),
             None => periods(&self.streams, self.interval, environment),
@@ -73,6 +59,10 @@ impl Settings for Ping {
         self.streams.iter().flat_map(of_one).collect()
     }
 
+    fn heads() -> &'static [Head] {
+        &[PingsRow::HEAD]
+    }
+
     fn build(self, name: &str) -> Box<dyn Application> {
         Box::new(Probers {
             name: name.to_owned(),
@@ -81,6 +71,30 @@ impl Settings for Ping {
             probers: Vec::new(),
             probes: Vec::new(),
         })
+    }
+}
+
+rows! {
+    /// A probe of `ping`.
+    pub(crate) struct PingsRow as "pings" {
+        /// The group that it belongs to.
+        group: String [""];
+        /// Number of the pair within its group, from 0.
+        prober: u32 [""];
+        /// Number of the probe, from 0.
+        probe: u32 [""];
+        /// When it was sent.
+        sent_s: f64 ["s"];
+        /// `answered`, `probe-lost`, `answer-lost`, or `pending` at the end of the run.
+        fate: String [""];
+        /// One-way delay of the probe; null: it did not arrive.
+        there_ms: f64 ["ms", null];
+        /// Time until its answer arrived; null: none did.
+        rtt_ms: f64 ["ms", null];
+        /// The directed link where it was lost; empty: nowhere.
+        lost_at: String [""];
+        /// Why it was lost, as in `attempts`; empty: it was not.
+        reason: String [""];
     }
 }
 
@@ -121,8 +135,8 @@ enum ProbeFate {
     There(Span),
     /// The time to get there, and the time there and back.
     Answered(Span, Span),
-    ProbeLost(Lost),
-    AnswerLost(Span, Lost),
+    ProbeLost(Option<Lost>),
+    AnswerLost(Span, Option<Lost>),
 }
 
 impl Application for Probers {
@@ -186,7 +200,7 @@ impl Application for Probers {
         }
     }
 
-    fn lost(&mut self, _records: &mut Records, datagram: Datagram, lost: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, lost: Option<Lost>) {
         let probe = &mut self.probes[datagram.message.tag as usize];
         probe.fate = match probe.fate {
             ProbeFate::There(there) => ProbeFate::AnswerLost(there, lost),
@@ -195,27 +209,26 @@ impl Application for Probers {
     }
 
     fn tables(&self, environment: &Environment<'_>) -> Vec<Table> {
-        let rows = &self.probes;
         let ms = |span: Span| span.as_secs_f64() * 1e3;
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "prober": U32 = |row| row.prober,
-            "probe": U32 = |row| row.number,
-            "sent_s": F64 = |row| row.sent_at.as_secs_f64(),
-            "fate": Text = |row| row.fate.name().to_owned(),
-            "there_ms": F64 = |row| row.fate.there().map_or(f64::NAN, ms),
-            "rtt_ms": F64 = |row| match row.fate {
+        let rows = self.probes.iter().map(|row| PingsRow {
+            group: self.name.clone(),
+            prober: row.prober,
+            probe: row.number,
+            sent_s: row.sent_at.as_secs_f64(),
+            fate: row.fate.name().to_owned(),
+            there_ms: row.fate.there().map_or(f64::NAN, ms),
+            rtt_ms: match row.fate {
                 ProbeFate::Answered(_, rtt) => ms(rtt),
                 _ => f64::NAN,
             },
-            "lost_at": Text = |row| row.fate.lost().map_or_else(String::new, |lost| {
+            lost_at: row.fate.lost().map_or_else(String::new, |lost| {
                 environment.links[lost.link as usize].0.to_owned()
             }),
-            "reason": Text = |row| {
+            reason: {
                 row.fate.lost().map_or_else(String::new, |lost| lost.reason.name().to_owned())
             },
-        );
-        vec![Table { name: "pings", columns }]
+        });
+        vec![PingsRow::table(rows)]
     }
 }
 
@@ -242,7 +255,7 @@ impl ProbeFate {
 
     const fn lost(self) -> Option<Lost> {
         match self {
-            Self::ProbeLost(lost) | Self::AnswerLost(_, lost) => Some(lost),
+            Self::ProbeLost(lost) | Self::AnswerLost(_, lost) => lost,
             Self::Pending | Self::There(_) | Self::Answered(..) => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Rows that applications record: bursts, queries and their attempts, in the order of the events.
 
+mod tables;
+
 use narrows_units::{Span, Time};
 
 use crate::LossReason;

@@ -9,7 +9,8 @@
 //! One responder answers at all hosts to which some client's paths lead.
 
 use narrows_transport::{Closed, quic};
-use narrows_units::Span;
+use narrows_units::settings::any;
+use narrows_units::{Span, keys};
 
 use crate::dns::slab::Slab;
 use crate::secure::SecureServer;
@@ -17,22 +18,16 @@ use crate::{
     Application, Draw, Environment, Host, Message, Protocol, Random, Service, Settings, Socket, Use,
 };
 
-/// The settings of a responder.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Responder {
-    /// The settings of its ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// The time from a request's arrival to its answer.
-    pub service: Draw<Span>,
-    /// How it encrypts if clients do; `None`: it cannot.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub secure: Option<SecureServer>,
+keys! {
+    /// The settings of a responder.
+    pub struct Responder {
+        /// The settings of its ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// The time from a request's arrival to its answer.
+        service: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// How it encrypts if clients do; `None`: it cannot.
+        secure: Option<SecureServer> = None, any();
+    }
 }
 
 /// Creates a request for `answer` bytes. `tag` belongs to the client; the answer has the same.
@@ -51,10 +46,6 @@ pub(crate) fn length(drawn: u64) -> u32 {
 impl Settings for Responder {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.check_tcp(self.tcp)?;
-        self.service.check().map_err(|why| format!("service: {why}"))?;
-        if let Some(secure) = &self.secure {
-            secure.check().map_err(|why| format!("secure: {why}"))?;
-        }
         // The clients open the connections.
         Ok(0)
     }

@@ -2,56 +2,48 @@
 //! TLS's handshake.
 
 use narrows_transport::{quic, tls};
+use narrows_units::keys;
+use narrows_units::settings::any;
 
 use crate::environment::{IP_HEADER, UDP_HEADER};
 use crate::{Dial, Environment, Host, Random, Service, Socket};
 
-/// How a client encrypts.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SecureClient {
-    /// Its handshake.
-    pub handshake: tls::Client,
-    /// Its QUIC settings; `None`: it uses TLS on TCP.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub quic: Option<quic::Config>,
+keys! {
+    #[derive(Copy)]
+    /// How a client encrypts.
+    pub struct SecureClient {
+        /// Its handshake.
+        handshake: tls::Client = tls::Client::default(), any();
+        /// Its QUIC settings; `None`: it uses TLS on TCP.
+        quic: Option<quic::Config> = None, any();
+    }
 }
 
-/// How a server encrypts.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SecureServer {
-    /// Its handshake.
-    pub handshake: tls::Server,
-    /// Its QUIC settings; `None`: it uses only TLS on TCP.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub quic: Option<quic::Config>,
+keys! {
+    #[derive(Copy)]
+    /// How a server encrypts.
+    pub struct SecureServer {
+        /// Its handshake.
+        handshake: tls::Server = tls::Server::default(), any();
+        /// Its QUIC settings; `None`: it uses only TLS on TCP.
+        quic: Option<quic::Config> = None, any();
+    }
 }
 
 impl SecureClient {
     /// Checks that it can reach this server along these paths.
-    pub(crate) fn check(
+    pub(crate) fn check_ways(
         &self,
         environment: &Environment<'_>,
         server: Service,
         ways: impl Iterator<Item = usize>,
     ) -> Result<(), String> {
-        self.handshake.check()?;
         if !server.tls {
             return Err("the server has none".into());
         }
-        let Some(quic) = &self.quic else { return Ok(()) };
-        quic.check().map_err(|why| format!("quic: {why}"))?;
+        if self.quic.is_none() {
+            return Ok(());
+        }
         if !server.quic {
             return Err("quic: the server has none".into());
         }
@@ -77,12 +69,6 @@ impl SecureClient {
 }
 
 impl SecureServer {
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.handshake.check()?;
-        let Some(quic) = &self.quic else { return Ok(()) };
-        quic.check().map_err(|why| format!("quic: {why}"))
-    }
-
     /// Lets clients use this encryption with the application's listener.
     pub(crate) fn serve(&self, host: &mut dyn Host) {
         host.serve_securely(self.handshake);

@@ -6,31 +6,62 @@
 //! from row to row. A packet is out of order if one with a higher number arrived before it (RFC
 //! 4737, 3.3: Type-P-Reordered).
 
-use narrows_units::{Span, Time};
+use narrows_units::settings::any;
+use narrows_units::{Span, Time, keys};
 
 use crate::environment::{IP_HEADER, UDP_HEADER};
-use crate::table::{Table, columns};
+use crate::table::{Table, rows};
 use crate::{Association, Datagram, Dial, Environment, Host, Message, Random, is_moment};
 
-/// A stream of datagrams.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Stream {
-    /// Its unique name. Its random stream is derived from it.
-    pub name: String,
-    /// The path from the sender to the receiver: an index into the plan's paths.
-    pub there: usize,
-    /// The path back: an index into the plan's paths.
-    pub back: usize,
-    /// When its application starts.
-    pub start: Time,
-    /// When its application stops; `None`: at the end of the run.
-    pub stop: Option<Time>,
+keys! {
+    /// A stream of datagrams.
+    pub struct Stream {
+        /// Its unique name. Its random stream is derived from it.
+        name: String = String::new(), any();
+        /// The path from the sender to the receiver: an index into the plan's paths.
+        there: usize = 0, any();
+        /// The path back: an index into the plan's paths.
+        back: usize = 0, any();
+        /// When its application starts.
+        start: Time = Time::ZERO, any();
+        /// When its application stops; `None`: at the end of the run.
+        stop: Option<Time> = None, any();
+    }
+}
+
+rows! {
+    /// A period of a stream of `udp` or `trace` in which it sent packets, and what happened to
+    /// these packets.
+    pub(crate) struct StreamsRow as "streams" {
+        /// The group that it belongs to.
+        group: String [""];
+        /// Number of the stream within its group, from 0.
+        stream: u32 [""];
+        /// When the period begins.
+        t_s: f64 ["s"];
+        /// How long it is.
+        period_s: f64 ["s"];
+        /// Packets sent in the period.
+        sent_packets: u32 ["packets"];
+        /// Total length of these IP packets.
+        sent_bytes: u64 ["bytes"];
+        /// Packets of these that were received, then or later.
+        received_packets: u32 ["packets"];
+        /// Total length of the received packets.
+        received_bytes: u64 ["bytes"];
+        /// Packets of these that were lost; others may still be under way.
+        lost_packets: u32 ["packets"];
+        /// Packets of these that were received after one that was sent later (RFC 4737, 3.3).
+        reordered_packets: u32 ["packets"];
+        /// One-way delay, mean; null: none was received.
+        delay_mean_ms: f64 ["ms", null];
+        /// The shortest one-way delay.
+        delay_min_ms: f64 ["ms", null];
+        /// The longest one-way delay.
+        delay_max_ms: f64 ["ms", null];
+        /// Interarrival jitter (RFC 3550, 6.4.1) after the last arrival of these.
+        jitter_ms: f64 ["ms", null];
+    }
 }
 
 /// The IPv4 and UDP headers.
@@ -64,9 +95,6 @@ pub(crate) fn check_period(
     period: Span,
     environment: &Environment<'_>,
 ) -> Result<(), String> {
-    if period == Span::ZERO {
-        return Err("period: must be above zero".into());
-    }
     let rows = periods(streams, period, environment);
     if rows > MOST_ROWS {
         return Err(format!("period: {rows} rows are more than the limit of {MOST_ROWS}"));
@@ -248,28 +276,30 @@ impl Streams {
             let (start, number) = (stream.start, number as u32);
             stream.rows.iter().map(move |row| (number, start, *row)).collect::<Vec<_>>()
         };
-        let rows: Vec<_> = self.streams.iter().enumerate().flat_map(of_stream).collect();
         let mean_ms = |row: &Row| row.delay_total_ps as f64 / f64::from(row.received) / 1e9;
         let if_received = |row: &Row, value: f64| if row.received > 0 { value } else { f64::NAN };
-        let columns = columns!(rows,
-            "group": Text = |_| self.group.clone(),
-            "stream": U32 = |(number, _, _)| *number,
-            "t_s": F64 = |(_, start, row)| {
-                start.as_secs_f64() + (self.period * u64::from(row.period)).as_secs_f64()
-            },
-            "period_s": F64 = |_| self.period.as_secs_f64(),
-            "sent_packets": U32 = |(_, _, row)| row.sent,
-            "sent_bytes": U64 = |(_, _, row)| row.sent_bytes,
-            "received_packets": U32 = |(_, _, row)| row.received,
-            "received_bytes": U64 = |(_, _, row)| row.received_bytes,
-            "lost_packets": U32 = |(_, _, row)| row.lost,
-            "reordered_packets": U32 = |(_, _, row)| row.reordered,
-            "delay_mean_ms": F64 = |(_, _, row)| if_received(row, mean_ms(row)),
-            "delay_min_ms": F64 = |(_, _, row)| if_received(row, row.delay_min.as_secs_f64() * 1e3),
-            "delay_max_ms": F64 = |(_, _, row)| if_received(row, row.delay_max.as_secs_f64() * 1e3),
-            "jitter_ms": F64 = |(_, _, row)| if_received(row, row.jitter * 1e3),
-        );
-        Table { name: "streams", columns }
+        let rows =
+            self.streams.iter().enumerate().flat_map(of_stream).map(|(number, start, row)| {
+                StreamsRow {
+                    group: self.group.clone(),
+                    stream: number,
+                    t_s: {
+                        start.as_secs_f64() + (self.period * u64::from(row.period)).as_secs_f64()
+                    },
+                    period_s: self.period.as_secs_f64(),
+                    sent_packets: row.sent,
+                    sent_bytes: row.sent_bytes,
+                    received_packets: row.received,
+                    received_bytes: row.received_bytes,
+                    lost_packets: row.lost,
+                    reordered_packets: row.reordered,
+                    delay_mean_ms: if_received(&row, mean_ms(&row)),
+                    delay_min_ms: if_received(&row, row.delay_min.as_secs_f64() * 1e3),
+                    delay_max_ms: if_received(&row, row.delay_max.as_secs_f64() * 1e3),
+                    jitter_ms: if_received(&row, row.jitter * 1e3),
+                }
+            });
+        StreamsRow::table(rows)
     }
 }
 

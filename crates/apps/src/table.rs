@@ -69,12 +69,110 @@ impl Table {
     }
 }
 
-/// Builds a table's columns from rows.
+/// The declaration of a table. Run folders and their documents follow it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// The table's name.
+    pub name: &'static str,
+    /// What a row represents, as text with Markdown.
+    pub about: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [ColumnHead],
+}
+
+/// The declaration of a column.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnHead {
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its values, as run folders name it.
+    pub kind: &'static str,
+    /// Their unit; empty for names, flags and row numbers.
+    pub unit: &'static str,
+    /// Its meaning, as text with Markdown.
+    pub about: &'static str,
+    /// `null` if a row of a run folder may have no value, and `added` if folders of earlier
+    /// versions may lack the column.
+    pub notes: &'static [&'static str],
+}
+
+/// A type of the values of a column.
+pub trait Cell: Sized {
+    /// Its name in run folders.
+    const KIND: &'static str;
+
+    /// Makes a column.
+    fn column(values: Vec<Self>) -> Column;
+}
+
+macro_rules! cells {
+    ($($type:ty: $variant:ident = $kind:literal;)+) => {$(
+        impl Cell for $type {
+            const KIND: &'static str = $kind;
+
+            fn column(values: Vec<Self>) -> Column {
+                Column::$variant(values)
+            }
+        }
+    )+};
+}
+
+cells! {
+    f64: F64 = "f64";
+    u64: U64 = "u64";
+    u32: U32 = "u32";
+    u8: U8 = "u8";
+    bool: Bool = "bool";
+    String: Text = "string";
+}
+
+/// Declares the rows of a table: each column with its meaning, name, type, unit and notes
+/// ([`ColumnHead::notes`]). It generates the struct of a row, its `HEAD`, and a function `table`
+/// that makes a [`Table`] of rows. NaN stands for "none".
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __columns {
-    ($rows:expr, $($name:literal: $kind:ident = |$row:pat_param| $value:expr),+ $(,)?) => {
-        vec![$(($name, $crate::table::Column::$kind($rows.iter().map(|$row| $value).collect()))),+]
+macro_rules! __rows {
+    (
+        $(#[doc = $about:literal])+
+        $visible:vis struct $name:ident as $table:literal {
+            $(
+                $(#[doc = $means:literal])+
+                $column:ident: $type:ty [$unit:literal $(, $note:ident)*];
+            )+
+        }
+    ) => {
+        $(#[doc = $about])+
+        $visible struct $name {
+            $($(#[doc = $means])+ $visible $column: $type,)+
+        }
+
+        impl $name {
+            /// The table's declaration.
+            $visible const HEAD: $crate::table::Head = $crate::table::Head {
+                name: $table,
+                about: concat!($($about, "\n"),+),
+                columns: &[$($crate::table::ColumnHead {
+                    name: stringify!($column),
+                    kind: <$type as $crate::table::Cell>::KIND,
+                    unit: $unit,
+                    about: concat!($($means, "\n"),+),
+                    notes: &[$(stringify!($note)),*],
+                }),+],
+            };
+
+            /// Makes the table.
+            $visible fn table(rows: impl Iterator<Item = Self>) -> $crate::table::Table {
+                $(let mut $column = Vec::with_capacity(rows.size_hint().0);)+
+                for row in rows {
+                    $($column.push(row.$column);)+
+                }
+                let columns = vec![$((
+                    stringify!($column),
+                    <$type as $crate::table::Cell>::column($column),
+                )),+];
+                $crate::table::Table { name: $table, columns }
+            }
+        }
     };
 }
-pub use __columns as columns;
+pub use __rows as rows;

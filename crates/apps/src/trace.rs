@@ -4,46 +4,40 @@
 //! that reacts to losses, such as TCP's, does not react here (Floyd and Paxson, "Difficulties in
 //! simulating the Internet", IEEE/ACM ToN 9(4), 2001, section IV, on trace-driven sources).
 
-use narrows_units::{Span, Time};
+use narrows_units::settings::{any, entries, positive};
+use narrows_units::{Span, Time, keys};
 
 use crate::record::Records;
-use crate::streams::{HEADERS, Stream, Streams, check, check_period};
-use crate::table::Table;
+use crate::streams::{HEADERS, Stream, Streams, StreamsRow, check, check_period};
+use crate::table::{Head, Table};
 use crate::{Application, Datagram, Environment, Host, Lost, Settings, Use};
 
-/// The settings of a group of streams that all send the same list.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Trace {
-    /// The streams.
-    pub streams: Vec<Stream>,
-    /// For each packet: the time after the stream's start, never decreasing, and the IP packet
-    /// length.
-    pub packets: Vec<(Span, u16)>,
-    /// The time after which the list starts again, not before its last packet; `None`: never.
-    pub repeat_after: Option<Span>,
-    /// The time that a row of the table `streams` covers.
-    pub period: Span,
+keys! {
+    /// The settings of a group of streams that all send the same list.
+    pub struct Trace {
+        /// The streams.
+        streams: Vec<Stream> = Vec::new(), any();
+        /// For each packet: the time after the stream's start, never decreasing, and the IP packet
+        /// length.
+        packets: Vec<(Span, u16)> = Vec::new(), entries(1, u32::MAX as u64);
+        /// The time after which the list starts again, not before its last packet; `None`: never.
+        repeat_after: Option<Span> = None, positive();
+        /// The time that a row of the table `streams` covers.
+        period: Span = Span::from_secs(1), positive();
+    }
 }
 
 impl Settings for Trace {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
-        let Some(&(last, _)) = self.packets.last() else {
-            return Err("packets: is empty".into());
-        };
+        let last = self.packets.last().map_or(Span::ZERO, |&(last, _)| last);
         if self.packets.iter().any(|&(_, bytes)| bytes < HEADERS) {
             return Err(format!("packets: an IP packet with UDP has at least {HEADERS} bytes"));
         }
         if !self.packets.is_sorted_by_key(|&(after, _)| after) {
             return Err("packets: times must not fall".into());
         }
-        if self.repeat_after.is_some_and(|span| span < last || span == Span::ZERO) {
-            return Err("repeat_after: must be above zero, and not before the last packet".into());
+        if self.repeat_after.is_some_and(|span| span < last) {
+            return Err("repeat_after: must not be before the last packet".into());
         }
         check_period(&self.streams, self.period, environment)?;
         check(&self.streams, environment)
@@ -56,6 +50,10 @@ impl Settings for Trace {
         let of_one =
             |stream: &Stream| environment.datagrams(stream.there, (shortest, longest), false);
         self.streams.iter().map(of_one).collect()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[StreamsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -107,7 +105,7 @@ impl Application for Senders {
         self.streams.receive(host.now(), &datagram);
     }
 
-    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Option<Lost>) {
         self.streams.lose(&datagram);
     }
 

@@ -16,57 +16,49 @@
 //! transfer short.
 
 use narrows_transport::Closed;
-use narrows_units::{Span, Time};
+use narrows_units::settings::{any, entries, size, whole};
+use narrows_units::{Span, Time, keys};
 
 use crate::dns::{HEADER, LENGTH, PORT, TRANSFER};
-use crate::table::{Table, columns};
+use crate::table::{Head, Table, rows};
 use crate::{
     Application, Dial, Environment, Host, Message, Protocol, Random, Settings, Socket, Use,
     is_moment,
 };
 
-/// The settings of a group of secondaries.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Transfer {
-    /// The server that has the zone: an index into the plan's applications.
-    pub server: usize,
-    /// Who fetches it.
-    pub secondaries: Vec<Secondary>,
-    /// The settings of the secondaries' ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// When transfers are due, in order.
-    pub at: Vec<Time>,
-    /// Each secondary starts at a random time within this span after that.
-    pub spread: Span,
-    /// The bytes of the query, a DNS message.
-    pub query: u32,
-    /// The bytes of all DNS messages of the zone, not counting the question in the first.
-    pub zone: u32,
-    /// The bytes of each of these messages except the last, counted the same way.
-    pub message: u32,
+keys! {
+    /// The settings of a group of secondaries.
+    pub struct Transfer {
+        /// The server that has the zone: an index into the plan's applications.
+        server: usize = 0, any();
+        /// Who fetches it.
+        secondaries: Vec<Secondary> = Vec::new(), entries(1, u32::MAX as u64);
+        /// The settings of the secondaries' ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// When transfers are due, in order.
+        at: Vec<Time> = Vec::new(), any();
+        /// Each transfer begins at a random time, at most this long after its time in `at`.
+        spread: Span = Span::ZERO, any();
+        /// The bytes of the query, a DNS message.
+        query: u32 = 29, size(HEADER as u64 + 5, 512);
+        /// The bytes of all DNS messages of the zone, not counting the question in the first.
+        zone: u32 = 1, whole(1, MOST_BYTES);
+        /// The bytes of each of these messages except the last, counted the same way.
+        message: u32 = 20_480, size(HEADER as u64 + 1, LONGEST);
+    }
 }
 
-/// A secondary.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Secondary {
-    /// Its node: an index into the plan's nodes.
-    pub node: usize,
-    /// The path to the server: an index into the plan's paths.
-    pub there: usize,
-    /// The path back: an index into the plan's paths.
-    pub back: usize,
+keys! {
+    #[derive(Copy)]
+    /// A secondary.
+    pub struct Secondary {
+        /// Its node: an index into the plan's nodes.
+        node: usize = 0, any();
+        /// The path to the server: an index into the plan's paths.
+        there: usize = 0, any();
+        /// The path back: an index into the plan's paths.
+        back: usize = 0, any();
+    }
 }
 
 impl Transfer {
@@ -77,6 +69,37 @@ impl Transfer {
 
     const fn messages(&self) -> u32 {
         self.zone.div_ceil(self.message)
+    }
+}
+
+rows! {
+    /// A zone transfer of `transfer`: a secondary fetches the zone.
+    pub(crate) struct TransfersRow as "transfers" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// The node that fetches the zone.
+        secondary: String [""];
+        /// Number of the transfer of its secondary, from 0.
+        transfer: u32 [""];
+        /// When its connection began to open.
+        start_s: f64 ["s"];
+        /// When the connection was open, and the zone was asked for; null: never.
+        established_s: f64 ["s", null];
+        /// When the first message had arrived.
+        first_s: f64 ["s", null];
+        /// When the last message had arrived; null: not by the end of the run, or it failed.
+        end_s: f64 ["s", null];
+        /// `whole`, `unfinished` at the end of the run, or how the connection ended: `refused`,
+        /// `reset`, `timed-out`, `closed` by the server.
+        fate: String [""];
+        /// DNS messages that arrived.
+        messages: u32 ["messages"];
+        /// Bytes of these messages, each with its two-byte length.
+        bytes: u64 ["bytes"];
+        /// Segments that the server sent again.
+        segments_retransmitted: u64 ["segments"];
+        /// Retransmission timeouts of the server.
+        timeouts: u32 [""];
     }
 }
 
@@ -94,9 +117,6 @@ pub(crate) fn messages(query: Message) -> impl Iterator<Item = Message> {
 impl Settings for Transfer {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.server(self.server, Protocol::Dns)?;
-        if self.secondaries.is_empty() {
-            return Err("secondaries: needs one at least".into());
-        }
         for secondary in &self.secondaries {
             environment.check_round_trip(secondary.there, secondary.back)?;
             if secondary.node != environment.paths[secondary.there].from {
@@ -107,18 +127,11 @@ impl Settings for Transfer {
         if !self.at.is_sorted() || !self.at.iter().all(|&at| is_moment(at)) {
             return Err("at: must be in order, and not too late".into());
         }
-        if self.query < HEADER || self.query > LONGEST {
-            return Err(format!("query: must be {HEADER} to {LONGEST} bytes"));
+        if u64::from(self.message + self.question()) > LONGEST {
+            return Err(format!("message: must be at most {LONGEST} with the question"));
         }
-        if self.message <= HEADER || self.message > LONGEST - self.question() {
-            return Err(
-                "message: must be above 12 bytes, and with the question at most 65535".into()
-            );
-        }
-        if self.zone == 0 || self.zone > MOST_BYTES || self.messages() > MOST_MESSAGES {
-            return Err(format!(
-                "zone: must be at most {MOST_BYTES} bytes in {MOST_MESSAGES} messages"
-            ));
+        if self.messages() > MOST_MESSAGES {
+            return Err(format!("zone: must be at most {MOST_MESSAGES} messages"));
         }
         // The connection of the previous transfer may still be closing.
         Ok(2 * self.secondaries.len())
@@ -127,6 +140,10 @@ impl Settings for Transfer {
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
         let ways = self.secondaries.iter().flat_map(|secondary| [secondary.there, secondary.back]);
         ways.map(|path| Use { path, bytes: Use::ACK, dns: true }).collect()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[TransfersRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -247,21 +264,21 @@ impl Application for Fetching {
         let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
         let node =
             |row: &Row| environment.nodes[self.settings.secondaries[row.secondary].node].clone();
-        let columns = columns!(self.rows,
-            "group": Text = |_| self.name.clone(),
-            "secondary": Text = |row| node(row),
-            "transfer": U32 = |row| row.number as u32,
-            "start_s": F64 = |row| row.start.as_secs_f64(),
-            "established_s": F64 = |row| seconds(row.established),
-            "first_s": F64 = |row| seconds(row.first),
-            "end_s": F64 = |row| seconds(row.end),
-            "fate": Text = |row| row.fate.to_owned(),
-            "messages": U32 = |row| row.messages,
-            "bytes": U64 = |row| row.bytes,
-            "segments_retransmitted": U64 = |row| row.retransmitted,
-            "timeouts": U32 = |row| row.timeouts,
-        );
-        vec![Table { name: "transfers", columns }]
+        let rows = self.rows.iter().map(|row| TransfersRow {
+            group: self.name.clone(),
+            secondary: node(row),
+            transfer: row.number as u32,
+            start_s: row.start.as_secs_f64(),
+            established_s: seconds(row.established),
+            first_s: seconds(row.first),
+            end_s: seconds(row.end),
+            fate: row.fate.to_owned(),
+            messages: row.messages,
+            bytes: row.bytes,
+            segments_retransmitted: row.retransmitted,
+            timeouts: row.timeouts,
+        });
+        vec![TransfersRow::table(rows)]
     }
 }
 
@@ -354,10 +371,10 @@ const NO_ATTEMPT: u32 = u32::MAX;
 const WHOLE: &str = "whole";
 
 /// The longest DNS message (RFC 1035, 4.2.2).
-const LONGEST: u32 = 65_535;
+const LONGEST: u64 = 65_535;
 
 /// The most bytes of a zone.
-const MOST_BYTES: u32 = 1_000_000_000;
+const MOST_BYTES: u64 = 1_000_000_000;
 
 /// The most messages of a transfer: they are kept until the secondary has them.
 const MOST_MESSAGES: u32 = 1_000_000;

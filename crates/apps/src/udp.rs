@@ -5,81 +5,58 @@
 //! rate times the share of on times, however short these are (just as ns-3's `OnOffApplication`
 //! counts residual bits).
 
-use narrows_units::{Bytes, Rate, Span, Time};
+use narrows_units::settings::{any, positive, size, whole};
+use narrows_units::{Bytes, Rate, Span, Time, keys, words};
 
 use crate::record::Records;
-use crate::streams::{HEADERS, Stream, Streams, check, check_period};
-use crate::table::Table;
+use crate::streams::{HEADERS, Stream, Streams, StreamsRow, check, check_period};
+use crate::table::{Head, Table};
 use crate::{Application, Datagram, Draw, Environment, Host, Lost, Random, Settings, Use};
 
-/// The settings of a group of streams.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Udp {
-    /// The streams.
-    pub streams: Vec<Stream>,
-    /// The IP packet length.
-    pub packet_bytes: u16,
-    /// The rate of IP packets while a stream is on.
-    pub rate: Rate,
-    /// Time between packets.
-    pub spacing: Spacing,
-    /// On and off times; `None`: always on.
-    pub on_off: Option<OnOff>,
-    /// The number of packets after which a stream ends; `None`: no end.
-    pub packets: Option<u32>,
-    /// The time that a row of the table `streams` covers.
-    pub period: Span,
+keys! {
+    /// The settings of a group of streams.
+    pub struct Udp {
+        /// The streams.
+        streams: Vec<Stream> = Vec::new(), any();
+        /// The IP packet length.
+        packet_bytes: u16 = 0, size(HEADERS as u64, 65_535);
+        /// The rate of IP packets while a stream is on. Their headers count, `framing` does not.
+        rate: Rate = const { Rate::from_bps(1_000_000).expect("not zero") }, any().required();
+        /// Time between packets: always the same, or exponentially distributed.
+        spacing: Spacing = Spacing::Even, any();
+        /// On and off times; `None`: always on.
+        on_off: Option<OnOff> = None, any();
+        /// Number of packets after which a stream ends; without it, a stream lasts until `stop` or
+        /// the end of the run.
+        packets: Option<u32> = None, whole(1, u32::MAX as u64);
+        /// The table `streams` has a row for each period of this length in which a stream sends.
+        period: Span = Span::from_secs(1), positive();
+    }
 }
 
-/// The time between two packets of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Spacing {
-    /// Always the same.
-    Even,
-    /// Exponentially distributed: packets are a Poisson process.
-    Poisson,
+words! {
+    /// The time between two packets of a stream.
+    pub enum Spacing {
+        /// Always the same.
+        Even = "even",
+        /// Exponentially distributed: packets are a Poisson process.
+        Poisson = "poisson",
+    }
 }
 
-/// Alternating on and off times.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OnOff {
-    /// How long a stream is on.
-    pub on: Draw<Span>,
-    /// How long it is off.
-    pub off: Draw<Span>,
+keys! {
+    /// Alternating on and off times.
+    pub struct OnOff as "UdpOnOff" {
+        /// How long a stream is on.
+        on: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// How long it is off.
+        off: Draw<Span> = Draw::Constant(Span::ZERO), any();
+    }
 }
 
 impl Settings for Udp {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
-        if self.packet_bytes < HEADERS {
-            return Err(format!(
-                "packet_bytes: an IP packet with UDP has at least {HEADERS} bytes"
-            ));
-        }
-        if self.packets == Some(0) {
-            return Err("packets: must be at least one".into());
-        }
-        if let Some(OnOff { on, off }) = &self.on_off {
-            on.check().map_err(|why| format!("on: {why}"))?;
-            off.check().map_err(|why| format!("off: {why}"))?;
+        if let Some(OnOff { on, .. }) = &self.on_off {
             // Otherwise a packet might need countless on times.
             let gap = self.gap();
             let long_enough = |span: &Span| *span * 1000 >= gap && *span > Span::ZERO;
@@ -101,6 +78,10 @@ impl Settings for Udp {
         let of_one =
             |stream: &Stream| Use { path: stream.there, bytes: self.packet_bytes, dns: false };
         self.streams.iter().map(of_one).collect()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[StreamsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -161,7 +142,7 @@ impl Application for Senders {
         self.streams.receive(host.now(), &datagram);
     }
 
-    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Option<Lost>) {
         self.streams.lose(&datagram);
     }
 

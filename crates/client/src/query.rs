@@ -95,9 +95,14 @@ impl Query {
         if message.id != id {
             return Err(NoAnswer::Other("a reply with another number"));
         }
+        if message.opcode != QUERY {
+            return Err(NoAnswer::Other("a reply to another kind of request"));
+        }
         // Some servers omit the question in an error (FORMERR, NOTIMP).
         if let Some(question) = &message.question
-            && (question.kind != self.kind || question.name != self.name)
+            && (question.kind != self.kind
+                || question.class != dns::CLASS_IN
+                || question.name != self.name)
         {
             return Err(NoAnswer::Other("a reply to another question"));
         }
@@ -113,6 +118,9 @@ impl Query {
         })
     }
 }
+
+/// The opcode of a query (RFC 1035, section 4.1.1).
+const QUERY: u8 = 0;
 
 /// Why a message is not an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +182,13 @@ mod tests {
         assert_eq!(query.judge(8, &reply), other("a reply with another number"));
         let server = Query::new("example.", "NS").expect("a query");
         assert_eq!(server.judge(7, &reply), other("a reply to another question"));
+        let class = 12 + b"\x07example\0".len() + 3;
+        let mut chaos = reply.clone();
+        chaos[class] = 3;
+        assert_eq!(query.judge(7, &chaos), other("a reply to another question"));
+        let mut update = reply.clone();
+        update[2] |= 5 << 3; // the opcode of RFC 2136
+        assert_eq!(query.judge(7, &update), other("a reply to another kind of request"));
         let mut bare = reply[..12].to_vec();
         bare[4..12].fill(0);
         assert_eq!(query.judge(7, &bare), other("a reply without a question"));

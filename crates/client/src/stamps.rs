@@ -6,7 +6,9 @@
 //!
 //! TCP returns the stamp of the last packet from which a read took bytes. If several packets wait,
 //! the stamps of the earlier ones are lost. A reader therefore has to be quick, or use a raw socket
-//! as well.
+//! as well. If a lost packet arrives after others, its stamp is lost, too: the kernel joins it with
+//! those that waited for it, and keeps their stamp. `TcpInfo::out_of_order` tells when this
+//! happens.
 
 use std::io::{IoSliceMut, Result};
 use std::os::fd::{AsFd, AsRawFd};

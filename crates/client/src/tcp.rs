@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     /// The payload read so far, and the data segments that have arrived so far.
     bytes_read: u32,
     segments_counted: Option<u32>,
+    /// The segments so far that had to wait for a lost one.
+    out_of_order: u32,
 }
 
 /// A connection that was not established.
@@ -108,6 +110,7 @@ impl Connection {
             seen: Vec::new(),
             bytes_read: 0,
             segments_counted: info.data_segments_in,
+            out_of_order: 0,
         };
         if server.transport == Transport::Tls
             && let Err(failed) = made.make_secure(server, until)
@@ -155,7 +158,7 @@ impl Connection {
                 Ok(Woken::Late) => return Err(Failed::timeout()),
                 Err(error) => return Err(Failed::of_system(&error)),
             }
-            let arrival = match stamps::receive(&self.socket, &mut buffer) {
+            let arrival = match self.read(&mut buffer).map(|(arrival, _)| arrival) {
                 Ok(arrival) => arrival,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(Failed::of_system(&error)),
@@ -325,6 +328,19 @@ impl Connection {
         sent.map(drop).map_err(|error| (Stage::Query, Failed::of_system(&error.into())))
     }
 
+    /// Reads what is there, and the number of data segments received so far.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<(stamps::Arrival, Option<u32>)> {
+        let mut arrival = stamps::receive(&self.socket, buffer)?;
+        let info = TcpInfo::of(&self.socket);
+        let out_of_order = info.out_of_order.unwrap_or(0);
+        if out_of_order != self.out_of_order {
+            // What waited for a lost segment has the stamp of its own arrival, which was earlier.
+            arrival = stamps::Arrival { at: SystemTime::now(), stamped: false, ..arrival };
+            self.out_of_order = out_of_order;
+        }
+        Ok((arrival, info.data_segments_in))
+    }
+
     fn receive(&mut self, until: Instant) -> Result<Frame, (Stage, Failed)> {
         let mut frame = Frame::empty();
         let mut buffer = vec![0; 1 << 16];
@@ -346,8 +362,8 @@ impl Connection {
             }
             let most = if self.secure.is_some() { usize::MAX } else { frame.missing() };
             let wanted = buffer.len().min(most);
-            let arrival = match stamps::receive(&self.socket, &mut buffer[..wanted]) {
-                Ok(arrival) => arrival,
+            let (arrival, counted) = match self.read(&mut buffer[..wanted]) {
+                Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err((stage, Failed::of_system(&error))),
             };
@@ -358,7 +374,6 @@ impl Connection {
                 };
                 return Err((stage, Failed::new(Outcome::Closed, &words)));
             }
-            let counted = TcpInfo::of(&self.socket).data_segments_in;
             let segments =
                 counted.zip(self.segments_counted).map(|(now, then)| now.wrapping_sub(then));
             self.segments_counted = counted;

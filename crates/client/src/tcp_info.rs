@@ -7,30 +7,58 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// TCP's counters for a connection.
+/// TCP's counters for a connection; `None`: this kernel does not have them, or it is not a TCP
+/// socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TcpInfo {
+#[non_exhaustive]
+pub struct TcpInfo {
+    /// Whether ECN was negotiated (RFC 3168).
+    pub ecn: Option<bool>,
+    /// Whether both ends send timestamps (RFC 7323).
+    pub timestamps: Option<bool>,
+    /// Whether both ends accept selective acknowledgements (RFC 2018).
+    pub sack: Option<bool>,
+    /// Whether both ends scale windows (RFC 7323).
+    pub window_scaling: Option<bool>,
     /// The smoothed round-trip time. After the handshake, it is the only sample.
-    pub(crate) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// The smallest round-trip time.
-    pub(crate) min_rtt: Option<Duration>,
+    pub min_rtt: Option<Duration>,
+    /// The congestion window, in segments.
+    pub cwnd: Option<u32>,
     /// The largest segment that we offered to receive.
-    pub(crate) advertised_mss: Option<u32>,
+    pub advertised_mss: Option<u32>,
     /// The segments retransmitted, including SYNs.
-    pub(crate) again: Option<u32>,
+    pub again: Option<u32>,
+    /// The segments sent, of every kind.
+    pub segments_out: Option<u32>,
+    /// The segments received, of every kind.
+    pub segments_in: Option<u32>,
     /// The data segments received, including repeated ones.
-    pub(crate) data_segments_in: Option<u32>,
+    pub data_segments_in: Option<u32>,
     /// The data segments sent.
-    pub(crate) data_segments_out: Option<u32>,
-    /// The payload received in order.
-    pub(crate) bytes_in: Option<u64>,
+    pub data_segments_out: Option<u32>,
+    /// The payload received in order. The kernel counts a FIN as a byte.
+    pub bytes_in: Option<u64>,
     /// The payload sent, each byte counted once.
-    pub(crate) bytes_out: Option<u64>,
+    pub bytes_out: Option<u64>,
+    /// The payload sent, each byte counted as often as it was sent.
+    pub bytes_sent: Option<u64>,
+    /// The payload that the other end has acknowledged.
+    pub bytes_acked: Option<u64>,
+    /// For how long data were in flight.
+    pub busy: Option<Duration>,
+    /// For how long the other end's window held data back.
+    pub window_limited: Option<Duration>,
+    /// The data segments sent that arrived with the CE mark.
+    pub delivered_marked: Option<u32>,
+    /// The data segments received that had to wait for an earlier one.
+    pub out_of_order: Option<u32>,
 }
 
 impl TcpInfo {
     /// Reads the values of this socket; all are `None` if it is not a TCP socket.
-    pub(crate) fn of(socket: impl AsFd) -> Self {
+    pub fn of(socket: impl AsFd) -> Self {
         let mut bytes = [0_u8; 256];
         let mut length = bytes.len() as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes, which `bytes` has, and sets `length` to
@@ -55,16 +83,31 @@ impl TcpInfo {
         let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let micros = |at| u32_at(at).map(|us| Duration::from_micros(us.into()));
+        let option = |bit: u8| bytes.get(5).map(|options| options & bit != 0);
         Self {
+            // TCPI_OPT_* of include/uapi/linux/tcp.h.
+            timestamps: option(1),
+            sack: option(2),
+            window_scaling: option(4),
+            ecn: option(8),
             rtt: micros(68),
             // Before the first sample, the kernel returns the largest number.
             min_rtt: micros(148).filter(|rtt| *rtt < Duration::from_secs(1 << 12)),
+            cwnd: u32_at(80),
             advertised_mss: u32_at(84),
             again: u32_at(100),
+            segments_out: u32_at(136),
+            segments_in: u32_at(140),
             data_segments_in: u32_at(152),
             data_segments_out: u32_at(156),
             bytes_in: u64_at(128),
             bytes_out: u64_at(200).and_then(|sent| sent.checked_sub(u64_at(208)?)),
+            bytes_sent: u64_at(200),
+            bytes_acked: u64_at(120),
+            busy: u64_at(168).map(Duration::from_micros),
+            window_limited: u64_at(176).map(Duration::from_micros),
+            delivered_marked: u32_at(196),
+            out_of_order: u32_at(224),
         }
     }
 }

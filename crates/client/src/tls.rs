@@ -33,7 +33,7 @@ fn config(versions: &[&'static rustls::SupportedProtocolVersion], protocol: &[u8
         .with_protocol_versions(versions)
         .expect("the provider has suites for both versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(Anybody::new(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
     // Each connection has the same handshake; a resumed one would be a different measurement.
@@ -43,7 +43,14 @@ fn config(versions: &[&'static rustls::SupportedProtocolVersion], protocol: &[u8
 
 /// A verifier that accepts any certificate, and checks that the server has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+pub struct Anybody(Arc<CryptoProvider>);
+
+impl Anybody {
+    /// Creates a verifier with the algorithms of a provider.
+    pub const fn new(provider: Arc<CryptoProvider>) -> Self {
+        Self(provider)
+    }
+}
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(

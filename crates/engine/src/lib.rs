@@ -144,7 +144,12 @@ fn say(output: &mut impl Write, reply: &impl Serialize) -> io::Result<()> {
     output.flush()
 }
 
-fn write_tables(output: &mut impl Write, tables: &[Table]) -> io::Result<()> {
+/// Writes tables as a program does on the request `tables`.
+///
+/// # Errors
+///
+/// Returns an error if the stream fails.
+pub fn write_tables(output: &mut impl Write, tables: &[Table]) -> io::Result<()> {
     let mut values = Vec::new();
     let mut heads = Vec::with_capacity(tables.len());
     for Table { name, columns } in tables {

@@ -17,6 +17,7 @@ mod simulation;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    declared::register(module)?;
     intake::register(module)?;
     #[cfg(target_os = "linux")]
     client::register(module)?;

@@ -5,13 +5,13 @@
 //! to JSON. Settings have the form of a plan: `{"fq-codel": {"limit": 100, ...}}`, in base units.
 
 use narrows_qdisc::red::linux::tc;
-use narrows_qdisc::{AnyConfig, ConfigError, Listed};
+use narrows_qdisc::{AnyConfig, Listed};
 use narrows_units::{Bytes, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
 
-use crate::declared::table;
+use crate::declared::{Wrong, parts, table};
 
 /// Adds the functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -88,13 +88,6 @@ fn read(settings_json: &str) -> PyResult<AnyConfig> {
 
 fn refused(why: &serde_json::Error) -> PyErr {
     PyValueError::new_err(why.to_string())
-}
-
-/// The key, what is wrong with it, and the remedy.
-type Wrong = (String, String, String);
-
-fn parts(error: &ConfigError) -> Wrong {
-    (error.key().to_owned(), error.what().to_owned(), error.hint().to_owned())
 }
 
 fn discipline(listed: &Listed) -> Json {

@@ -5,15 +5,12 @@ use narrows_sim::application::voip::{Listener, Voip};
 use narrows_sim::plan::Plan;
 use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
-use narrows_sim::{Simulation as Engine, quic, tcp};
+use narrows_sim::{Simulation as Engine, tcp};
 use narrows_units::Span;
-use narrows_units::settings::Declared;
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-
-use crate::declared::table;
 
 /// Adds the class and the functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -24,8 +21,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
-    module.add_function(wrap_pyfunction!(tcp_settings, module)?)?;
-    module.add_function(wrap_pyfunction!(quic_settings, module)?)?;
     module.add_function(wrap_pyfunction!(rate_call, module)?)?;
     module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
@@ -169,19 +164,6 @@ fn tcp_profile(name: &str) -> PyResult<String> {
     let config = tcp::Config::profile(name)
         .ok_or_else(|| PyValueError::new_err(format!("no TCP profile is called {name:?}")))?;
     serde_json::to_string(&config).map_err(refused)
-}
-
-/// Returns TCP's settings as JSON: names, kinds, ranges, the defaults of the profile `linux-6`, and
-/// meanings.
-#[pyfunction]
-fn tcp_settings() -> String {
-    table(&tcp::Config::TABLE).to_string()
-}
-
-/// Returns QUIC's settings as JSON, as `tcp_settings` does.
-#[pyfunction]
-fn quic_settings() -> String {
-    table(&quic::Config::TABLE).to_string()
 }
 
 /// Returns what a listener hears in one direction of a call, under the names of the table `voip`.

@@ -18,11 +18,11 @@ use rand_pcg::Pcg32;
 
 use crate::random::uniform;
 pub use crate::settings::Unit;
-use crate::settings::{Settings, any, in_unit, probability, settings, words};
+use crate::settings::{any, in_unit, keys, probability, words};
 use crate::storage::Storage;
 use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-settings! {
+keys! {
     /// Blue (Feng, Shin, Kandlur, Saha 1999): the probability follows losses and idleness.
     pub struct Config {
         /// What `limit` and `threshold` count.
@@ -54,8 +54,6 @@ words! {
         Once = "once",
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "Blue";
@@ -214,6 +212,10 @@ impl<P: Packet> Qdisc<P> for Blue<P> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use narrows_units::{Bytes, Rate};
 
     use super::*;

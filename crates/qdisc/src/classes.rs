@@ -19,6 +19,10 @@
 //!   learns that it is idle, which it never does below tbf.
 //! - Times are in picoseconds, rounded so that no class sends more than its share.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Pace, Rate, Span, Time};
 
 use crate::disciplines::inner_seed;

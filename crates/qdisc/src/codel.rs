@@ -35,12 +35,12 @@ use narrows_units::{Bytes, Span, Time};
 
 pub use self::control::WhenEmpty;
 pub(crate) use self::control::{Books, Control, Controlled, Params};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
 use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-settings! {
+keys! {
     /// CoDel: tc-codel(8), RFC 8289.
     pub struct Config {
         /// Packets that may wait.
@@ -58,8 +58,6 @@ settings! {
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "CoDel";

@@ -5,8 +5,10 @@
 //! queue needs to know about a packet, and the packet itself is kept beside it until the item comes
 //! out again.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
-use std::sync::Arc;
 
 use narrows_units::Time;
 
@@ -151,7 +153,7 @@ impl<P: Packet> Outside<P> {
     }
 
     fn hand_on(&mut self, dropped: &mut Dropped<P>) {
-        let mut items = std::mem::take(&mut self.dropped);
+        let mut items = core::mem::take(&mut self.dropped);
         dropped.extend(items.drain(..).map(|(item, reason)| (self.take(&item), reason)));
         self.dropped = items;
     }
@@ -184,10 +186,10 @@ impl<P: Packet> Qdisc<P> for Outside<P> {
         self.inner.average_queue()
     }
 
-    fn touch(&self, coming: Coming<'_, P>) {
+    fn prefetch(&self, coming: Coming<'_, P>) {
         match coming {
-            Coming::Enqueue(hashes) => self.inner.touch(Coming::Enqueue(hashes)),
-            Coming::Dequeue(show) => self.inner.touch(Coming::Dequeue(&mut |item: &Item| {
+            Coming::Enqueue(hashes) => self.inner.prefetch(Coming::Enqueue(hashes)),
+            Coming::Dequeue(show) => self.inner.prefetch(Coming::Dequeue(&mut |item: &Item| {
                 if let Some(Some(packet)) = self.packets.get(item.place as usize) {
                     show(packet);
                 }
@@ -222,6 +224,7 @@ mod tests {
     use crate::red;
     use crate::traffic::TestPacket;
     use crate::{Discipline, DropReason, Filter};
+    use alloc::vec;
 
     fn ecn() -> fq_codel::Config {
         fq_codel::Config { ecn: true, limit: 40, flows: 16, ..fq_codel::Config::default() }
@@ -230,6 +233,13 @@ mod tests {
     /// Returns a built-in discipline wrapped as one from outside.
     fn outside() -> AnyConfig {
         AnyConfig::custom("mine", |seed| FqCodel::new(ecn(), seed))
+    }
+
+    #[test]
+    fn it_equals_its_clones_alone() {
+        let config = outside();
+        assert_eq!(config, config.clone());
+        assert_ne!(config, outside());
     }
 
     #[test]

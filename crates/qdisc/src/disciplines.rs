@@ -5,6 +5,10 @@
 //! that use this crate find everything in [`AnyConfig::LISTED`]. narrows makes its configuration
 //! language, that language's reference and its figures from it.
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use narrows_units::{Rate, Time};
@@ -314,8 +318,8 @@ macro_rules! dispatch {
                 match self { $(Self::$variant(queue) => queue.average_queue(),)+ }
             }
 
-            fn touch(&self, coming: Coming<'_, P>) {
-                match self { $(Self::$variant(queue) => queue.touch(coming),)+ }
+            fn prefetch(&self, coming: Coming<'_, P>) {
+                match self { $(Self::$variant(queue) => queue.prefetch(coming),)+ }
             }
 
             #[inline]
@@ -358,7 +362,7 @@ disciplines! {
 }
 
 impl Setting for AnyConfig {
-    const KIND: Kind = Kind::Choice;
+    const KIND: Kind = Kind::Choice(&[]);
 
     fn value(&self) -> Value {
         Value::Choice(self.name().to_owned())
@@ -374,6 +378,7 @@ mod tests {
     use super::*;
     use crate::laws;
     use crate::traffic::TestPacket;
+    use alloc::vec;
 
     fn defaults() -> Vec<AnyConfig> {
         AnyConfig::LISTED.iter().map(|listed| (listed.default)()).collect()

@@ -6,13 +6,15 @@
 //! which drops every packet). The default limits are those that tc-pfifo(8) takes from an Ethernet
 //! interface: a transmit queue of 1000 packets of 1514 bytes each.
 
+use alloc::vec;
+
 use narrows_units::{Bytes, Time};
 
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, settings, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, keys, size, whole};
 use crate::storage::Storage;
 use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-settings! {
+keys! {
     /// Tail drop, counted in packets: tc-pfifo(8).
     pub struct PfifoConfig {
         /// Packets that the queue holds.
@@ -20,16 +22,13 @@ settings! {
     }
 }
 
-settings! {
+keys! {
     /// Tail drop, counted in bytes: tc-bfifo(8).
     pub struct BfifoConfig {
         /// Bytes that the queue holds, the link's `framing.queue_overhead` included.
         limit: Bytes = Bytes::new(1000 * 1514), size(1, MOST_BYTES).required();
     }
 }
-
-impl Settings for PfifoConfig {}
-impl Settings for BfifoConfig {}
 
 impl Discipline for PfifoConfig {
     const LABEL: &'static str = "FIFO";
@@ -174,6 +173,9 @@ impl Capacity for Octets {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
     use narrows_units::{Rate, Span};
 
     use super::*;

@@ -6,6 +6,9 @@
 
 use crate::settings::{MOST_BYTES, Settings, any, one_of, settings, size, whole};
 use crate::{AnyConfig, ConfigError, Packet, Protocol};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 settings! {
     /// Conditions on a packet. It matches if it meets all that are given.
@@ -35,7 +38,7 @@ impl Settings for Filter {
         }
         match (self.min_bytes, self.max_bytes) {
             (Some(min), Some(max)) if min > max => {
-                Err(ConfigError::new("min_bytes", "is above max_bytes").or("exchange or mend them"))
+                Err(ConfigError::new("min_bytes", "is above max_bytes").or("exchange or fix them"))
             }
             _ => Ok(()),
         }
@@ -148,6 +151,8 @@ mod tests {
     use super::*;
     use crate::Ecn;
     use crate::traffic::TestPacket;
+    use alloc::string::ToString;
+    use alloc::vec;
 
     fn dns() -> TestPacket {
         TestPacket {
@@ -209,7 +214,7 @@ mod tests {
             (Filter { sport: Some(0), ..Filter::default() }, "sport: must be above zero"),
             (
                 Filter { min_bytes: Some(2), max_bytes: Some(1), ..Filter::default() },
-                "min_bytes: is above max_bytes; hint: exchange or mend them",
+                "min_bytes: is above max_bytes; hint: exchange or fix them",
             ),
             (
                 Filter::default(),

@@ -34,19 +34,22 @@
 //!   limit of zero.
 //! - There are no filters (a `prio` above has them) and no `ce_threshold_selector`.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 
 pub use crate::codel::WhenEmpty;
 use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
 use crate::drr::slab::{List, NIL, Slab};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::{
     Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict, mix,
 };
 
-settings! {
+keys! {
     /// FQ-CoDel: tc-fq_codel(8), RFC 8290.
     pub struct Config {
         /// Packets that may wait in all queues together.
@@ -76,8 +79,6 @@ settings! {
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "FQ-CoDel";

@@ -13,3 +13,28 @@ pub const fn mix(key: u64, seed: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::mix;
+
+    /// The first numbers of SplitMix64 from the state 1234567, as Rosetta Code lists them for
+    /// "Pseudo-random numbers/Splitmix64".
+    #[test]
+    fn without_a_seed_it_is_split_mix_64() {
+        let numbers =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let mut state = 1_234_567_u64;
+        for number in numbers {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            assert_eq!(mix(state, 0), number);
+        }
+    }
+
+    #[test]
+    fn each_seed_gives_other_values() {
+        // The formula, computed with integers that have no limit.
+        assert_eq!(mix(1, 2), 11183873087017005581);
+        assert_ne!(mix(1, 2), mix(2, 1));
+    }
+}

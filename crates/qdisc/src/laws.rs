@@ -2,6 +2,8 @@
 //!
 //! For tests: if you write a discipline, call [`check`] or [`check_shaping`] in one of its tests.
 
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -59,7 +61,7 @@ struct Run<Q> {
     random: Pcg32,
     now: Time,
     /// The packets inside for each flow, oldest first.
-    inside: [std::collections::VecDeque<TestPacket>; FLOWS],
+    inside: [alloc::collections::VecDeque<TestPacket>; FLOWS],
     arrived: (u64, u64),
     sent: (u64, u64),
     drops: [u64; 3],
@@ -105,7 +107,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         }
         self.empty();
         assert_eq!(self.queue.backlog(), Backlog::default());
-        assert!(self.inside.iter().all(std::collections::VecDeque::is_empty));
+        assert!(self.inside.iter().all(alloc::collections::VecDeque::is_empty));
         assert!(self.sent.0 > STEPS as u64 / 10, "the traffic did not get through at all");
     }
 

@@ -5,6 +5,11 @@
 //! time, and gets back the packets and their fates. There is no clock, no thread and no global
 //! state, so the same code serves a simulator, a user-space transport, or a test.
 #![doc = include_str!("../README.md")]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod blue;
 pub mod classes;
@@ -91,7 +96,7 @@ pub trait Qdisc<P: Packet> {
     /// This is for callers that know which calls come next: fetching uncached memory takes hardly
     /// longer for many packets at once than for one. Disciplines that gain nothing from this do
     /// nothing.
-    fn touch(&self, _coming: Coming<'_, P>) {}
+    fn prefetch(&self, _coming: Coming<'_, P>) {}
 
     /// Returns what waits now.
     fn backlog(&self) -> Backlog;
@@ -100,7 +105,7 @@ pub trait Qdisc<P: Packet> {
     fn counters(&self) -> Counters;
 }
 
-/// The calls that a caller of [`Qdisc::touch`] expects to make next.
+/// The calls that a caller of [`Qdisc::prefetch`] expects to make next.
 pub enum Coming<'a, P> {
     /// [`enqueue`](Qdisc::enqueue), for packets with these [hashes](Packet::flow_hash).
     Enqueue(&'a [u64]),

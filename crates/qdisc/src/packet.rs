@@ -1,5 +1,7 @@
 //! What a discipline needs to know about a packet, and its verdicts.
 
+use alloc::vec::Vec;
+
 use narrows_units::Ecn;
 
 use crate::settings::Words;

@@ -46,12 +46,12 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use self::control::{Control, MAX_PROB, Params};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
 use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-settings! {
+keys! {
     /// PIE: tc-pie(8), RFC 8033.
     pub struct Config {
         /// Packets that may wait.
@@ -79,8 +79,6 @@ settings! {
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }
-
-impl Settings for Config {}
 
 /// When a kernel's timer first fires: `mod_timer(.., jiffies + HZ / 2)`.
 const KERNEL_FIRST: Span = Span::from_ms(500);

@@ -13,6 +13,10 @@
 //!
 //! As in Linux, every band above the one that sends is asked first, and so learns that it is idle.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{Rate, Time};
 
 use crate::disciplines::inner_seed;
@@ -136,6 +140,8 @@ mod tests {
     use crate::red;
     use crate::traffic::TestPacket;
     use crate::{DropReason, Protocol};
+    use alloc::borrow::ToOwned;
+    use alloc::string::ToString;
 
     fn pfifo(limit: u32) -> AnyConfig {
         AnyConfig::Pfifo(PfifoConfig { limit })

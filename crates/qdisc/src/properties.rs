@@ -1,5 +1,9 @@
 //! What a discipline says about itself: its properties, and what figures show beside its queue.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{Rate, Span};
 
 use crate::settings::Declared;

@@ -19,6 +19,9 @@
 //! The quantum is used up in units of eight bytes, rounded up. As in the kernel, a packet may
 //! overdraw it, and the next rounds pay for that.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;

@@ -1,6 +1,6 @@
 //! Waiting packets in order of arrival, and their bytes.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use narrows_units::Bytes;
 

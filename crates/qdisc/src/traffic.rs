@@ -1,5 +1,7 @@
 //! Packets and arrivals for tests of disciplines, built-in and others.
 
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
@@ -108,10 +110,10 @@ pub fn transmit(
 ) -> Vec<Span> {
     let mut waits = Vec::with_capacity(count);
     let mut dropped = Vec::new();
-    let mut arrived_at = std::collections::VecDeque::new();
+    let mut arrived_at = alloc::collections::VecDeque::new();
     let mut free_at = None;
     let mut start = |queue: &mut dyn Qdisc<TestPacket>,
-                     arrived_at: &mut std::collections::VecDeque<Time>,
+                     arrived_at: &mut alloc::collections::VecDeque<Time>,
                      now: Time| {
         let packet = queue.dequeue(now, &mut Vec::new())?;
         waits.push(now.since(arrived_at.pop_front().expect("the queue gave a packet")));

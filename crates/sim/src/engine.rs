@@ -1,5 +1,7 @@
 //! The engine: takes the next event and hands it to its recipient.
 
+use narrows_apps::flow_samples::FlowSamples;
+use narrows_apps::goodput::Goodput;
 use narrows_apps::record::{MOST_QUERIES, Records};
 use narrows_apps::table::Table;
 use narrows_apps::{self as application, Application, Lost, Settings, Socket};
@@ -8,15 +10,13 @@ use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
 use crate::captured::{Captured, Dns, Frame, Part, Said};
-use crate::flow::{Flows, Notice};
-use crate::flow_samples::FlowSamples;
-use crate::foresight::Foresight;
-use crate::goodput::Goodput;
+use crate::flow::{self, Flows, Notice};
 use crate::host::SimulatedHost;
 use crate::monitor::Monitors;
 use crate::network::{Loss, Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Capture, Plan, PlanError};
+use crate::prefetch::Prefetcher;
 use crate::shortcuts::neighbour_uses;
 use crate::spoken::Carried;
 use crate::tables;
@@ -36,7 +36,7 @@ pub struct Simulation {
     stopped: Stopped,
     network: Network,
     flows: Flows,
-    foresight: Foresight,
+    prefetcher: Prefetcher,
     applications: Vec<Box<dyn Application>>,
     /// The applications' names.
     names: Vec<String>,
@@ -106,8 +106,9 @@ impl Simulation {
         uses.sort_unstable();
         uses.dedup();
         let network = Network::new(&plan.topology(), &uses);
-        let goodput = Goodput::new(&plan);
-        let flow_samples = FlowSamples::new(&plan);
+        let groups = plan.applications.iter().map(|one| (&*one.name, &one.kind));
+        let goodput = Goodput::new(plan.goodput_interval, groups);
+        let flow_samples = FlowSamples::new(plan.flow_samples.clone());
         let neighbours = std::mem::take(&mut plan.neighbours);
         plan.paths = Vec::new();
         let queries = plan.queries();
@@ -121,7 +122,7 @@ impl Simulation {
             events: 0,
             stopped: Stopped::Running,
             network,
-            foresight: Foresight::off(),
+            prefetcher: Prefetcher::off(),
             applications,
             names,
             wakes: Wakes::default(),
@@ -145,15 +146,17 @@ impl Simulation {
             simulation.tell(number as u32, |application, host| application.start(host));
         }
         simulation.monitors = Monitors::new(&simulation.plan, &mut simulation.network);
-        simulation.goodput.note_rows(&simulation.flows, &simulation.network.paths);
-        simulation.set_foresight(Foresight::pays_for(simulation.flows.len()));
+        let Self { flows, network, goodput, .. } = &mut simulation;
+        let nodes = |row: flow::Row<'_>| (row.application, network.paths.nodes(row.there));
+        goodput.note_rows(flows.listed().map(nodes));
+        simulation.set_prefetching(Prefetcher::pays_for(simulation.flows.len()));
         Ok(simulation)
     }
 
     /// Sets whether to read ahead in memory what the next events will need. By default this is on
     /// if the run has a few thousand flows or more, where it saves time. The results are the same.
-    pub fn set_foresight(&mut self, on: bool) {
-        self.foresight = if on { Foresight::on() } else { Foresight::off() };
+    pub fn set_prefetching(&mut self, on: bool) {
+        self.prefetcher = if on { Prefetcher::on() } else { Prefetcher::off() };
     }
 
     /// Handles up to `most` events. Returns true once the run has stopped.
@@ -168,8 +171,8 @@ impl Simulation {
                 break;
             }
             handled += 1;
-            if self.foresight.is_due(self.now) {
-                self.foresight.look(&self.network, &self.flows);
+            if self.prefetcher.is_due(self.now) {
+                self.prefetcher.prefetch(&self.network, &self.flows);
             }
             self.step();
         }
@@ -247,7 +250,7 @@ impl Simulation {
                 }
             }
             Event::Departure(link) => {
-                self.foresight.look_behind_queue(link, network);
+                self.prefetcher.prefetch_behind_queue(link, network);
                 network.release(at, link);
             }
             Event::Timer(end) => self.flows.handle_timer(at, end, network),
@@ -332,7 +335,7 @@ impl Simulation {
         while let Some((at, Loss { packet, link, reason })) = self.network.next_loss(until) {
             self.now = at;
             if let Some((application, datagram)) = self.flows.note_loss(&packet) {
-                let lost = Lost { link, reason };
+                let lost = Some(Lost { link, reason });
                 self.applications[application as usize].lost(&mut self.records, datagram, lost);
             }
         }
@@ -350,20 +353,18 @@ impl Simulation {
             application.add_unfinished(&self.flows, &mut records);
         }
         let (plan, names) = (&self.plan, &self.names);
-        let mut all = vec![
-            tables::flows(&self.flows, &self.network.paths, plan, names, self.now),
-            tables::bursts(&records),
-            tables::queries(&records, names),
-            tables::attempts(&records, plan),
+        let environment = plan.environment();
+        let mut all = vec![tables::flows(&self.flows, &self.network.paths, plan, names, self.now)];
+        all.extend(records.tables(names, &environment));
+        all.extend([
             tables::queues(&self.monitors, plan),
             tables::links(&self.monitors, plan),
             self.goodput.table(self.now, &self.flows),
             self.flow_samples.table(self.now, &self.flows),
-        ];
+        ]);
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));
         }
-        let environment = plan.environment();
         for table in self.applications.iter().flat_map(|each| each.tables(&environment)) {
             match all.iter_mut().find(|other| other.name == table.name) {
                 Some(other) => other.append(table),

@@ -21,8 +21,8 @@ mod stateless;
 use std::collections::VecDeque;
 
 use narrows_apps::Socket;
+use narrows_transport::prefetch::{Prefetch, Step};
 use narrows_transport::tcp::{Config, Context, tick_us};
-use narrows_transport::touch::{Step, Touch};
 use narrows_units::Time;
 
 use self::listed::Listed;
@@ -316,11 +316,11 @@ impl Flows {
 }
 
 /// Reads ahead the connection at the end of a way.
-impl Touch<u32> for Flows {
+impl Prefetch<u32> for Flows {
     #[inline(always)]
-    fn touch(&self, way: u32, step: Step) -> u32 {
+    fn prefetch(&self, way: u32, step: Step) -> u32 {
         match &self.table[way as usize / 2] {
-            Flow::Tcp(connection) => connection.touch(way, step),
+            Flow::Tcp(connection) => connection.prefetch(way, step),
             Flow::Quic(_) | Flow::Udp(_) | Flow::Free(_) => 0,
         }
     }

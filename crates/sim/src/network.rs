@@ -278,6 +278,8 @@ impl Network {
             self.capture(index, packet, self.links[index as usize].transmitted_at(), passage);
         }
         match passage {
+            // It waits for a link that stays down.
+            Passage::Arrives(Time::MAX) => {}
             Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
             Passage::Lost => {
                 let lost_at = self.links[index as usize].transmitted_at();
@@ -309,6 +311,8 @@ impl Network {
                 self.capture(link, packet, transmitted_at, passage);
             }
             match passage {
+                // It waits in the ring of a link that stays down.
+                Passage::Arrives(Time::MAX) => {}
                 Passage::Arrives(at) => {
                     packet.hop += 1;
                     let hop = self.paths.after(self.links[link as usize].next, &packet);

@@ -8,7 +8,8 @@ mod check;
 mod network;
 
 use narrows_apps::{Environment, Settings};
-use narrows_transport::tcp;
+use narrows_transport::{quic, tcp};
+use narrows_units::settings::{Declared, Table};
 use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
@@ -84,7 +85,7 @@ impl Plan {
     }
 
     /// Returns what applications know of it.
-    pub(crate) fn environment(&self) -> Environment<'_> {
+    pub fn environment(&self) -> Environment<'_> {
         Environment {
             end: self.end,
             nodes: &self.nodes,
@@ -117,6 +118,13 @@ impl Plan {
             collapse: self.collapse,
         }
     }
+}
+
+/// Returns the tables of settings that plans have. They contain further ones.
+pub fn tables() -> impl Iterator<Item = &'static Table> {
+    const { &[Link::TABLE, Capture::TABLE, tcp::Config::TABLE, quic::Config::TABLE] }
+        .iter()
+        .chain(Kind::TABLES)
 }
 
 /// One application: a traffic group, or the clients or the server of a service.

@@ -1,7 +1,7 @@
 //! The tables of a run, built from its records.
 
-use narrows_apps::record::{Fate, Records};
-use narrows_apps::table::{Column, Table, columns};
+use narrows_apps::record::Records;
+use narrows_apps::table::{Head, Table, rows};
 use narrows_qdisc::AverageQueue;
 use narrows_units::{Span, Time};
 
@@ -9,7 +9,155 @@ use crate::flow::{Flows, Row};
 use crate::monitor::Monitors;
 use crate::network::Neighbours;
 use crate::paths::Paths;
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
+
+rows! {
+    /// A TCP connection of bulk, once, on-off or ftp traffic, as it stood at the end of the run.
+    pub struct FlowsRow as "flows" {
+        /// Number of the connection, from 0 in the scenario's order.
+        flow: u32 [""];
+        /// Its name.
+        name: String [""];
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// The node that sends data.
+        sender: String [""];
+        /// The node that receives data.
+        receiver: String [""];
+        /// Whether the two ends negotiated ECN.
+        ecn: bool [""];
+        /// When it was opened; null: its handshake never finished.
+        start_s: f64 ["s", null];
+        /// When the sender of data had completed the handshake (on a kernel, the end that opened
+        /// it); null: never.
+        established_s: f64 ["s", null];
+        /// When it was closed; null: never.
+        end_s: f64 ["s", null];
+        /// Data that the receiver has acknowledged.
+        bytes_acked: u64 ["bytes"];
+        /// Data handed in order to the receiver's application.
+        bytes_received: u64 ["bytes"];
+        /// Segments that the sender sent: data, SYN, FIN and acknowledgements, retransmissions
+        /// included.
+        segments_sent: u64 ["segments"];
+        /// Segments that the sender retransmitted, including SYNs and tail loss probes.
+        segments_retransmitted: u64 ["segments"];
+        /// Retransmission timeouts; null: a kernel does not report it.
+        timeouts: u32 ["", null];
+        /// How often fast recovery was entered; null: a kernel does not report it.
+        fast_recoveries: u32 ["", null];
+        /// How often ECN reduced the window; null: a kernel does not report it.
+        ecn_reductions: u32 ["", null];
+        /// Tail loss probes sent; null: a kernel does not report it.
+        tail_probes: u32 ["", null];
+        /// Window reductions undone as spurious; null: a kernel does not report it.
+        undos: u32 ["", null];
+        /// Packets that arrived with the CE mark; null: a kernel does not report it.
+        marks_received: u64 ["packets", null];
+        /// Smoothed round-trip time; null: never measured.
+        srtt_ms: f64 ["ms", null];
+        /// Smallest round-trip time; null: never measured.
+        min_rtt_ms: f64 ["ms", null];
+        /// Congestion window at the end of the run.
+        cwnd_segments: f64 ["segments", null];
+        /// Congestion window, averaged over time.
+        cwnd_mean_segments: f64 ["segments", null];
+        /// Time in which the sender had data that was not acknowledged or not sent
+        /// (`tcpi_busy_time`); null: unknown, as in runs of earlier versions, on kernels before
+        /// 4.10, and on a kernel for a connection that never opened.
+        busy_s: f64 ["s", null, added];
+        /// Part of `busy_s` in which nothing but the receiver's window held the sender back
+        /// (`tcpi_rwnd_limited`); null: as there.
+        rwnd_limited_s: f64 ["s", null, added];
+    }
+}
+
+rows! {
+    /// A sample of a monitored queue; counters run from the start of the run.
+    pub(crate) struct QueuesRow as "queues" {
+        /// When the sample was taken, from the start of the run.
+        t_s: f64 ["s"];
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// Packets in the queue, without the ring.
+        backlog_packets: u32 ["packets"];
+        /// Bytes in the queue, without the ring.
+        backlog_bytes: u64 ["bytes"];
+        /// Packets in the card's ring buffer; null: not measured, as on a kernel if the link has no
+        /// `ring`.
+        ring_packets: u32 ["packets", null];
+        /// Bytes in the card's ring buffer; null: not measured, as on a kernel if the link has no
+        /// `ring`.
+        ring_bytes: u64 ["bytes", null];
+        /// RED's average of the backlog; null: no RED, or one that counts bytes.
+        average_packets: f64 ["packets", null];
+        /// RED's average of the backlog; null: no RED, or one that counts packets.
+        average_bytes: f64 ["bytes", null];
+        /// Mean time in queue and ring of the packets that left since the last sample; null: none
+        /// left.
+        sojourn_mean_ms: f64 ["ms", null];
+        /// Longest such time; null: none left.
+        sojourn_max_ms: f64 ["ms", null];
+        /// Packets that arrived since the start, dropped ones included.
+        arrived_packets: u64 ["packets"];
+        /// Bytes that arrived since the start, dropped ones included.
+        arrived_bytes: u64 ["bytes"];
+        /// Packets that left since the start.
+        sent_packets: u64 ["packets"];
+        /// Drops since the start because the queue was full.
+        dropped_overflow: u64 ["packets"];
+        /// Drops since the start by an AQM's decision, although the queue was not full.
+        dropped_early: u64 ["packets"];
+        /// Drops since the start because RED's average was above `max`.
+        dropped_forced: u64 ["packets"];
+        /// CE marks since the start by an AQM's decision, without the forced ones.
+        marked_early: u64 ["packets"];
+        /// CE marks since the start because RED's average was above `max`.
+        marked_forced: u64 ["packets"];
+        /// Drops of DNS packets since the start; null: a kernel does not report it.
+        dropped_dns: u64 ["packets", null];
+    }
+}
+
+rows! {
+    /// A sample of a monitored link; counters run from the start of the run.
+    pub(crate) struct LinksRow as "links" {
+        /// When the sample was taken, from the start of the run.
+        t_s: f64 ["s"];
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// Packets transmitted since the start, completely or until the link went down.
+        packets: u64 ["packets"];
+        /// Their bytes, framing included.
+        bytes: u64 ["bytes"];
+        /// Time spent transmitting since the start; null: the line's rate is not known.
+        busy_s: f64 ["s", null];
+        /// Packets lost on the wire since the start.
+        lost: u64 ["packets"];
+    }
+}
+
+rows! {
+    /// A change in what a router knows of its neighbour's link-layer address.
+    pub(crate) struct NeighboursRow as "neighbours" {
+        /// When it changed.
+        t_s: f64 ["s"];
+        /// The router.
+        node: String [""];
+        /// The router at the link's other end.
+        neighbour: String [""];
+        /// Linux's name for the new state: `incomplete`, `reachable`, `stale`, `delay`, `probe` or
+        /// `failed`.
+        state: String [""];
+    }
+}
+
+/// Returns the declarations of all tables that runs may have.
+pub fn heads() -> impl Iterator<Item = Head> {
+    let of_runs = [FlowsRow::HEAD, QueuesRow::HEAD, LinksRow::HEAD, NeighboursRow::HEAD];
+    let of_kinds = Kind::all_heads().copied();
+    of_runs.into_iter().chain(Records::HEADS).chain(of_kinds)
+}
 
 /// Returns the table of connections that exist from the start of the run.
 pub(crate) fn flows(
@@ -21,185 +169,93 @@ pub(crate) fn flows(
 ) -> Table {
     let node = |row: &Row<'_>, end: usize| plan.nodes[paths.nodes(row.there)[end] as usize].clone();
     let ms = |span: Option<Span>| span.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
-    let rows: Vec<_> = flows.listed().collect();
-    let mut columns = vec![("flow", Column::U32((0..rows.len() as u32).collect()))];
-    columns.extend(columns!(rows,
-        "name": Text = |row| row.name.to_owned(),
-        "group": Text = |row| names[row.application as usize].clone(),
-        "sender": Text = |row| node(row, 0),
-        "receiver": Text = |row| node(row, 1),
-        "ecn": Bool = |row| row.connection.first().ecn_negotiated(),
-        "start_s": F64 = |row| seconds(row.connection.established_at().map(|_| row.start)),
-        "established_s": F64 = |row| seconds(row.connection.established_at()),
-        "end_s": F64 = |row| seconds(row.connection.ended_at()),
-        "bytes_acked": U64 = |row| row.connection.first().bytes_acked(),
-        "bytes_received": U64 = |row| row.connection.second().bytes_received(),
-    ));
-    let counters: Vec<_> = rows.iter().map(|row| row.connection.first().counters()).collect();
-    columns.extend(columns!(counters,
-        "segments_sent": U64 = |counters| counters.segments_sent,
-        "segments_retransmitted": U64 = |counters| counters.segments_retransmitted,
-        "timeouts": U32 = |counters| counters.timeouts,
-        "fast_recoveries": U32 = |counters| counters.fast_recoveries,
-        "ecn_reductions": U32 = |counters| counters.ecn_reductions,
-        "tail_probes": U32 = |counters| counters.tail_probes,
-        "undos": U32 = |counters| counters.undos,
-    ));
-    columns.extend(columns!(rows,
-        "marks_received": U64 = |row| row.connection.second().counters().marks_received,
-        "srtt_ms": F64 = |row| ms(row.connection.first().srtt()),
-        "min_rtt_ms": F64 = |row| ms(row.connection.first().min_rtt()),
-        "cwnd_segments": F64 = |row| f64::from(row.connection.first().cwnd()),
-        "cwnd_mean_segments": F64 = |row| row.connection.mean_window(now),
-        "busy_s": F64 = |row| row.connection.first().busy(now).as_secs_f64(),
-        "rwnd_limited_s": F64 = |row| row.connection.first().rwnd_limited(now).as_secs_f64(),
-    ));
-    Table { name: "flows", columns }
-}
-
-/// Returns the table of bursts; those still going on come last.
-pub(crate) fn bursts(records: &Records) -> Table {
-    let rows = &records.bursts;
-    let columns = columns!(rows,
-        "flow": U32 = |row| row.flow,
-        "burst": U32 = |row| row.burst,
-        "start_s": F64 = |row| row.start.as_secs_f64(),
-        "end_s": F64 = |row| seconds(row.end),
-        "bytes": U64 = |row| row.bytes,
-        "segments_retransmitted": U64 = |row| u64::from(row.retransmitted),
-    );
-    Table { name: "bursts", columns }
-}
-
-/// Returns the table of DNS queries.
-pub(crate) fn queries(records: &Records, names: &[String]) -> Table {
-    let rows = &records.queries;
-    let ids: Vec<u32> = (0..rows.len() as u32).collect();
-    let mut columns = vec![("query", Column::U32(ids))];
-    columns.extend(columns!(rows,
-        "group": Text = |row| names[row.client as usize].clone(),
-        "worker": U32 = |row| row.worker,
-        "index": U32 = |row| row.index,
-        "measured": Bool = |row| row.measured,
-        "start_s": F64 = |row| row.start.as_secs_f64(),
-        "end_s": F64 = |row| seconds(row.end),
-        "attempt": U8 = |row| row.attempt,
-        "attempts": U8 = |row| row.attempts,
-        "response_ms": F64 = |row| match row.end {
-            Some(end) if row.attempt > 0 => end.since(row.start).as_secs_f64() * 1e3,
-            _ => f64::NAN,
-        },
-        "rtt_ms": F64 = |row| row.rtt.map_or(f64::NAN, |rtt| rtt.as_secs_f64() * 1e3),
-        "late_answers": U8 = |row| row.late_answers,
-    ));
-    Table { name: "queries", columns }
-}
-
-/// Returns the table of attempts at DNS queries.
-pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
-    let rows = &records.attempts;
-    let columns = columns!(rows,
-        "query": U32 = |row| row.query,
-        "attempt": U8 = |row| row.attempt,
-        "sent_s": F64 = |row| row.sent.as_secs_f64(),
-        "fate": Text = |row| fate_name(row.fate).to_owned(),
-        "lost_at": Text = |row| match row.fate {
-            Fate::QueryLost(link, _) | Fate::ReplyLost(link, _) => plan.links[link as usize].name.clone(),
-            _ => String::new(),
-        },
-        "reason": Text = |row| match row.fate {
-            Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => reason.name().to_owned(),
-            _ => String::new(),
-        },
-        "first_byte_s": F64 = |row| seconds(row.first_byte),
-        "received_s": F64 = |row| seconds(row.received),
-        "transport": Text = |row| row.transport.name().to_owned(),
-        "reused": Bool = |row| row.reused,
-        "handshake_round_trips": U8 = |row| row.handshakes,
-        "handshake_ms": F64 = |row| row.handshake.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3),
-        "packets_sent": U32 = |row| row.packets_sent,
-        "bytes_sent": U32 = |row| row.bytes_sent,
-        "packets_received": U32 = |row| row.packets_received,
-        "bytes_received": U32 = |row| row.bytes_received,
-    );
-    Table { name: "attempts", columns }
+    let rows = flows.listed().enumerate().map(|(number, row)| FlowsRow {
+        flow: number as u32,
+        name: row.name.to_owned(),
+        group: names[row.application as usize].clone(),
+        sender: node(&row, 0),
+        receiver: node(&row, 1),
+        ecn: row.connection.first().ecn_negotiated(),
+        start_s: seconds(row.connection.established_at().map(|_| row.start)),
+        established_s: seconds(row.connection.established_at()),
+        end_s: seconds(row.connection.ended_at()),
+        bytes_acked: row.connection.first().bytes_acked(),
+        bytes_received: row.connection.second().bytes_received(),
+        segments_sent: row.connection.first().counters().segments_sent,
+        segments_retransmitted: row.connection.first().counters().segments_retransmitted,
+        timeouts: row.connection.first().counters().timeouts,
+        fast_recoveries: row.connection.first().counters().fast_recoveries,
+        ecn_reductions: row.connection.first().counters().ecn_reductions,
+        tail_probes: row.connection.first().counters().tail_probes,
+        undos: row.connection.first().counters().undos,
+        marks_received: row.connection.second().counters().marks_received,
+        srtt_ms: ms(row.connection.first().srtt()),
+        min_rtt_ms: ms(row.connection.first().min_rtt()),
+        cwnd_segments: f64::from(row.connection.first().cwnd()),
+        cwnd_mean_segments: row.connection.mean_window(now),
+        busy_s: row.connection.first().busy(now).as_secs_f64(),
+        rwnd_limited_s: row.connection.first().rwnd_limited(now).as_secs_f64(),
+    });
+    FlowsRow::table(rows)
 }
 
 /// Returns the samples of queues.
 pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
-    let rows = &monitors.queue_rows;
-    let columns = columns!(rows,
-        "t_s": F64 = |row| row.at.as_secs_f64(),
-        "link": Text = |row| plan.links[row.link as usize].name.clone(),
-        "backlog_packets": U32 = |row| row.backlog_packets,
-        "backlog_bytes": U64 = |row| row.backlog_bytes,
-        "ring_packets": U32 = |row| row.ring_packets,
-        "ring_bytes": U64 = |row| row.ring_bytes,
-        "average_packets": F64 = |row| match row.average {
+    let rows = monitors.queue_rows.iter().map(|row| QueuesRow {
+        t_s: row.at.as_secs_f64(),
+        link: plan.links[row.link as usize].name.clone(),
+        backlog_packets: row.backlog_packets,
+        backlog_bytes: row.backlog_bytes,
+        ring_packets: row.ring_packets,
+        ring_bytes: row.ring_bytes,
+        average_packets: match row.average {
             Some(AverageQueue::Packets(packets)) => packets,
             _ => f64::NAN,
         },
-        "average_bytes": F64 = |row| match row.average {
+        average_bytes: match row.average {
             Some(AverageQueue::Bytes(bytes)) => bytes,
             _ => f64::NAN,
         },
-        "sojourn_mean_ms": F64 = |row| row.sojourn_mean_ms,
-        "sojourn_max_ms": F64 = |row| row.sojourn_max_ms,
-        "arrived_packets": U64 = |row| row.arrived_packets,
-        "arrived_bytes": U64 = |row| row.arrived_bytes,
-        "sent_packets": U64 = |row| row.sent_packets,
-        "dropped_overflow": U64 = |row| row.dropped[0],
-        "dropped_early": U64 = |row| row.dropped[1],
-        "dropped_forced": U64 = |row| row.dropped[2],
-        "marked_early": U64 = |row| row.marked_early,
-        "marked_forced": U64 = |row| row.marked_forced,
-        "dropped_dns": U64 = |row| row.dropped_dns,
-    );
-    Table { name: "queues", columns }
+        sojourn_mean_ms: row.sojourn_mean_ms,
+        sojourn_max_ms: row.sojourn_max_ms,
+        arrived_packets: row.arrived_packets,
+        arrived_bytes: row.arrived_bytes,
+        sent_packets: row.sent_packets,
+        dropped_overflow: row.dropped[0],
+        dropped_early: row.dropped[1],
+        dropped_forced: row.dropped[2],
+        marked_early: row.marked_early,
+        marked_forced: row.marked_forced,
+        dropped_dns: row.dropped_dns,
+    });
+    QueuesRow::table(rows)
 }
 
 /// Returns the samples of links.
 pub(crate) fn links(monitors: &Monitors, plan: &Plan) -> Table {
-    let rows = &monitors.link_rows;
-    let columns = columns!(rows,
-        "t_s": F64 = |row| row.at.as_secs_f64(),
-        "link": Text = |row| plan.links[row.link as usize].name.clone(),
-        "packets": U64 = |row| row.packets,
-        "bytes": U64 = |row| row.bytes,
-        "busy_s": F64 = |row| row.busy_s,
-        "lost": U64 = |row| row.lost,
-    );
-    Table { name: "links", columns }
+    let rows = monitors.link_rows.iter().map(|row| LinksRow {
+        t_s: row.at.as_secs_f64(),
+        link: plan.links[row.link as usize].name.clone(),
+        packets: row.packets,
+        bytes: row.bytes,
+        busy_s: row.busy_s,
+        lost: row.lost,
+    });
+    LinksRow::table(rows)
 }
 
 /// Returns how routers' neighbour entries changed, one row for each change.
 pub(crate) fn neighbours(neighbours: &Neighbours, plan: &Plan) -> Table {
-    let rows = &neighbours.changes;
-    let columns = columns!(rows,
-        "t_s": F64 = |row| row.at.as_secs_f64(),
-        "node": Text = |row| plan.nodes[plan.links[row.link as usize].from].clone(),
-        "neighbour": Text = |row| plan.nodes[plan.links[row.link as usize].to].clone(),
-        "state": Text = |row| row.state.name().to_owned(),
-    );
-    Table { name: "neighbours", columns }
+    let rows = neighbours.changes.iter().map(|row| NeighboursRow {
+        t_s: row.at.as_secs_f64(),
+        node: plan.nodes[plan.links[row.link as usize].from].clone(),
+        neighbour: plan.nodes[plan.links[row.link as usize].to].clone(),
+        state: row.state.name().to_owned(),
+    });
+    NeighboursRow::table(rows)
 }
 
 /// Converts to seconds; NaN means "never".
 fn seconds(at: Option<Time>) -> f64 {
     at.map_or(f64::NAN, Time::as_secs_f64)
-}
-
-fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Pending => "pending",
-        Fate::Answered => "answered",
-        Fate::Late => "late",
-        Fate::QueryLost(..) => "query-lost",
-        Fate::ReplyLost(..) => "reply-lost",
-        Fate::Truncated => "truncated",
-        Fate::Refused => "refused",
-        Fate::Closed => "closed",
-        Fate::Reset => "reset",
-        Fate::TimedOut => "timed-out",
-    }
 }

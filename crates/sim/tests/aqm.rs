@@ -193,5 +193,5 @@ fn plans_with_impossible_bands_are_refused_by_name() {
         config.bands[0].queue = AnyConfig::Pfifo(fifo::PfifoConfig { limit: 0 });
     }
     let error = Simulation::new(plan).expect_err("a limit of zero").to_string();
-    assert_eq!(error, "bottleneck.forward: queue: bands[0].queue.limit: must be above zero");
+    assert_eq!(error, "bottleneck.forward: queue.bands[0].queue.limit: must be above zero");
 }

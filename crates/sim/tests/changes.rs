@@ -5,7 +5,7 @@ mod common;
 
 use common::{dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
 use narrows_sim::Simulation;
-use narrows_sim::plan::{LinkChange, LinkState, Plan, Queue};
+use narrows_sim::plan::{LinkChange, LinkState, Plan, Queue, Ring};
 use narrows_units::{Rate, Span, Time};
 
 const LINK: usize = 0;
@@ -124,6 +124,25 @@ fn a_link_that_stays_down_ends_nothing_but_its_traffic() {
     plan.collapse = false;
     plan.links.iter_mut().for_each(|link| link.scheduled = true);
     assert!(fingerprint(&simulation) == fingerprint(&run(plan)));
+}
+
+#[test]
+fn what_waits_for_a_link_that_stays_down_never_reaches_the_queue_behind_it() {
+    // One sender, so that its link leads straight into the queue.
+    let mut plan = dumbbell(1, 10, red_ecn());
+    plan.queue_monitors.clear();
+    plan.link_monitors.clear();
+    plan.changes = vec![LinkChange { link: 2, ..turn(5_000, LinkState::Down) }];
+    let mut plain = plan.clone();
+    plain.collapse = false;
+    assert!(fingerprint(&run(plan.clone())) == fingerprint(&run(plain)));
+    // Nor does what is in its ring then, because it is slow, if all links are scheduled.
+    plan.links[2].ring = Some(Ring::packets(4));
+    plan.links[2].rate = Rate::from_bps(1_000_000).expect("not zero");
+    plan.changes[0].rate = plan.links[2].rate;
+    let mut scheduled = plan.clone();
+    scheduled.links.iter_mut().for_each(|link| link.scheduled = true);
+    assert!(fingerprint(&run(plan)) == fingerprint(&run(scheduled)));
 }
 
 #[test]

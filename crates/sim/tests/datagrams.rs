@@ -280,10 +280,7 @@ fn impossible_settings_are_refused_by_name() {
         change(&mut settings);
         refused(Kind::Udp(settings))
     };
-    assert_eq!(
-        udp(&|udp| udp.packet_bytes = 27),
-        "group: packet_bytes: an IP packet with UDP has at least 28 bytes"
-    );
+    assert_eq!(udp(&|udp| udp.packet_bytes = 27), "group: packet_bytes: must be at least 28");
     assert_eq!(
         udp(&|udp| udp.period = Span::from_us(1)),
         "group: period: 1000000001 rows are more than the limit of 10000000"

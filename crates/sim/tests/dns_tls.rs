@@ -445,7 +445,7 @@ fn what_contradicts_is_named() {
     let early = client::Tls { handshake: early, padding: None, https: None, quic: None };
     assert_eq!(
         said(&|dialogue| dialogue.asking().tls = Some(early)),
-        "dns: tls: early_data: needs resume"
+        "dns: tcp.tls.handshake.early_data: needs resume"
     );
     assert_eq!(said(&|dialogue| dialogue.serving().tls = None), "dns: tls: the server has none");
     assert_eq!(

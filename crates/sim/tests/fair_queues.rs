@@ -10,7 +10,7 @@ use narrows_qdisc::drr::{plain, qsdrr, tdrr};
 use narrows_qdisc::{blue, sfq};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Plan, Queue, Ring};
-use narrows_units::{Bytes, Span, Time};
+use narrows_units::{Span, Time};
 
 fn drr(limit: u32) -> Queue {
     Queue::Drr(plain::Config { limit, ..Default::default() })
@@ -144,7 +144,7 @@ fn dns_beside_bulk_loses_nothing_and_waits_for_a_round_at_most() {
 fn mixed(queue: Queue) -> Plan {
     let mut plan = dumbbell(12, 10, queue.clone());
     plan.links[1].queue = queue;
-    plan.links[0].ring = Some(Ring::Bytes(Bytes::new(9_000)));
+    plan.links[0].ring = Some(Ring::bytes(9_000));
     on_off(&mut plan, 60);
     add_resolvers(&mut plan, 10, 30);
     for (index, link) in plan.links.iter_mut().enumerate().skip(2) {
@@ -154,7 +154,7 @@ fn mixed(queue: Queue) -> Plan {
 }
 
 #[test]
-fn neither_shortcuts_nor_foresight_change_a_result() {
+fn neither_shortcuts_nor_prefetching_change_a_result() {
     for (name, queue) in fair_queues(40) {
         let mut plain = mixed(queue.clone());
         plain.collapse = false;

@@ -7,7 +7,7 @@ use common::{asking, fingerprint, link, listening, numbers, pfifo, profile, run,
 use narrows_sim::plan::dns::client::{Client, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server};
-use narrows_sim::plan::flood::{Flood, Of};
+use narrows_sim::plan::flood::{Flood, Of, Queries};
 use narrows_sim::plan::{Application, Kind, Path, Plan, udp::Spacing};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Span, Time};
@@ -181,7 +181,7 @@ fn a_million_syns_take_no_more_than_the_queue() {
 #[test]
 fn queries_bring_replies_to_others() {
     for (reply, expected) in [(1000, 1028.0), (2000, 68.0)] {
-        let of = Of::Queries { query: QUERY, reply, payload: 1232 };
+        let of = Of::Queries(Queries { query: QUERY, reply, payload: 1232 });
         let mut flood = Flood { of, ..syns(1000) };
         flood.stop = Some(Time::ZERO + Span::from_secs(5));
         let simulation = run(plan(flood, 128, HalfOpenLimits::LINUX, 10));
@@ -196,7 +196,7 @@ fn queries_bring_replies_to_others() {
 /// A flood above the rate of the server's link: what fits is answered, and the rest is lost there.
 #[test]
 fn a_link_that_is_flooded_loses_the_rest() {
-    let of = Of::Queries { query: 32, reply: 32, payload: 1232 };
+    let of = Of::Queries(Queries { query: 32, reply: 32, payload: 1232 });
     let mut flood = Flood { of, ..syns(20_000) };
     flood.stop = Some(Time::ZERO + Span::from_secs(5));
     let mut plan = plan(flood, 128, HalfOpenLimits::LINUX, 10);
@@ -237,11 +237,11 @@ fn floods_that_contradict_themselves_are_refused() {
         let plan = plan(flood, 128, HalfOpenLimits::LINUX, 5);
         Simulation::new(plan).expect_err("the plan is not sound").to_string()
     };
-    assert_eq!(refusal(|f| f.addresses = 0), "flood: addresses: must be 1 to 65536");
-    assert_eq!(refusal(|f| f.interval = Span::ZERO), "flood: interval, period: must be above zero");
+    assert_eq!(refusal(|f| f.addresses = 0), "flood: addresses: must be above zero");
+    assert_eq!(refusal(|f| f.interval = Span::ZERO), "flood: interval: must be above zero");
     assert_eq!(refusal(|f| f.stop = Some(Time::ZERO)), "flood: stop: must be after start");
     assert_eq!(
-        refusal(|f| f.of = Of::Queries { query: 4, reply: 100, payload: 512 }),
-        "flood: query, reply: must be lengths of DNS messages"
+        refusal(|f| f.of = Of::Queries(Queries { query: 4, reply: 100, payload: 512 })),
+        "flood: of.query: must be at least 12"
     );
 }

@@ -140,12 +140,7 @@ fn each_discipline_decides_the_same() {
 
 #[test]
 fn rings_take_packets_at_the_same_moments() {
-    let rings = [
-        Ring::Packets(1),
-        Ring::Packets(7),
-        Ring::Thresholds { stop: 9, wake: 2 },
-        Ring::Bytes(Bytes::new(9_000)),
-    ];
+    let rings = [Ring::packets(1), Ring::packets(7), Ring::thresholds(9, 2), Ring::bytes(9_000)];
     for ((name, queue), ring) in
         queues().into_iter().flat_map(|queue| rings.map(|ring| (queue.clone(), ring)))
     {
@@ -184,7 +179,7 @@ fn a_packet_that_comes_as_another_leaves_comes_after_it() {
 fn codel_plans() -> Vec<(&'static str, Plan)> {
     let codel = |ecn| Queue::Codel(codel::Config { ecn, ..codel::Config::default() });
     let mut plans = vec![("codel", mixed(codel(false)))];
-    for ring in [Ring::Thresholds { stop: 5, wake: 1 }, Ring::Bytes(Bytes::new(9_000))] {
+    for ring in [Ring::thresholds(5, 1), Ring::bytes(9_000)] {
         let mut plan = mixed(codel(false));
         plan.links[0].ring = Some(ring);
         plans.push(("codel above a ring", plan));
@@ -254,8 +249,8 @@ fn texts(table: &Table, name: &str) -> Vec<String> {
 #[test]
 fn rates_and_delays_change_at_the_same_moments() {
     for (name, queue) in queues() {
-        let bursts = Ring::Thresholds { stop: 7, wake: 4 };
-        for ring in [None, Some(bursts), Some(Ring::Bytes(Bytes::new(9_000)))] {
+        let bursts = Ring::thresholds(7, 4);
+        for ring in [None, Some(bursts), Some(Ring::bytes(9_000))] {
             let mut plan = mixed(queue.clone());
             plan.links[0].ring = ring;
             for (number, mbit) in [3, 30, 10, 1, 5].into_iter().enumerate() {
@@ -275,8 +270,8 @@ fn rates_and_delays_change_at_the_same_moments() {
 #[test]
 fn links_go_down_and_up_at_the_same_moments() {
     for (name, queue) in queues() {
-        let bursts = Ring::Thresholds { stop: 7, wake: 4 };
-        for ring in [None, Some(bursts), Some(Ring::Bytes(Bytes::new(9_000)))] {
+        let bursts = Ring::thresholds(7, 4);
+        for ring in [None, Some(bursts), Some(Ring::bytes(9_000))] {
             let mut plan = mixed(queue.clone());
             plan.links[0].ring = ring;
             plan.links[0].loss = 0.01;

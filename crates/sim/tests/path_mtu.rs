@@ -35,10 +35,10 @@ fn asks(reply_bytes: u16) -> Plan {
 fn set_reply(plan: &mut Plan, reply_bytes: u16) {
     let client = resolvers(plan);
     client.sizes = dns::exchange::Sizes::fixed(42, (reply_bytes - 28).into());
-    client.udp.as_mut().expect("it asks over UDP").payload = u16::MAX;
+    client.udp.as_mut().expect("it asks over UDP").payload = 65_507;
     for application in &mut plan.applications {
         if let Kind::DnsServer(server) = &mut application.kind {
-            server.udp_payload = u16::MAX;
+            server.udp_payload = 65_507;
         }
     }
 }

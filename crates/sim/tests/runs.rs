@@ -27,7 +27,7 @@ fn slices_of_any_length_give_the_same_tables() {
 }
 
 #[test]
-fn neither_shortcuts_nor_foresight_change_a_result() {
+fn neither_shortcuts_nor_prefetching_change_a_result() {
     let mut unequal = dumbbell(9, 20, pfifo(40));
     on_off(&mut unequal, 64);
     for (index, link) in unequal.links.iter_mut().enumerate().skip(2) {
@@ -236,8 +236,8 @@ fn plans_that_contradict_themselves_are_refused() {
         (Draw::Constant(Bytes::ZERO), second(), None, "burst: "),
         (Draw::List(vec![Bytes::new(1), Bytes::ZERO]), second(), None, "burst: "),
         (Draw::List(Vec::new()), second(), None, "burst: "),
-        (kilobyte(), pareto(1.0), None, "idle: "),
-        (kilobyte(), pareto(f64::NAN), None, "idle: "),
+        (kilobyte(), pareto(1.0), None, "idle.shape: "),
+        (kilobyte(), pareto(f64::NAN), None, "idle.shape: "),
         (kilobyte(), Draw::List(Vec::new()), None, "idle: "),
         (kilobyte(), second(), Some(0), "bursts: "),
     ] {
@@ -248,7 +248,7 @@ fn plans_that_contradict_themselves_are_refused() {
     assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));
     assert!(refused(|plan| resolvers(plan).udp = None).starts_with("dns: udp, tcp"));
     let said = refused(|plan| resolvers(plan).udp.iter_mut().for_each(|u| u.timeouts.clear()));
-    assert!(said.starts_with("dns: timeouts"), "{said}");
+    assert!(said.starts_with("dns: udp.timeouts"), "{said}");
     assert!(refused(|plan| resolvers(plan).queries = Some(u32::MAX)).starts_with("dns: "));
     assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
     assert!(refused(|plan| plan.captures.push(Capture::of(99, "none"))).contains("no such link"));
@@ -268,7 +268,6 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     let independent = found(|plan| {
         plan.event_limit = 0;
         plan.links[0].loss = 1.5;
-        plan.links[0].mtu = 100;
         plan.links[1].queue = pfifo(0);
         plan.tcp[0].initial_window = 0;
         connections(plan)[0].tcp = 7;
@@ -278,9 +277,8 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     });
     let beginnings = [
         "event_limit: must be above zero",
-        "bottleneck.forward: loss: must be from 0 to 1",
-        "bottleneck.forward: mtu: must be 576 to 65535 bytes",
-        "bottleneck.backward: queue: limit: must be above zero",
+        "bottleneck.forward: loss: must be at most 1",
+        "bottleneck.backward: queue.limit: must be above zero",
         "tcp[0]: initial_window: must be above zero",
         "flows: flow 0: tcp: no such settings",
         "dns: udp, tcp: one of them is needed",
@@ -301,8 +299,10 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     let link = "bottleneck.forward";
     assert_eq!(
         nowhere,
-        [format!("{link}: no such node"), format!("{link}: loss: must be from 0 to 1")]
+        [format!("{link}: no such node"), format!("{link}: loss: must be at most 1")]
     );
+    let short = found(|plan| plan.links[0].mtu = 575);
+    assert_eq!(short, [format!("{link}: mtu: must be at least 576")]);
     let broken = found(|plan| {
         plan.paths[0].links.swap(0, 1);
         plan.paths[1].links.clear();

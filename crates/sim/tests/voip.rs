@@ -171,6 +171,6 @@ fn impossible_calls_are_refused_by_name() {
     );
     assert_eq!(
         refused(&|calls| calls.packet_time = Span::from_ms(25)),
-        "calls: packet_time: must be a multiple of 10 ms, up to 100 ms"
+        "calls: packet_time: must be a multiple of 10 ms"
     );
 }

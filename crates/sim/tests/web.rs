@@ -216,12 +216,12 @@ fn settings_that_contradict_themselves_are_refused() {
         add(&mut plan, [Kind::Incast(settings), responder(Span::ZERO)]);
         Simulation::new(plan).expect_err("the plan is not sound").to_string()
     };
-    assert_eq!(refusal(|s| s.rounds = 0), "web: rounds: must be 1 to 1000000");
-    assert_eq!(refusal(|s| s.servers.clear()), "web: servers: needs one at least");
-    assert_eq!(refusal(|s| s.request = 0), "web: request: must be at least a byte");
+    assert_eq!(refusal(|s| s.rounds = 0), "web: rounds: must be above zero");
+    assert_eq!(refusal(|s| s.servers.clear()), "web: servers: needs at least 1 entry");
+    assert_eq!(refusal(|s| s.request = 0), "web: request: must be above zero");
     assert_eq!(refusal(|s| s.responder = 9), "web: server: no such application");
     assert_eq!(refusal(|s| s.responder = 0), "web: server: \"web\" answers nothing like this");
-    assert_eq!(refusal(|s| s.block = Draw::List(vec![])), "web: block: list: is empty");
+    assert_eq!(refusal(|s| s.block = Draw::List(vec![])), "web: block: needs at least 1 entry");
 }
 
 /// An object of one segment, on the first server.
@@ -416,9 +416,9 @@ fn pages_that_contradict_themselves_are_refused() {
         "web: after [0]: after: must be earlier objects"
     );
     assert_eq!(refusal(|p| p.objects[1].server = 1), "web: after [0]: server: no such server");
-    assert_eq!(refusal(|p| p.loads = 0), "web: loads, objects: needs one at least");
+    assert_eq!(refusal(|p| p.loads = 0), "web: loads: must be above zero");
     assert_eq!(
-        refusal(|p| p.loads = 10_000_000),
+        refusal(|p| (p.browsers, p.loads) = (10, 1_000_000)),
         "web: loads: 20000000 objects are more than the limit of 10000000"
     );
 }

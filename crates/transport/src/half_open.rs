@@ -14,42 +14,36 @@
 //! settings, and always counts as young. A cookie keeps the options of the SYN, as Linux's cookies
 //! do with timestamps.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use narrows_units::{MaybeTime, Span, Time};
+use narrows_units::settings::{any, whole};
+use narrows_units::{MaybeTime, Span, Time, keys, words};
 
-/// A host's limits for its listeners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HalfOpenLimits {
-    /// `net.ipv4.tcp_max_syn_backlog`.
-    pub max_syn_backlog: u32,
-    /// `net.ipv4.tcp_synack_retries`.
-    pub synack_retries: u8,
-    /// `net.ipv4.tcp_syncookies`.
-    pub cookies: Cookies,
+keys! {
+    #[derive(Copy, Eq)]
+    /// A host's limits for its listeners.
+    pub struct HalfOpenLimits {
+        /// `net.ipv4.tcp_max_syn_backlog`.
+        max_syn_backlog: u32 = 4096, whole(1, 1_000_000);
+        /// `net.ipv4.tcp_synack_retries`.
+        synack_retries: u8 = 5, whole(0, 20);
+        /// `net.ipv4.tcp_syncookies`.
+        cookies: Cookies = Cookies::WhenFull, any();
+    }
 }
 
-/// When a SYN is answered without storing an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Cookies {
-    /// 0: SYNs are dropped when the queue is full.
-    Never,
-    /// 1: SYNs are answered in this way when the queue is full.
-    WhenFull,
-    /// 2: every SYN is answered in this way.
-    Always,
+words! {
+    /// When a SYN is answered without storing an entry.
+    pub enum Cookies {
+        /// 0: SYNs are dropped when the queue is full.
+        Never = "never",
+        /// 1: SYNs are answered in this way when the queue is full.
+        WhenFull = "when-full",
+        /// 2: every SYN is answered in this way.
+        Always = "always",
+    }
 }
 
 impl HalfOpenLimits {

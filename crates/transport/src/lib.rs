@@ -1,12 +1,17 @@
 //! TCP, QUIC and TLS as state machines without I/O: time and segments in, segments and the next
 //! deadline out.
 #![doc = include_str!("../README.md")]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod closed;
 pub mod half_open;
+pub mod prefetch;
 pub mod quic;
 pub mod tcp;
 pub mod tls;
-pub mod touch;
 
 pub use self::closed::Closed;

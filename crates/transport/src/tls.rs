@@ -25,6 +25,9 @@
 
 mod settings;
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{MaybeTime, Span};
 
 pub use self::settings::{Client, Server};
@@ -275,6 +278,8 @@ const AROUND_IDENTITY: u32 = PROTECTION + 4 + 4 + 4 + 9 + 2 + 2;
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     /// kdig 3.2.6 (GnuTLS 3.7), as captured.
@@ -383,10 +388,10 @@ mod tests {
     #[test]
     fn impossible_settings_are_named() {
         assert_eq!((KDIG.check(), NSD.check()), (Ok(()), Ok(())));
-        let said = |client: Client| client.check().expect_err("it is impossible");
+        let said = |client: Client| client.check().expect_err("it is impossible").to_string();
         assert_eq!(said(Client { early_data: true, ..KDIG }), "early_data: needs resume");
         assert!(said(Client { hello: 40, ..KDIG }).starts_with("hello: "));
-        let said = |server: Server| server.check().expect_err("it is impossible");
+        let said = |server: Server| server.check().expect_err("it is impossible").to_string();
         assert!(said(Server { certificate: 0, ..NSD }).starts_with("certificate: "));
         assert!(said(Server { ticket: 40, ..NSD }).starts_with("ticket: "));
         assert!(said(Server { write: Some(0), ..NSD }).starts_with("write: "));

@@ -99,6 +99,8 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

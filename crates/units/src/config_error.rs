@@ -1,5 +1,7 @@
 //! Invalid settings.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 /// Why settings were refused: which key, what is wrong with it, and the remedy if there is one.

@@ -5,6 +5,11 @@
 //! number of bytes exact at the usual link rates (1 byte at 10 Gbit/s is 800 ps). Two instants
 //! cannot be added, and a rate is not a number of bytes: such mistakes do not compile.
 #![doc = include_str!("../README.md")]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod bytes;
 mod config_error;

@@ -16,9 +16,10 @@ impl MaybeTime {
         (self != Self::NONE).then_some(self.0)
     }
 
-    /// Returns the time if there is one and it is not after `until`.
+    /// Returns the time if there is one and it is not after `until`, which must not be `Time::MAX`.
     #[inline(always)]
     pub fn by(self, until: Time) -> Option<Time> {
+        debug_assert!(until < Time::MAX, "nothing happens at the end of time");
         (self.0 <= until).then_some(self.0)
     }
 

@@ -4,6 +4,8 @@
 //! and a unit, which only zero may omit. The value must be a whole number of base units
 //! (picoseconds, bits per second, bytes). Anything finer is refused rather than rounded.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
 use core::fmt;
 
 use crate::{Bytes, Rate, Span};
@@ -163,6 +165,8 @@ fn scaled(number: &str, scale: u64) -> Result<u64, ParseError> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]

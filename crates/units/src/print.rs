@@ -1,5 +1,6 @@
 //! Quantities as text.
 
+use alloc::format;
 use core::fmt;
 
 /// Writes `value` base units exactly, in the first of `units` that it reaches. Each unit has a name

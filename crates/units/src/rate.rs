@@ -84,6 +84,8 @@ impl fmt::Display for Rate {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn mbit(mbit: u64) -> Rate {

@@ -94,7 +94,9 @@ impl Span {
     #[inline]
     pub fn from_secs_f64(s: f64) -> Self {
         // `as` saturates and maps NaN to zero.
-        Self((s * PS_PER_S as f64).round() as u64)
+        let ps = s * PS_PER_S as f64;
+        let whole = ps as u64;
+        Self(whole.saturating_add(u64::from(ps - whole as f64 >= 0.5)))
     }
 
     /// Returns the picoseconds.
@@ -198,6 +200,8 @@ impl fmt::Display for Time {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

@@ -29,17 +29,6 @@ from typing import Any
 
 from narrows.results import Run
 
-__all__ = [
-    "METRICS",
-    "RESPONSE",
-    "Comparison",
-    "Metric",
-    "answered",
-    "compared",
-    "figures",
-    "goodputs",
-]
-
 LINK = "bottleneck.forward"
 
 RESPONSE = "response, 95 % within"

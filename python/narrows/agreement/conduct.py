@@ -18,8 +18,6 @@ from narrows.backends.interrupts import as_ended, until
 from narrows.scenario import Bulk, Scenario
 from narrows.scenario.amounts import DataRate
 
-__all__ = ["Agreement", "conduct"]
-
 WITHIN = 2.0
 """Most draws must lie within this multiple of the bound."""
 

@@ -41,8 +41,6 @@ from decimal import Decimal
 
 from narrows.scenario import Scenario
 
-__all__ = ["DURATION_S", "SETTLED_S", "drawn", "set_of"]
-
 DURATION_S = 80.0
 """With 40 s, two runs of the same draw differ by 0.64 points of first-attempt success on average,
 and by more than two points in six of 60 draws. With 80 s, they differ by 0.41 points on average,
@@ -190,8 +188,9 @@ def _transport(chance: random.Random) -> str:
     kind = chance.choice(("udp", "udp", "tcp", "tls"))
     other = "true" if chance.random() < 0.5 else "false"
     if kind == "udp":
-        return f'retry = "windows"\nnew_port = {other}'
-    return f'transport = "{kind}"\nconnections = {{ reuse = {other} }}'
+        return f'transport = {{ kind = "udp", retry = "windows", new_port = {other} }}'
+    tcp = '{ timer_granularity = "10 ms" }'
+    return f'transport = {{ kind = "{kind}", reuse = {other}, tcp = {tcp} }}'
 
 
 def _log_uniform(chance: random.Random, low: float, high: float) -> float:
@@ -235,7 +234,7 @@ def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) ->
                 f'target = "{target:.1f} ms", ecn = {ecn} }}'
             )
         case "pie":
-            # The guest's HZ is 100, like `timer_granularity` above.
+            # The guest's HZ is 100, as in `timer_granularity`.
             return (
                 f'{{ kind = "pie", limit = {max(packets, 20)}, target = "{target:.1f} ms", '
                 f'jiffy = "10 ms", ecn = {ecn} }}'

@@ -12,8 +12,6 @@ from narrows.agreement.conduct import Agreement
 from narrows.report import style
 from narrows.unfinished import write_whole
 
-__all__ = ["scatter", "write_scatter"]
-
 
 @style.styled
 def scatter(result: Agreement) -> Figure:

@@ -15,8 +15,6 @@ from narrows.backends.kernel.backend import told
 from narrows.results import Run, RunFolderError
 from narrows.scenario import Scenario
 
-__all__ = ["OWN", "kernel_run"]
-
 RUNS = "kernel"
 
 """The subfolder of an agreement's folder that holds the kernel's runs."""

@@ -12,8 +12,6 @@ from narrows.agreement.figures import write_scatter
 from narrows.results import TextTable
 from narrows.unfinished import write_whole
 
-__all__ = ["agreement_table", "write"]
-
 WORST = 10
 """The most draws that the table lists."""
 

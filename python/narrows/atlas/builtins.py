@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from narrows.errors import NarrowsError
 
-__all__ = ["ROOT_SERVERS", "RootServer", "download_commands"]
-
 
 @dataclass(frozen=True)
 class RootServer:

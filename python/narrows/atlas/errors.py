@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from narrows.errors import HintedError
 
-__all__ = ["AtlasError"]
-
 
 class AtlasError(HintedError):
     """A file that cannot be used; its text is one line.

@@ -17,8 +17,6 @@ from narrows import _core
 from narrows.atlas.errors import AtlasError
 from narrows.results.exchanges import MEASUREMENT_TABLES
 
-__all__ = ["read_probes"]
-
 _LARGEST = 256 * 2**20
 _HINT = "narrows import atlas --download k prints how to download one"
 _HARDWARE = {

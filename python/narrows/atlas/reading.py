@@ -21,8 +21,6 @@ from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
 from narrows.results.intake import Chunks, covered, is_utf16, to_frame
 
-__all__ = ["read_atlas"]
-
 Progress = Callable[[float, str], None]
 """Called with how much is done, from 0 to 1, and what is being done."""
 

@@ -112,10 +112,10 @@ def run(
             if possible.
     """
     from narrows.scenario import Scenario
-    from narrows.scenario.near import nearest
+    from narrows.scenario.suggestions import suggestion
 
     for name in unknown:
-        hint = nearest(name, [*inspect.signature(run).parameters][:-1])
+        hint = suggestion(name, [*inspect.signature(run).parameters][:-1])
         if name == "seeds":
             hint = "seed=3 for one run, or narrows.sweep(..., seeds=3) for several"
         raise TypeError(f"run() has no argument {name}; hint: {hint}")

@@ -12,16 +12,6 @@ if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = [
-    "Backend",
-    "BackendError",
-    "Progress",
-    "Refusal",
-    "Runner",
-    "nothing_refused",
-    "nothing_to_say",
-]
-
 Progress = Callable[[float], object]
 """Called with the completed share of a run, from 0 to 1."""
 

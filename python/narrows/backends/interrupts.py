@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
-__all__ = ["Held", "Stopped", "as_ended", "held", "until"]
-
 T = TypeVar("T")
 
 

@@ -26,8 +26,6 @@ from narrows.results.foreign import PROGRAM
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["backend"]
-
 
 def backend(name: str) -> Backend:
     """The backend of that name, which begins with `program:`.

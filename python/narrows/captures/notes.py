@@ -8,8 +8,6 @@ from pathlib import Path
 from narrows import _core
 from narrows.results import Measurement
 
-__all__ = ["notes"]
-
 
 def notes(measurement: Measurement, folder: Path) -> Iterator[str]:
     """A line on what to look at next, and lines on what the capture could not see.

@@ -17,8 +17,6 @@ from narrows.results import Measurement
 from narrows.results.exchanges import AMBIGUOUS
 from narrows.results.intake import covered
 
-__all__ = ["REPEATED_S", "overview", "say_overview"]
-
 REPEATED_S = 5.0
 """How long after a truncated reply a TCP query may repeat it: as long as resolvers usually wait."""
 

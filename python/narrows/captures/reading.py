@@ -21,8 +21,6 @@ from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
 from narrows.results.intake import Chunks, covered, to_frame
 
-__all__ = ["CaptureError", "read_captures"]
-
 Progress = Callable[[float, str], None]
 """Called with how much is done, from 0 to 1, and what is being done."""
 

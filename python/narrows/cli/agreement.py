@@ -10,7 +10,7 @@ import typer
 
 from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet, seed_option
+from narrows.cli.options import Json, Quiet, option, seed_option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -55,11 +55,10 @@ def command(
     ] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where agreement.json, the plots and the kernel's runs go; runs that are already "
+        option(
+            "DIR",
+            "Where agreement.json, the plots and the kernel's runs go; runs that are already "
             "there are not repeated. [default: runs/agreement-1, -2, ..]",
-            show_default=False,
         ),
     ] = None,
     json_output: Json = False,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["OPTIONS", "with_options"]
-
 OPTIONS = {
     "against": "--against",
     "at": "--at",

@@ -6,11 +6,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values, listing_metrics
+from narrows.cli.options import (
+    Figures,
+    Json,
+    Quiet,
+    argument,
+    figure_files,
+    key_values,
+    listing_metrics,
+    option,
+)
 
 EXAMPLES = """\
 # Prints the figures of both and the difference from the first, with
@@ -40,37 +47,31 @@ narrows compare runs/ratio-1 runs/ratio-2
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Two or more run folders; or sweep folders; or two folders of narrows ratio.",
+        argument(
+            "RUN",
+            "Two or more run folders; or sweep folders; or two folders of narrows ratio.",
             autocompletion=runs_and_sweeps,
-            show_default=False,
         ),
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Show only this figure, such as dns.first_attempt_percent or "
+        option(
+            "NAME",
+            "Show only this figure, such as dns.first_attempt_percent or "
             'loss_percent; may be repeated. "?" lists all figures.',
-            show_default=False,
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="In one sweep: compare the other values of KEY with this one, for each "
+        option(
+            "KEY=VALUE",
+            "In one sweep: compare the other values of KEY with this one, for each "
             "combination of the other keys; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     json_output: Json = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write a report with figures to this folder.", show_default=False
-        ),
+        Path | None, option("DIR", "Write a report with figures to this folder.")
     ] = None,
     figures: Figures = None,
     quiet: Quiet = False,
@@ -105,9 +106,9 @@ def command(
 
 def _near(folder: Path) -> str:
     """A hint at the folder that the user may have meant."""
-    from narrows.scenario.near import nearest
+    from narrows.scenario.suggestions import suggestion
 
     if not folder.parent.is_dir():
         return f"{folder.parent} does not exist either"
     known = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-    return nearest(folder.name, known) or "narrows run and narrows sweep write folders to runs/"
+    return suggestion(folder.name, known) or "narrows run and narrows sweep write folders to runs/"

@@ -73,11 +73,11 @@ def _is_analysis(folder: Path) -> bool:
 
 
 def _is_measurement(folder: Path) -> bool:
+    from narrows.foreign_text import regular_bytes
     from narrows.results.folder import MEASUREMENTS, RUN_FILE
 
     try:
-        with (folder / RUN_FILE).open("rb") as file:
-            head = file.read(4096)
+        head = regular_bytes(folder / RUN_FILE, 4096)
     except OSError:
         return False
     return any(f'"backend": "{name}"'.encode() in head for name in MEASUREMENTS)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from narrows.cli.failure import Exit, say
 
-__all__ = ["ended"]
-
 SHOWN_FAILURES = 3
 """The number of failed runs that the terminal shows; the rest are counted."""
 

@@ -10,6 +10,7 @@ import typer
 
 from narrows.cli.complete import examples
 from narrows.cli.failure import say
+from narrows.cli.options import argument
 
 EXAMPLES = """\
 # Copies dns-behind-red.toml into this folder.
@@ -22,12 +23,7 @@ narrows examples copy camera --into lines
 def command(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="The example, as `narrows examples` lists it.",
-            autocompletion=examples,
-            show_default=False,
-        ),
+        argument("NAME", "The example, as `narrows examples` lists it.", autocompletion=examples),
     ],
     into: Annotated[
         Path,

@@ -10,7 +10,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, argument, option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -27,44 +27,24 @@ narrows import atlas atlas-k-*.jsonl --probes probes-2026-11-01.json \\
 def command(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Results from the API, the dumps or the probes; also as gz, bz2 or zst.",
-            show_default=False,
-        ),
+        argument("FILE", "Results from the API, the dumps or the probes; also as gz, bz2 or zst."),
     ] = None,
     probes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The probe archive, which has the places of the probes.",
-            show_default=False,
-        ),
+        Path | None, option("FILE", "The probe archive, which has the places of the probes.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder. [default: runs/atlas-1, -2, ..]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "The run folder. [default: runs/atlas-1, -2, ..]")
     ] = None,
     download: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LETTER",
-            help="Read nothing, but print the commands that download a day of this root server's "
+        option(
+            "LETTER",
+            "Read nothing, but print the commands that download a day of this root server's "
             "results; all: of every root server; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     day: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YYYY-MM-DD",
-            help="The day of --download, in UTC. [default: yesterday]",
-            show_default=False,
-        ),
+        str | None, option("YYYY-MM-DD", "The day of --download, in UTC. [default: yesterday]")
     ] = None,
     ipv6: Annotated[
         bool, typer.Option("--ipv6", help="With --download: also results over IPv6.")

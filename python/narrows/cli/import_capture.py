@@ -6,11 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, argument, option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -26,28 +24,17 @@ narrows import capture *.pcap.xz --port 53 --port 8053
 def command(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="pcap, pcapng or dnstap files, together one capture; also as gz, bz2, xz or zst. "
+        argument(
+            "FILE",
+            "pcap, pcapng or dnstap files, together one capture; also as gz, bz2, xz or zst. "
             "-: standard input.",
-            show_default=False,
         ),
     ],
     port: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PORT",
-            help="A port of DNS servers; may be repeated. [default: 53]",
-            show_default=False,
-        ),
+        list[str] | None, option("PORT", "A port of DNS servers; may be repeated. [default: 53]")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder. [default: runs/capture-1, -2, ..]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "The run folder. [default: runs/capture-1, -2, ..]")
     ] = None,
     json_output: Json = False,
     quiet: Quiet = False,

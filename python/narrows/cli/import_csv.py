@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from narrows.cli.failure import Exit
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, argument, option
 
 EXAMPLES = """\
 # The first line names the columns: vantage, target, transport, started_s,
@@ -22,19 +20,12 @@ narrows ratio runs/theirs
 def command(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="Tables with a header line; also as gz or zst. - reads standard input.",
-            show_default=False,
+        argument(
+            "FILE", "Tables with a header line; also as gz, bz2, xz or zst. - reads standard input."
         ),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder. [default: runs/csv-1, -2, ..]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "The run folder. [default: runs/csv-1, -2, ..]")
     ] = None,
     json_output: Json = False,
     quiet: Quiet = False,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from narrows.cli.failure import say
-from narrows.cli.options import Quiet
+from narrows.cli.options import Quiet, option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -26,20 +24,14 @@ narrows kernel prepare --source linux-6.1.tar.xz
 def command(
     source: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A kernel's source, as a tarball or a folder, instead of the distribution's.",
-            show_default=False,
+        option(
+            "FILE",
+            "A kernel's source, as a tarball or a folder, instead of the distribution's.",
             exists=True,
         ),
     ] = None,
     kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Build the kernel with the TCP of this year: 2010.",
-            show_default=False,
-        ),
+        str | None, option("NAME", "Build the kernel with the TCP of this year: 2010.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, lasting, settings
+from narrows.cli.options import Quiet, ScenarioFile, Seed, Settings, lasting, option, settings
 
 if TYPE_CHECKING:
     from narrows.machines import Lab, Part, Parts
@@ -26,31 +26,28 @@ Node = Annotated[
 
 Machines = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "A TOML file whose table [machines] gives the address of each node's machine.",
         "--machines",
-        metavar="FILE",
-        help="A TOML file whose table [machines] gives the address of each node's machine.",
-        show_default=False,
     ),
 ]
 
 At = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "NODE=ADDRESS",
+        "Instead of --machines: the IPv4 address of a node's machine; repeat for each node.",
         "--at",
-        metavar="NODE=ADDRESS",
-        help="Instead of --machines: the IPv4 address of a node's machine; repeat for each node.",
-        show_default=False,
     ),
 ]
 
 Clock = Annotated[
     str | None,
-    typer.Option(
-        metavar="NODE",
-        help="The node whose machine keeps the time; the others connect to it. "
+    option(
+        "NODE",
+        "The node whose machine keeps the time; the others connect to it. "
         "[default: the first machine]",
-        show_default=False,
     ),
 ]
 
@@ -64,12 +61,11 @@ Wait = Annotated[
 
 SecretFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A file with the secret of the run, which only you can read. Without it, the secret "
+    option(
+        "FILE",
+        "A file with the secret of the run, which only you can read. Without it, the secret "
         "is in the environment variable NARROWS_SECRET, or the machine that keeps the time makes "
         "one and prints it, and the others ask for it.",
-        show_default=False,
     ),
 ]
 
@@ -83,12 +79,7 @@ Tcp = Annotated[
 ]
 
 Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="The record's folder. [default: records/NAME-ROLE-NODE-1, -2, ..]",
-        show_default=False,
-    ),
+    Path | None, option("DIR", "The record's folder. [default: records/NAME-ROLE-NODE-1, -2, ..]")
 ]
 
 WAIT = "60s"
@@ -216,8 +207,8 @@ def part(role: str, what: str) -> Callable[..., Exit]:
         own = Part(role, node)
         parts.of(own, lab)  # so that nobody types a secret for a part that does not exist
         common = ["--machines", str(machines)] if machines else []
-        for option, values in (("--at", at), ("--set", set)):
-            common += [word for value in values or () for word in (option, value)]
+        for name, values in (("--at", at), ("--set", set)):
+            common += [word for value in values or () for word in (name, value)]
         common += ["--clock", clock] if clock else []
         common += [] if seed is None else ["--seed", str(seed)]
         secret, told = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet, common=common)

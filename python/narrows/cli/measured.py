@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from narrows.cli.failure import Exit, say
+from narrows.foreign_text import regular_bytes
 from narrows.results import Measurement, Run, TextTable
 from narrows.results.folder import RUN_FILE
 
@@ -31,8 +32,7 @@ def load(folder: Path) -> Measurement:
 
 def _is_scenario(folder: Path) -> bool:
     try:
-        with (folder / RUN_FILE).open("rb") as file:
-            head = file.read(4096)
+        head = regular_bytes(folder / RUN_FILE, 4096)
     except OSError:
         return False
     return any(f'"backend": "{name}"'.encode() in head for name in ("sim", "kernel"))

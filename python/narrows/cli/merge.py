@@ -9,7 +9,7 @@ import typer
 
 from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Figures, Json, Quiet, figure_files
+from narrows.cli.options import Figures, Json, Quiet, argument, figure_files, option
 from narrows.cli.run_output import print_run, write_run_report
 
 EXAMPLES = """\
@@ -23,17 +23,10 @@ narrows compare runs/simulated runs/lab
 def command(
     records: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RECORD",
-            help="Folders that traffic serve, traffic drive, resolve and monitor wrote.",
-            show_default=False,
-        ),
+        argument("RECORD", "Folders that traffic serve, traffic drive, resolve and monitor wrote."),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The run folder. [default: runs/NAME-1, -2, ..]", show_default=False
-        ),
+        Path | None, option("DIR", "The run folder. [default: runs/NAME-1, -2, ..]")
     ] = None,
     bound: Annotated[
         float,

@@ -17,8 +17,10 @@ from narrows.cli.options import (
     Quiet,
     Seed,
     Settings,
+    argument,
     figure_files,
     lasting,
+    option,
     settings,
 )
 from narrows.cli.run_output import print_run, write_run_report
@@ -45,30 +47,17 @@ narrows monitor --scenario lab-scenario.toml --node router \\
 def command(
     interface: Annotated[
         str | None,
-        typer.Argument(
-            metavar="INTERFACE",
-            help="The interface to watch. [default: all that have a queue]",
-            show_default=False,
-        ),
+        argument("INTERFACE", "The interface to watch. [default: all that have a queue]"),
     ] = None,
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, metavar="HZ", help="Samples per second.")
     ] = 10.0,
     duration: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="How long to watch, such as 60s or 5min. [default: until Ctrl-C]",
-            show_default=False,
-        ),
+        option("TIME", "How long to watch, such as 60s or 5min. [default: until Ctrl-C]"),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder. [default: runs/monitor-INTERFACE-1, -2, ..]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "The run folder. [default: runs/monitor-INTERFACE-1, -2, ..]")
     ] = None,
     json_output: Json = False,
     report: Annotated[
@@ -77,20 +66,18 @@ def command(
     figures: Figures = None,
     scenario: Annotated[
         Path | None,
-        typer.Option(
-            metavar="SCENARIO",
-            help="Watch during a run of this scenario on several machines, and write a record "
+        option(
+            "SCENARIO",
+            "Watch during a run of this scenario on several machines, and write a record "
             "(docs/machines.md).",
-            show_default=False,
         ),
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LINK=QUEUE",
-            help="With --scenario: the queue on this machine that is a link of the scenario, such "
+        option(
+            "LINK=QUEUE",
+            "With --scenario: the queue on this machine that is a link of the scenario, such "
             "as wan.forward=eth0; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     node: Annotated[

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from narrows.monitor import Reading, Watch
     from narrows.results import Run
 
-__all__ = ["say_missed", "watched"]
-
 
 def watched(watch: Watch, duration: float | None, *, quiet: bool) -> Run:
     """Watches until the end or an interrupt, and shows the samples.

@@ -15,32 +15,35 @@ from narrows.cli.failure import UserError
 from narrows.records import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
 
 
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option with a value. Its help names the default, if it has one."""
+    return typer.Option(*names, metavar=metavar, help=help, show_default=False, **more)
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """An argument. Its help names the default, if it has one."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, **more)
+
+
 def set_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """Keys of the scenario that stands earlier on the command line."""
     return keys(incomplete, [str(ctx.params.get("scenario") or ""), *ctx.args])
 
 
 ScenarioFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SCENARIO",
-        help="The scenario file (TOML).",
-        autocompletion=scenarios,
-        show_default=False,
-    ),
+    Path, argument("SCENARIO", "The scenario file (TOML).", autocompletion=scenarios)
 ]
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a key of the scenario, such as "
+    option(
+        "KEY=VALUE",
+        "Change a key of the scenario, such as "
         "queue.probability=0.2 (the monitored queue) or "
         "links.bottleneck.rate='5 Mbit/s'; may be repeated. "
         "A queue of another kind needs its whole table: queue='{kind=\"codel\"}'.",
+        "--set",
         autocompletion=set_keys,
-        show_default=False,
     ),
 ]
 
@@ -69,14 +72,7 @@ Seed = Annotated[
 ]
 
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=4096,
-        metavar="N",
-        help="Number of processes. [default: the number of cores]",
-        show_default=False,
-    ),
+    int | None, option("N", "Number of processes. [default: the number of cores]", min=1, max=4096)
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -86,15 +82,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 
 Figures = Annotated[
     list[str] | None,
-    typer.Option(
-        "--figures",
-        metavar="|".join(FIGURE_FILES),
-        help="File type of figures; may be repeated, or be a list with commas. "
+    option(
+        "|".join(FIGURE_FILES),
+        "File type of figures; may be repeated, or be a list with commas. "
         f"[default: {','.join(USUAL_FIGURE_FILES)}]",
+        "--figures",
         autocompletion=lambda incomplete: [
             kind for kind in FIGURE_FILES if kind.startswith(incomplete)
         ],
-        show_default=False,
     ),
 ]
 

@@ -9,7 +9,7 @@ import typer
 
 from narrows.cli.failure import Exit, UserError
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet, address_family
+from narrows.cli.options import Json, Quiet, address_family, argument, option
 
 EXAMPLES = """\
 # Ten pairs of the root's SOA over UDP and TCP, 5 s apart.
@@ -30,11 +30,10 @@ ELSEWHERE = {"--port": "write the port after the server: SERVER:PORT, such as 19
 def command(
     servers: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SERVER",
-            help="Names or addresses, with a port if it is not the usual one: ns.example:5353, "
+        argument(
+            "SERVER",
+            "Names or addresses, with a port if it is not the usual one: ns.example:5353, "
             "[2001:db8::1]:53. All transports use this port.",
-            show_default=False,
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="The domain name to ask for.")] = ".",
@@ -46,12 +45,7 @@ def command(
             help="The transports of each round, in order: some of udp, tcp, tls and quic.",
         ),
     ] = "udp,tcp",
-    count: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Number of rounds. [default: 10]", show_default=False
-        ),
-    ] = None,
+    count: Annotated[int | None, option("N", "Number of rounds. [default: 10]", min=1)] = None,
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="Time from the start of one round to the next.")
     ] = "5s",
@@ -66,19 +60,14 @@ def command(
     ] = False,
     source: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Send queries from this address of this machine; may be repeated.",
-            show_default=False,
-        ),
+        option("ADDRESS", "Send queries from this address of this machine; may be repeated."),
     ] = None,
     family: Annotated[
         int | None,
-        typer.Option(
-            metavar="4|6",
-            help="Resolve server names to IPv4 (4) or IPv6 (6). [default: the system's first]",
+        option(
+            "4|6",
+            "Resolve server names to IPv4 (4) or IPv6 (6). [default: the system's first]",
             callback=address_family,
-            show_default=False,
         ),
     ] = None,
     edns: Annotated[
@@ -93,29 +82,22 @@ def command(
     nsid: Annotated[bool, typer.Option("--nsid", help="Ask which machine answers (NSID).")] = False,
     retry: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Repeat queries over UDP as this stub resolver does: glibc, windows-10, dig, "
+        option(
+            "NAME",
+            "Repeat queries over UDP as this stub resolver does: glibc, windows-10, dig, "
             "systemd-resolved, ..",
-            show_default=False,
         ),
     ] = None,
     tls_name: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The server name that TLS and QUIC send (SNI); certificates are not checked.",
-            show_default=False,
+        option(
+            "NAME", "The server name that TLS and QUIC send (SNI); certificates are not checked."
         ),
     ] = None,
     recursion: Annotated[bool, typer.Option("--recursion", help="Ask for recursion.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder; must not hold a run yet. [default: runs/probe-1, -2, ..]",
-            show_default=False,
-        ),
+        option("DIR", "The run folder; must not hold a run yet. [default: runs/probe-1, -2, ..]"),
     ] = None,
     json_output: Json = False,
     quiet: Quiet = False,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from narrows.probe import Plan, Progress
     from narrows.results import Measurement
 
-__all__ = ["end_probe", "live", "print_measurement"]
-
 LEGEND = (
     "medians in ms; 95 % and longest: of whole times; ratio: whole time to UDP's in the same round;"
     "\nsegments: bytes in each segment of the most common reply"

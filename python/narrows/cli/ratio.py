@@ -11,7 +11,16 @@ import typer
 
 from narrows.cli.failure import say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Figures, Json, Quiet, address_family, figure_files, lasting
+from narrows.cli.options import (
+    Figures,
+    Json,
+    Quiet,
+    address_family,
+    argument,
+    figure_files,
+    lasting,
+    option,
+)
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -31,10 +40,8 @@ narrows ratio runs/k --family 6 --out k6
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Run folders of narrows probe, narrows import or narrows run, one or more.",
-            show_default=False,
+        argument(
+            "RUN", "Run folders of narrows probe, narrows import or narrows run, one or more."
         ),
     ],
     window: Annotated[
@@ -45,33 +52,21 @@ def command(
         ),
     ] = "150s",
     family: Annotated[
-        int | None,
-        typer.Option(
-            metavar="4|6",
-            help="Use only IPv4 or only IPv6.",
-            callback=address_family,
-            show_default=False,
-        ),
+        int | None, option("4|6", "Use only IPv4 or only IPv6.", callback=address_family)
     ] = None,
     noerror: Annotated[
         bool, typer.Option("--noerror", help="Use only replies with the code NOERROR.")
     ] = False,
     server: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Use only this server: an address (with all its ports), an address with a port, "
+        option(
+            "NAME",
+            "Use only this server: an address (with all its ports), an address with a port, "
             "or a name such as K-root; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the report goes. [default: runs/ratio-1, -2, ..]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Where the report goes. [default: runs/ratio-1, -2, ..]")
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write a report with figures.")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["complaint", "readable"]
-
 _NO_BOUND = 2**53
 """A bound of this size or more only keeps a number within a machine's word."""
 

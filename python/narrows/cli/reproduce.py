@@ -12,7 +12,16 @@ from narrows.cli.complete import ids as known_ids
 from narrows.cli.ending import ended
 from narrows.cli.failure import Exit
 from narrows.cli.folders import free_folder
-from narrows.cli.options import DEFAULT_BACKEND, Backend, Figures, Json, Quiet, figure_files
+from narrows.cli.options import (
+    DEFAULT_BACKEND,
+    Backend,
+    Figures,
+    Json,
+    Quiet,
+    argument,
+    figure_files,
+    option,
+)
 
 EXAMPLES = """\
 # Everything: each claim's published value, ours, and the verdict.
@@ -36,11 +45,10 @@ interrupted. After 1 or 130 the claims that could be judged are still printed an
 def command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ID",
-            help="Papers (H, harhalakis-2011) or claims (H1). [default: all]",
+        argument(
+            "ID",
+            "Papers (H, harhalakis-2011) or claims (H1). [default: all]",
             autocompletion=known_ids,
-            show_default=False,
         ),
     ] = None,
     quick: Annotated[
@@ -52,12 +60,8 @@ def command(
     ] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            min=2,
-            max=10_000,
-            metavar="N",
-            help="Runs of each experiment. [default: as in the paper's README]",
-            show_default=False,
+        option(
+            "N", "Runs of each experiment. [default: as in the paper's README]", min=2, max=10_000
         ),
     ] = None,
     sensitivity: Annotated[
@@ -69,42 +73,28 @@ def command(
         ),
     ] = True,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Also run the experiments that only this reference has: kernel.",
-            show_default=False,
-        ),
+        str | None, option("NAME", "Also run the experiments that only this reference has: kernel.")
     ] = None,
     bench: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="For S only: a folder that make bench-gateway wrote, which needs root. "
+        option(
+            "DIR",
+            "For S only: a folder that make bench-gateway wrote, which needs root. "
             "[default: the one that comes with narrows]",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where report.html, figures and result.json go. "
-            "[default: runs/reproduce-1, -2, ..]",
-            show_default=False,
+        option(
+            "DIR",
+            "Where report.html, figures and result.json go. [default: runs/reproduce-1, -2, ..]",
         ),
     ] = None,
     figures: Figures = None,
     json_output: Json = False,
     backend: Backend = DEFAULT_BACKEND,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Runs at once. [default: the number of cores]",
-            show_default=False,
-        ),
+        int | None, option("N", "Runs at once. [default: the number of cores]", min=1)
     ] = None,
     quiet: Quiet = False,
 ) -> Exit:

@@ -19,6 +19,7 @@ from narrows.cli.options import (
     Seed,
     Settings,
     figure_files,
+    option,
     settings,
 )
 from narrows.cli.run_output import end_run, meanwhile_loading
@@ -52,11 +53,7 @@ def command(
     seed: Seed = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run folder; must not hold a run yet. [default: runs/NAME-1, -2, ..]",
-            show_default=False,
-        ),
+        option("DIR", "The run folder; must not hold a run yet. [default: runs/NAME-1, -2, ..]"),
     ] = None,
     json_output: Json = False,
     report: Annotated[
@@ -64,14 +61,7 @@ def command(
     ] = True,
     figures: Figures = None,
     event_limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=2**63 - 1,
-            metavar="N",
-            help="Stop after this many events.",
-            show_default=False,
-        ),
+        int | None, option("N", "Stop after this many events.", min=1, max=2**63 - 1)
     ] = None,
     quiet: Quiet = False,
 ) -> Exit:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = ["end_run", "meanwhile_loading", "print_run", "write_run_report"]
-
 
 def meanwhile_loading(update: Callable[[float], object], part: str) -> Callable[[float], object]:
     """Wraps a progress function so that it also loads a part of narrows that the end needs.

@@ -1,9 +1,9 @@
-"""Lines of `narrows check` and `narrows run` on DNS clients, and on keys without effect.
+"""Lines of `narrows check` and `narrows run` on DNS clients.
 
 The lines state when clients ask, when they ask again over UDP, whether they keep connections, and
 when they give up. The retry schedule decides how many answers come within a second; a group
-without `retry` and `profile` has Windows' schedule. Keys of transports that a group does not use
-have no effect. A worker that keeps its port also keeps its bucket if a queue hashes flows.
+without `retry` and `profile` has Windows' schedule. A worker that keeps its port also keeps its
+bucket if a queue hashes flows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 
 from narrows.scenario.amounts import Duration
 from narrows.scenario.cautions import cautions
-from narrows.scenario.dns_unused import WORDS, unused
+from narrows.scenario.dns_transports import OverUdp
 from narrows.scenario.shared_buckets import shared_buckets
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
     from narrows.scenario.dns import Dns
-
-__all__ = ["arrivals", "schedules"]
 
 
 def arrivals(scenario: Scenario) -> list[str]:
@@ -34,23 +32,21 @@ def arrivals(scenario: Scenario) -> list[str]:
 
 
 def schedules(scenario: Scenario) -> list[str]:
-    """Lines on how each DNS group asks and when it gives up, and on all that has no effect."""
+    """Lines on how each DNS group asks and when it gives up, and warnings."""
     lines = [
         f"{group.name}: over UDP it waits "
         f"{', '.join(str(Duration(timeout)) for timeout in group.timeouts)} "
-        f"({_source(group.retry, group.profile)})"
+        f"({_source(group.transport.retry, group.profile)})"
         for group in scenario.dns
-        if group.transport == "udp"
+        if isinstance(group.transport, OverUdp)
     ]
-    lines += [_connections(group) for group in scenario.dns if group.transport != "udp"]
+    lines += [_connections(group) for group in scenario.dns if group.transport.kind != "udp"]
     lines += [_limit(group) for group in scenario.dns if group.limit is not None]
     lines += [f"warning: {line}" for line in cautions(scenario)]
-    for group in scenario.dns:
-        lines += [f"warning: {group.name}: {line}" for line in unused(group)]
     lines += [
         f"warning: {name}: a worker keeps its port, and with it its bucket in the queue of "
-        f"{link}, which it may share with a download for the whole run; hint: new_port = true, or "
-        "the profile of a client"
+        f"{link}, which it may share with a download for the whole run; hint: transport.new_port = "
+        "true, or the profile of a client"
         for name, link in shared_buckets(scenario)
     ]
     return lines
@@ -58,17 +54,17 @@ def schedules(scenario: Scenario) -> list[str]:
 
 def _connections(group: Dns) -> str:
     """Whether queries share connections, which decides how many round trips they take."""
-    over = f"{group.name}: over {WORDS[group.transport]}"
-    if group.connections.reuse is not None:
-        source = "connections.reuse"
+    over = f"{group.name}: over {group.transport.kind.upper()}"
+    if group.transport.reuse is not None:
+        source = "transport.reuse"
     elif group.profile is not None:
         source = f'profile = "{group.profile}"'
     else:
         source = "the default"
     if not group.keeps_connections:
-        more = "" if group.connections.reuse is False else "; connections.reuse = true keeps them"
+        more = "" if group.transport.reuse is False else "; transport.reuse = true keeps them"
         return f"{over} each query opens a connection of its own ({source}{more})"
-    whose = "its workers share them" if group.connections.shared else "each worker has its own"
+    whose = "its workers share them" if group.transport.shared else "each worker has its own"
     return f"{over} it keeps connections: {whose} ({source})"
 
 
@@ -77,11 +73,10 @@ def _limit(group: Dns) -> str:
     assert group.limit is not None, "the group has a limit"
     source = "gives_up" if group.gives_up is not None else f'profile = "{group.profile}"'
     words = f"{group.name}: it gives up a query after {Duration(group.limit)}"
-    if group.transport == "udp":
-        begins = accumulate(group.timeouts[:-1], initial=0)
-        made = sum(begin < group.limit for begin in begins)
-        if made < len(group.timeouts):
-            words += f", so it makes only {made} of its {len(group.timeouts)} attempts over UDP"
+    begins = accumulate(group.timeouts[:-1], initial=0) if group.timeouts else ()
+    made = sum(begin < group.limit for begin in begins)
+    if made < len(group.timeouts):
+        words += f", so it makes only {made} of its {len(group.timeouts)} attempts over UDP"
     return f"{words} ({source})"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from narrows.cli.failure import UserError
-from narrows.cli.options import Json
+from narrows.cli.options import Json, option
 
 if TYPE_CHECKING:
     from narrows.scenario.amounts import Quantity
@@ -22,17 +22,13 @@ narrows size --rate "50 Mbit/s" --max-delay "40 ms" --json
 
 
 def command(
-    rate: Annotated[
-        str,
-        typer.Option("--rate", metavar="RATE", help="The link's rate.", show_default=False),
-    ],
+    rate: Annotated[str, option("RATE", "The link's rate.", "--rate")],
     max_delay: Annotated[
         str,
-        typer.Option(
+        option(
+            "TIME",
+            "The longest that a packet may wait in the queue and the ring together.",
             "--max-delay",
-            metavar="TIME",
-            help="The longest that a packet may wait in the queue and the ring together.",
-            show_default=False,
         ),
     ],
     ring: Annotated[

@@ -11,7 +11,7 @@ import typer
 from narrows.cli.complete import studies
 from narrows.cli.ending import ended
 from narrows.cli.failure import Exit, UserError
-from narrows.cli.options import Figures, Json, Quiet, Workers, figure_files
+from narrows.cli.options import Figures, Json, Quiet, Workers, figure_files, option
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -57,14 +57,7 @@ def command(
         ),
     ] = False,
     seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            metavar="N",
-            help="Runs of each cell. [default: 5, with --quick 3]",
-            show_default=False,
-        ),
+        int | None, option("N", "Runs of each cell. [default: 5, with --quick 3]", min=1, max=1000)
     ] = None,
     transport: Annotated[list[str] | None, _levels("Transports")] = None,
     queue: Annotated[list[str] | None, _levels("Queues")] = None,
@@ -74,11 +67,10 @@ def command(
     reply: Annotated[list[str] | None, _levels("Lengths of replies")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The study's folder. If it holds part of the study, only the rest is run. "
+        option(
+            "DIR",
+            "The study's folder. If it holds part of the study, only the rest is run. "
             "[default: runs/study-STUDY]",
-            show_default=False,
         ),
     ] = None,
     figures: Figures = None,
@@ -86,13 +78,13 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Run a study and write its findings: sentences, heat maps, and a table of every cell."""
-    from narrows.scenario.near import nearest
+    """Run a study and write its findings: tables, heat maps, and every cell."""
+    from narrows.scenario.suggestions import suggestion
     from narrows.study import dns_transport, names
     from narrows.study.dns_transport.output import print_study, write
 
     if name not in names():
-        hint = nearest(name, names()) or f"one of {', '.join(names())}"
+        hint = suggestion(name, names()) or f"one of {', '.join(names())}"
         raise UserError(f"{name!r} is not a study; hint: {hint}")
     kinds = figure_files(figures)
     factors = ("transport", "queue", "load", "path", "round_trip", "reply")

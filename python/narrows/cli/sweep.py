@@ -18,6 +18,7 @@ from narrows.cli.options import (
     Settings,
     Workers,
     listing_metrics,
+    option,
     settings,
 )
 from narrows.progress import shown
@@ -46,24 +47,22 @@ bad input; 130 interrupted. After 1 or 130 the same command runs what is missing
 
 Vary = Annotated[
     list[str] | None,
-    typer.Option(
-        "--vary",
-        metavar="KEY=V1,V2,..",
-        help="Values of a key, written as for --set; may be repeated, for other keys or for more "
+    option(
+        "KEY=V1,V2,..",
+        "Values of a key, written as for --set; may be repeated, for other keys or for more "
         "values of the same key.",
-        show_default=False,
+        "--vary",
     ),
 ]
 
 
 Variants = Annotated[
     list[str] | None,
-    typer.Option(
-        "--variant",
-        metavar="NAME:K=V,K=V,..",
-        help="A named variant: keys that change together. NAME alone is the unchanged scenario; "
+    option(
+        "NAME:K=V,K=V,..",
+        "A named variant: keys that change together. NAME alone is the unchanged scenario; "
         "may be repeated, for other variants or for more keys of the same variant.",
-        show_default=False,
+        "--variant",
     ),
 ]
 
@@ -74,40 +73,30 @@ def command(
     variant: Variants = None,
     seeds: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="The number of seeds (1 to N), or the seeds: 3,7 or 11-20. [default: 1]",
-            show_default=False,
-        ),
+        option("N", "The number of seeds (1 to N), or the seeds: 3,7 or 11-20. [default: 1]"),
     ] = None,
     set: Settings = None,
     backend: Backend = DEFAULT_BACKEND,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A TOML file with the tables vary, variants and set, and the key seeds. --vary "
+        option(
+            "FILE",
+            "A TOML file with the tables vary, variants and set, and the key seeds. --vary "
             "and --variant add to it; --set, --seeds and a variant of the same name override it.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The sweep's folder. If it holds part of the same sweep, only the rest is run. "
+        option(
+            "DIR",
+            "The sweep's folder. If it holds part of the same sweep, only the rest is run. "
             "[default: runs/NAME-sweep-DIGEST]",
-            show_default=False,
         ),
     ] = None,
     workers: Workers = None,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Run on a Dask cluster: its scheduler, such as tcp://host:8786.",
-            show_default=False,
-        ),
+        option("ADDRESS", "Run on a Dask cluster: its scheduler, such as tcp://host:8786."),
     ] = None,
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep the run folders, not only the figures.")
@@ -115,11 +104,10 @@ def command(
     csv: Annotated[bool, typer.Option("--csv", help="Also write the table as CSV.")] = False,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A figure to print for each combination; may be repeated. "
+        option(
+            "NAME",
+            "A figure to print for each combination; may be repeated. "
             '"?" alone lists all figures and runs nothing.',
-            show_default=False,
         ),
     ] = None,
     json_output: Json = False,

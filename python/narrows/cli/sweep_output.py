@@ -12,8 +12,6 @@ from narrows.results import Sweep
 from narrows.results.sweep_means import figures_table
 from narrows.results.sweep_text import sweep_text
 
-__all__ = ["end_sweep", "print_sweep"]
-
 
 def print_sweep(
     sweep: Sweep, metrics: Sequence[str], *, all_figures: bool, json_output: bool

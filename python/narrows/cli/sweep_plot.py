@@ -11,7 +11,16 @@ import typer
 
 from narrows.cli.complete import sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Figures, Json, Quiet, figure_files, key_values, listing_metrics
+from narrows.cli.options import (
+    Figures,
+    Json,
+    Quiet,
+    argument,
+    figure_files,
+    key_values,
+    listing_metrics,
+    option,
+)
 
 EXAMPLES = """\
 # Writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
@@ -28,46 +37,22 @@ PLOTS = "plots"
 
 
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A sweep's folder.",
-            autocompletion=sweeps,
-            show_default=False,
-        ),
-    ],
+    folder: Annotated[Path, argument("DIR", "A sweep's folder.", autocompletion=sweeps)],
     metric: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help='A column of the table, or the end of its name; "?" lists all.',
-            show_default=False,
-        ),
+        str, option("NAME", 'A column of the table, or the end of its name; "?" lists all.')
     ],
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY",
-            help="The varied key on the horizontal axis. A figure needs it.",
-            show_default=False,
-        ),
+        str | None, option("KEY", "The varied key on the horizontal axis. A figure needs it.")
     ] = None,
     by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="A line for each value of this key; may be repeated.",
-            show_default=False,
-        ),
+        list[str] | None, option("KEY", "A line for each value of this key; may be repeated.")
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=V1,V2,..",
-            help="Use only runs with this value or these values of the key; a table goes by its "
+        option(
+            "KEY=V1,V2,..",
+            "Use only runs with this value or these values of the key; a table goes by its "
             "name in printed tables. May be repeated, for other keys or for more values.",
-            show_default=False,
         ),
     ] = None,
     x_scale: Annotated[
@@ -77,12 +62,7 @@ def command(
         str, typer.Option(metavar="SCALE", help="The vertical axis: auto, linear or log.")
     ] = "auto",
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the files go. [default: plots/ in the sweep's folder]",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Where the files go. [default: plots/ in the sweep's folder]")
     ] = None,
     figures: Figures = None,
     json_output: Json = False,

@@ -8,7 +8,6 @@ cost a day of measurements.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +20,7 @@ from narrows.errors import HintedError
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES, OUTCOMES, TRANSPORTS, frame_of
 from narrows.results.intake import covered, is_utf16
-from narrows.scenario.near import near, nearest
-
-__all__ = ["COLUMNS", "CsvError", "read_csv"]
+from narrows.scenario.suggestions import suggestion, suggestions
 
 COLUMNS = (
     "vantage",
@@ -42,6 +39,9 @@ _TIMES = ("connect_ms", "secure_ms", "first_byte_ms", "query_ms", "total_ms")
 _TABLE = MEASUREMENT_TABLES["exchanges"]
 _OURS = {"exchange", "connection", "segment_bytes"}
 """Columns that narrows numbers itself, or that hold lists."""
+
+_LARGEST = 4 << 30
+"""The longest file that is read, in bytes, decompressed."""
 
 _LATEST = 4e9
 """The latest time that makes sense, in Unix seconds: the year 2096. Milliseconds exceed it."""
@@ -62,7 +62,7 @@ def read_csv(files: Sequence[str | Path]) -> Measurement:
     Values are separated by commas, semicolons or tabs, and times are in milliseconds. `started_s`
     is a Unix time, or a date and time as in ISO 8601 (UTC if it names no zone). Without `outcome`,
     a row with a time is answered. `total_ms` follows from `connect_ms` and `query_ms` if it is
-    missing. Files may be compressed (gz, zst); `-` is standard input.
+    missing. Files may be compressed (gz, bz2, xz, zst); `-` is standard input.
 
     Args:
         files: One or more.
@@ -110,9 +110,13 @@ def _text(file: str) -> pl.DataFrame:
         CsvError: It cannot be read, or is no table.
     """
     try:
-        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        content = _core.decompressed("/dev/stdin" if file == "-" else file, _LARGEST)
     except OSError as error:
-        raise CsvError(file, (error.strerror or str(error)).lower(), "check the path") from None
+        # Rust's words end with the error's number.
+        words = str(error).split(" (os error")[0].lower()
+        raise CsvError(file, words, "check the path") from None
+    except ValueError:
+        raise CsvError(file, f"is longer than {_LARGEST >> 30} GB", "split it") from None
     if is_utf16(content):
         hint = "convert it: iconv -f UTF-16 -t UTF-8"
         raise CsvError(file, "is UTF-16 text, and not UTF-8", hint)
@@ -167,7 +171,7 @@ class _Rows:
         known = [name for name in _TABLE.schema if name not in _OURS]
         for name in names:
             if name not in known:
-                hint = nearest(name, known)
+                hint = suggestion(name, known)
                 raise CsvError(self.file, f"has the unknown column {name}", hint)
             if names.count(name) > 1:
                 raise CsvError(self.file, f"has the column {name} twice", "leave one out")
@@ -260,7 +264,7 @@ class _Rows:
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """The known name that a word in capitals, or an operator's name, stands for."""
-    found = near(word, known)
+    found = suggestions(word, known)
     lower = word.lower()
     same = bool(found) and (found[0] == lower or lower in ("do53", "dot", "doh", "doq"))
     return found[0] if same else None

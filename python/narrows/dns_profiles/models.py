@@ -10,19 +10,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = [
-    "Client",
-    "ClientQuic",
-    "ClientTls",
-    "Profile",
-    "Reply",
-    "Server",
-    "ServerQuic",
-    "ServerTls",
-    "SizeChoice",
-    "Sizes",
-]
-
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 DESCRIPTION = {"name", "program", "version", "role", "sources", "notes"}

@@ -12,8 +12,6 @@ from pydantic import BaseModel
 from narrows.dns_profiles.models import Client, Server, Sizes
 from narrows.errors import NarrowsError, one_line
 
-__all__ = ["client", "clients", "server", "servers", "sizes", "sizes_names"]
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Offset", "measure", "now"]
-
 EXCHANGES = 24
 
 

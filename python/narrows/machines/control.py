@@ -42,8 +42,6 @@ from narrows.machines.errors import MachineError
 from narrows.machines.lines import CONDUCTOR, Line, LineError, Message
 from narrows.machines.parts import ROLES, Part
 
-__all__ = ["Conductor", "listening"]
-
 LEAD_S = 5.0
 """Seconds between the last part's "ready" and the start; programs start in this time."""
 

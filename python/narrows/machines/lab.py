@@ -20,8 +20,6 @@ from pathlib import Path
 from narrows.errors import argument
 from narrows.machines.errors import MachineError
 
-__all__ = ["CONTROL_PORT", "Lab"]
-
 CONTROL_PORT = 7053
 
 _KEYS = {"clock", "control_port", "machines", "monitors"}

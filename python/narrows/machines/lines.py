@@ -20,8 +20,6 @@ from typing import Any
 
 from narrows.errors import one_line
 
-__all__ = ["CONDUCTOR", "LONGEST", "PART", "Line", "LineError", "Message"]
-
 PART = b"part"
 CONDUCTOR = b"conductor"
 

@@ -15,8 +15,6 @@ from narrows.machines.errors import MachineError
 from narrows.machines.lines import PART, Line, LineError, Message
 from narrows.machines.parts import Part
 
-__all__ = ["Member"]
-
 _ATTEMPTS = 3
 _SILENCE_S = 20.0
 _RETRY_S = 0.2

@@ -23,8 +23,6 @@ from narrows.machines.record import Record
 from narrows.results import Run
 from narrows.scenario import Scenario
 
-__all__ = ["BOUND_S", "merge"]
-
 BOUND_S = 0.01
 """Seconds by which a machine's times may be off."""
 

@@ -20,8 +20,6 @@ from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.scenario import Scenario
 
-__all__ = ["ROLES", "Part", "Parts"]
-
 ROLES = {
     "serve": "narrows traffic serve",
     "drive": "narrows traffic drive",
@@ -202,7 +200,7 @@ class Parts:
             for transport in ("udp", "tcp"):
                 if group[transport] is not None and group["client"] == node:
                     address = group[transport]["server_address"]
-                    key = f"dns.{group['group']}.tcp"
+                    key = f"dns.{group['group']}.transport"
                     found.append((int(server["namespace"]), address, key))
         return found
 

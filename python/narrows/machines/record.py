@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narrows.errors import argument
-from narrows.foreign_text import parsed
+from narrows.foreign_text import parsed, regular_bytes
 from narrows.machines.clocks import Offset
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import ROLES, Part
 from narrows.results.folder import refuse_others
 from narrows.unfinished import write_whole
-
-__all__ = ["Clock", "Record", "check_target"]
 
 FORMAT = "narrows-record 1"
 FILE = "record.json"
@@ -170,7 +168,7 @@ def _offset(found: Mapping[str, Any]) -> Offset:
 
 def _read(path: Path) -> Any:
     try:
-        return parsed(path.read_bytes())
+        return parsed(regular_bytes(path))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise MachineError(

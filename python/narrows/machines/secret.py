@@ -14,8 +14,6 @@ from pathlib import Path
 from narrows.errors import argument
 from narrows.machines.errors import MachineError
 
-__all__ = ["VARIABLE", "checked", "given", "make"]
-
 VARIABLE = "NARROWS_SECRET"
 """The environment variable that may contain the secret."""
 

@@ -15,8 +15,6 @@ from narrows.machines.member import Member
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Clock
 
-__all__ = ["Session", "Told"]
-
 Told = Callable[[str], object]
 """Called with a line that says what the part is waiting for."""
 

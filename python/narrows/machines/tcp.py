@@ -18,8 +18,6 @@ from narrows.backends.kernel.ways import PATH
 from narrows.errors import argument
 from narrows.machines.errors import MachineError
 
-__all__ = ["Setting", "held"]
-
 _PLACE = Path("/proc/sys/net")
 _ECN = "ipv4/tcp_ecn"
 

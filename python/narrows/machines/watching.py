@@ -21,8 +21,6 @@ from narrows.machines.working import WAIT_S
 from narrows.monitor import Watch
 from narrows.results import Run
 
-__all__ = ["watch"]
-
 
 def watch(
     parts: Parts,

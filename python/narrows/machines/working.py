@@ -24,8 +24,6 @@ from narrows.machines.record import Record, check_target, gathered
 from narrows.machines.secret import checked
 from narrows.machines.session import Session, Told
 
-__all__ = ["WAIT_S", "work"]
-
 WAIT_S = 60.0
 """Seconds to wait for the conducting machine."""
 

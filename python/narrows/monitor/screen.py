@@ -11,8 +11,6 @@ from rich.text import Text
 
 from narrows.monitor.watch import Reading
 
-__all__ = ["Screen"]
-
 _BARS = " ▁▂▃▄▅▆▇█"
 ROWS = 6
 SHOWN_S = 1.0

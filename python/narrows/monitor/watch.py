@@ -21,8 +21,6 @@ from narrows.backends.kernel.inside.agent.samples import reasons
 from narrows.errors import NarrowsError
 from narrows.results import Run
 
-__all__ = ["MonitorError", "Reading", "Watch"]
-
 Counters = dict[str, int]
 
 _ROOT = 0xFFFFFFFF

@@ -23,8 +23,6 @@ from narrows.probe.plan import Plan, Target
 from narrows.probe.verdict import verdicts
 from narrows.results import Measurement
 
-__all__ = ["Progress", "probe"]
-
 Row = dict[str, Any]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from narrows.errors import HintedError
 
-__all__ = ["ProbeError"]
-
 
 class ProbeError(HintedError):
     """A server, address or setting with which nothing can be asked; its text is one line.

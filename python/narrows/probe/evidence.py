@@ -25,19 +25,6 @@ from narrows.probe.plan import ROUNDS
 from narrows.probe.whole_ratio import ratio_after_truncated, whole_ratio
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = [
-    "NEAR_WAIT_MS",
-    "PLAIN_MS",
-    "SOME",
-    "Evidence",
-    "about",
-    "detail",
-    "ended",
-    "median",
-    "spread",
-    "which",
-]
-
 LATE_SYN_MS = 900.0
 """A handshake that takes this many milliseconds longer than usual has lost a SYN, because the first
 is sent again after a second."""

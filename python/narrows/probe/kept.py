@@ -12,8 +12,6 @@ from typing import Any
 
 import polars as pl
 
-__all__ = ["Kept", "kept_connections"]
-
 
 @dataclass(frozen=True)
 class Kept:

@@ -12,8 +12,6 @@ from narrows import _core
 from narrows.errors import argument
 from narrows.probe.errors import ProbeError
 
-__all__ = ["LEAST_INTERVAL_S", "TRANSPORTS", "UNASKED", "Plan", "Target", "plan"]
-
 TRANSPORTS = ("udp", "tcp", "tls", "quic")
 """The transports of queries."""
 

@@ -21,8 +21,6 @@ from narrows.probe.verdict import verdicts
 from narrows.results import Measurement, Run
 from narrows.results.exchanges import MEASUREMENT_TABLES
 
-__all__ = ["measurement_of"]
-
 OUTCOMES: Mapping[str, str] = {
     "answered": "answered",
     "truncated": "answered",

@@ -45,8 +45,6 @@ from narrows.probe.evidence import (
 )
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
-
 VERDICTS: Mapping[str, str] = {
     "one-write": "the reply comes at once, in one piece",
     "two-writes": "the length comes in its own segment, a round trip before the message",

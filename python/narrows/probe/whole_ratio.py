@@ -14,8 +14,6 @@ from typing import Any
 
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = ["ratio_after_truncated", "whole_ratio"]
-
 Rows = Sequence[Mapping[str, Any]]
 
 

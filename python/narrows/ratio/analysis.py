@@ -23,8 +23,6 @@ from narrows.results import Measurement
 from narrows.results.exchanges import AMBIGUOUS
 from narrows.results.verdict_groups import group_verdicts
 
-__all__ = ["Group", "RatioAnalysis", "RatioError", "Variant", "analyse"]
-
 _MOST_SERVERS = 30
 OTHERS = "other servers"
 """The name of the group of all servers except the thirty that were asked most."""

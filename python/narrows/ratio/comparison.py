@@ -29,8 +29,6 @@ from narrows.report.page import (
 )
 from narrows.results import TextTable
 
-__all__ = ["RatioComparison", "Row", "compare_ratios"]
-
 _REPLICATES = 400
 
 

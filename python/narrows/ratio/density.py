@@ -20,18 +20,6 @@ import numpy.typing as npt
 
 from narrows.records.numbers import Floats
 
-__all__ = [
-    "BIN",
-    "SMOOTHED",
-    "TOP",
-    "Density",
-    "density",
-    "histogram",
-    "nrd0",
-    "over_the_day",
-    "sheather_jones",
-]
-
 BIN = 0.01
 """Width of a histogram's bin."""
 

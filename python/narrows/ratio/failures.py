@@ -10,8 +10,6 @@ import polars as pl
 from narrows.ratio.resampling import Interval, of_shares
 from narrows.results.intervals import wilson
 
-__all__ = ["NOT_THE_SERVERS", "Failures", "failures_of"]
-
 NOT_THE_SERVERS = ("not-asked", "no-reply-seen", "no-query-seen")
 """Outcomes that failure rates leave out: nothing was asked, or a capture has only one half."""
 

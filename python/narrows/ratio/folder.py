@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from narrows.foreign_text import parsed
+from narrows.foreign_text import parsed, regular_bytes
 from narrows.ratio.analysis import Group, RatioAnalysis, Variant
 from narrows.ratio.failures import Failures
 from narrows.ratio.pairs import Dropped, Rules
@@ -22,8 +22,6 @@ from narrows.report.page import write_bytes, write_page
 from narrows.results.checked import clean
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import parquet
-
-__all__ = ["RATIO_FILE", "document", "load", "save"]
 
 RATIO_FILE = "ratio.json"
 """The file that makes a folder an analysis."""
@@ -80,7 +78,7 @@ def load(folder: Path) -> RatioAnalysis:
     try:
         if path.stat().st_size > _LARGEST:
             raise RunFolderError(path, "is larger than any analysis", _AGAIN)
-        found = parsed(path.read_bytes())
+        found = parsed(regular_bytes(path))
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise RunFolderError(path, "has another format", _AGAIN)
         return RatioAnalysis(
@@ -106,7 +104,7 @@ _PAIRS = ("vantage", "name", "day", "started_s", "udp_ms", "tcp_ms", "ratio", "e
 
 
 def _table(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
-    data = path.read_bytes()
+    data = regular_bytes(path)
     try:
         table = pl.read_parquet(io.BytesIO(data), use_pyarrow=False)
     except (KeyboardInterrupt, SystemExit, MemoryError):

@@ -19,8 +19,6 @@ import polars as pl
 
 from narrows.results.exchanges import AMBIGUOUS
 
-__all__ = ["PAPER", "Dropped", "Pairs", "Rules", "pair_up", "questions"]
-
 Matching = Literal["nearest", "cycle"]
 
 

@@ -18,18 +18,6 @@ from narrows.ratio.resampling import (
 )
 from narrows.records.numbers import Floats
 
-__all__ = [
-    "APART",
-    "AROUND",
-    "BEYOND",
-    "CHANCE",
-    "Peak",
-    "Peaks",
-    "find_peaks",
-    "half_sample_mode",
-    "peaks_of",
-]
-
 AROUND = {"around_2": (1.8, 2.2), "around_3": (2.7, 3.3)}
 """Ranges of ratios, both ends included."""
 

@@ -20,8 +20,6 @@ import numpy as np
 from narrows.ratio.resampling import Interval, percentile_interval
 from narrows.records.numbers import Floats
 
-__all__ = ["Line", "is_pattern", "line_through", "say_line"]
-
 _MOST = 600
 _REPLICATES = 200
 

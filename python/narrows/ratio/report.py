@@ -36,8 +36,6 @@ from narrows.report.page import (
     write_page,
 )
 
-__all__ = ["write_ratio_report"]
-
 Progress = Callable[[float, str], None]
 
 

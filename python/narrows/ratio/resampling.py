@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from narrows.records.numbers import Floats
 
-__all__ = ["Interval", "of_medians", "of_shares", "percentile_interval", "weights"]
-
 Codes = npt.NDArray[np.int64]
 Interval = tuple[float, float]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["server_name"]
-
 _ADDRESSES: Mapping[str, str] = {
     "A": "198.41.0.4 2001:503:ba3e::2:30",
     "B": "192.228.79.201 199.9.14.201 170.247.170.2 2001:500:84::b 2001:500:200::b 2801:1b8:10::b",

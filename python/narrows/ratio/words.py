@@ -11,8 +11,6 @@ from narrows.ratio.resampling import Interval
 from narrows.results import TextTable
 from narrows.results.exchanges import NEAR_MS
 
-__all__ = ["HEADER", "peaks_row", "say_failures", "say_group", "say_server", "summary_text"]
-
 HEADER = (
     "",
     "pairs",

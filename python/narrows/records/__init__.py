@@ -1,8 +1,9 @@
 """What a run records, as declarations: tables, figures of the summary, figures of the report.
 
-A kind of traffic that records more than every run declares that in its own file
-(`narrows.scenario.traffic`), with the classes of this package. `narrows.results` writes, reads and
-summarises these records, and `narrows.report` draws them. This package depends on neither.
+The extension declares the tables. A kind of traffic that records more than every run names its
+table and declares the figures in its own file (`narrows.scenario.traffic`), with the classes of
+this package. `narrows.results` writes, reads and summarises these records, and `narrows.report`
+draws them. This package depends on neither.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from narrows.records.record import (
     Headline,
     Parts,
     Pen,
-    Picture,
+    Plot,
     Record,
 )
-from narrows.records.table import Column, Table
+from narrows.records.table import Column, Table, declared_table
 
 __all__ = [
     "FIGURE_FILES",
@@ -31,7 +32,8 @@ __all__ = [
     "Headline",
     "Parts",
     "Pen",
-    "Picture",
+    "Plot",
     "Record",
     "Table",
+    "declared_table",
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["FIGURE_FILES", "USUAL_FIGURE_FILES", "FigureFile"]
-
 FigureFile = Literal["png", "svg", "pdf"]
 """A file type, which is also the suffix. In SVG and PDF, text stays text."""
 

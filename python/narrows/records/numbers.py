@@ -9,18 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = [
-    "Floats",
-    "floats",
-    "mean",
-    "percent",
-    "percentile",
-    "ratio",
-    "reached",
-    "row_floats",
-    "total",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

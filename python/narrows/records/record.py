@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["Completed", "Direction", "Figure", "Headline", "Parts", "Pen", "Picture", "Record"]
-
-
 Direction = Literal["higher", "lower", ""]
 
 
@@ -96,7 +93,7 @@ class Pen(Protocol):
 
 
 @dataclass(frozen=True)
-class Picture:
+class Plot:
     """A figure in the reports of runs and of comparisons."""
 
     name: str
@@ -132,6 +129,6 @@ class Record:
     headline: Headline | None = None
     completed: Completed | None = None
     parts: Parts | None = None
-    pictures: tuple[Picture, ...] = ()
+    plots: tuple[Plot, ...] = ()
     whole: bool = False
     """Whether the figures always cover the whole run, as those of samples of a counter."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from narrows import _core
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["Column", "Table"]
 
 TypeName = Literal["u8", "u16", "u32", "u64", "f64", "bool", "string", "list of strings"]
 
@@ -73,3 +74,30 @@ class Table:
     def file_name(self) -> str:
         """Its file in a run folder."""
         return f"{self.name}.parquet"
+
+
+def declared_table(name: str) -> Table:
+    """A table that the extension declares."""
+    found = _declared()[name]
+    columns = tuple(
+        Column(
+            column["name"],
+            column["type"],
+            column["unit"],
+            _in_one_line(column["about"]),
+            nullable="null" in column["notes"],
+            added="added" in column["notes"],
+        )
+        for column in found["columns"]
+    )
+    about = _in_one_line(found["about"]).removesuffix(".")
+    return Table(name, about[0].lower() + about[1:], columns)
+
+
+@cache
+def _declared() -> dict[str, Any]:
+    return {table["name"]: table for table in json.loads(_core.tables())}
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(line.strip() for line in text.splitlines())

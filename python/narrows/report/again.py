@@ -9,8 +9,6 @@ from typing import Any
 from narrows.results import Run
 from narrows.results.origin import MACHINES, MONITOR, is_kernel
 
-__all__ = ["Again", "again"]
-
 
 @dataclass(frozen=True)
 class Again:

@@ -31,8 +31,6 @@ from narrows.results.extras import records
 from narrows.results.intervals import of_seeds, wilson
 from narrows.results.success import FIRST_ATTEMPT, WITHIN_1S, counted
 
-__all__ = ["comparison_figures", "write_comparison"]
-
 T = TypeVar("T")
 
 RESULT_FILE = "comparison.json"
@@ -275,7 +273,7 @@ def _head(comparison: Comparison, shown: Sequence[Shown]) -> int:
     table = next((row.key.partition(".")[0] for row in comparison.leading), "")
     wanted = [name for name, _ in _SHARES.values()]
     if table in records():
-        wanted += [picture.name for picture in records()[table].pictures]
+        wanted += [plot.name for plot in records()[table].plots]
     for name in wanted:
         for place, each in enumerate(shown):
             if re.match(rf"(\d+-)?{re.escape(name)}(-|$)", each.name):

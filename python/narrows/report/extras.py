@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
-from narrows.records import Picture, Record
+from narrows.records import Plot, Record
 from narrows.report import style
 from narrows.report.page import Shown, file_name
 from narrows.report.pen import FigurePen, SeedsPen
@@ -15,8 +15,6 @@ from narrows.report.source import MOST_GROUPS, NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
-
-__all__ = ["extra_figures", "headlines", "picture"]
 
 
 def extra_figures(
@@ -29,22 +27,22 @@ def extra_figures(
     """
     shown = []
     for record in _common(runs):
-        for each in record.pictures:
+        for each in record.plots:
             said = [each.says(run.summary[record.table.name]) for run in runs.values()]
             if None in said:
                 continue
             if len(runs) == 1:
                 assert said[0] is not None, "what has nothing to say was left out"
-                shown.append(Shown(each.name, picture(each, record, runs), said[0], each.caption))
+                shown.append(Shown(each.name, plot(each, record, runs), said[0], each.caption))
             else:
                 shown += _compared(each, record, runs, others)
     return shown
 
 
 def _compared(
-    drawn: Picture, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
+    drawn: Plot, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
-    """A picture of several runs; if there are several groups, one picture for each."""
+    """A plot of several runs; if there are several groups, one plot for each."""
     name = record.table.name
     cases = {label: [run, *others.get(label, ())] for label, run in runs.items()}
     if drawn.single:
@@ -56,7 +54,7 @@ def _compared(
     groups = list(dict.fromkeys(group for each in parts.values() for group in each[0]))
     if not 1 < len(groups) <= MOST_GROUPS:
         rows = {label: [run.table(name) for run in each] for label, each in cases.items()}
-        figure = _seeds_picture(drawn, drawn.title, rows)
+        figure = _seeds_plot(drawn, drawn.title, rows)
         alt = f"Curves, in each case: {drawn.title}."
         return [Shown(drawn.name, figure, alt, drawn.caption)]
     shown = []
@@ -68,14 +66,14 @@ def _compared(
             if all(group in part for part in each)
         }
         if of_group:
-            figure = _seeds_picture(drawn, title, of_group)
+            figure = _seeds_plot(drawn, title, of_group)
             name = f"{drawn.name}-{file_name(group)}"
             shown.append(Shown(name, figure, f"Curves, in each case: {title}.", drawn.caption))
     return shown
 
 
 @style.styled
-def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
+def plot(drawn: Plot, record: Record, runs: Mapping[str, Run]) -> Figure:
     """A figure of one run, or of the first seeds of several, by their labels."""
     figure, axes = style.new_figure(height=3.2)
     pen = FigurePen(axes)
@@ -84,9 +82,7 @@ def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
 
 
 @style.styled
-def _seeds_picture(
-    drawn: Picture, title: str, rows: Mapping[str, Sequence[pl.DataFrame]]
-) -> Figure:
+def _seeds_plot(drawn: Plot, title: str, rows: Mapping[str, Sequence[pl.DataFrame]]) -> Figure:
     """A figure of several cases, with the rows of each seed."""
     figure, axes = style.new_figure(height=3.2)
     pen = SeedsPen(axes)
@@ -96,7 +92,7 @@ def _seeds_picture(
     return _named(figure, pen, drawn, title)
 
 
-def _named(figure: Figure, pen: FigurePen, drawn: Picture, title: str) -> Figure:
+def _named(figure: Figure, pen: FigurePen, drawn: Plot, title: str) -> Figure:
     style.name_axes(figure.axes[0], title, drawn.x, drawn.y)
     if pen.labels > 1:
         style.below(figure, 3)

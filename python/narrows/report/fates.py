@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["failed_text"]
-
 _TIMED_OUT = ("timed-out", "late", "query-lost", "reply-lost")
 """Fates of attempts that the client gave up when its timer ended."""
 _ENDED = {

@@ -26,8 +26,6 @@ from narrows.report.marks import Mark
 from narrows.report.style import SEED, Floats, css_color
 from narrows.report.units import Milliseconds, unit_of
 
-__all__ = ["curves", "script", "style_sheet"]
-
 DIGITS = 5
 """Significant digits of a value: more than a plot can show."""
 DIGITS_OF_X = 8

@@ -15,8 +15,6 @@ from matplotlib.lines import Line2D
 
 from narrows.report.style import DASHES, MUTED
 
-__all__ = ["Mark", "course", "level", "moment"]
-
 Kind = Literal["level", "moment", "course"]
 
 

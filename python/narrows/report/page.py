@@ -22,18 +22,6 @@ from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
 from narrows.unfinished import write_whole
 
-__all__ = [
-    "Shown",
-    "file_name",
-    "html_of",
-    "live",
-    "render",
-    "shown_on_page",
-    "write_bytes",
-    "write_figures",
-    "write_page",
-]
-
 
 @dataclass(frozen=True)
 class Shown:

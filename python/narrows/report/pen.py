@@ -10,8 +10,6 @@ from matplotlib.axes import Axes
 from narrows.report import seeds, style
 from narrows.report.style import CYCLE, Floats, thin
 
-__all__ = ["FigurePen", "SeedsPen"]
-
 _MOST_POINTS = 2_000
 
 

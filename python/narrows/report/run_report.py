@@ -24,7 +24,6 @@ from narrows.report.source import (
     monitored_queues,
     queue_facts,
 )
-from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.goodput import delivered
 from narrows.results.jump import is_at_jump
@@ -32,8 +31,7 @@ from narrows.results.metrics import value_text
 from narrows.results.origin import MONITOR, length
 from narrows.results.success import attempts_mislead
 from narrows.results.text import shown_metrics, summary_table
-
-__all__ = ["REPORT_FILE", "run_figures", "write_run_report"]
+from narrows.scenario.toml_text import toml_text
 
 REPORT_FILE = "report.html"
 """The page's name within a folder."""

@@ -11,8 +11,6 @@ from matplotlib.axes import Axes
 from narrows.report import style
 from narrows.report.style import Floats
 
-__all__ = ["Curve", "draw", "mean_of"]
-
 Curve = tuple[Floats, Floats]
 """Times in ascending order, and the values at them."""
 

@@ -18,9 +18,7 @@ from narrows.results import Comparison, Run, Sweep, summary_table
 from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.sweep_means import figures_of
 from narrows.results.sweep_text import sweep_text
-from narrows.scenario.near import nearest
-
-__all__ = ["Figures", "in_notebook", "of_comparison", "of_run", "of_sweep"]
+from narrows.scenario.suggestions import suggestion
 
 _FIRST = (
     "dns.first_attempt_percent",
@@ -130,6 +128,6 @@ def _named(shown: Sequence[Shown], names: Sequence[str]) -> Figures:
     for name in names:
         if not any(one.name.startswith(name) for one in shown):
             known = [one.name for one in shown]
-            raise NarrowsError(f"there is no figure {name}; hint: {nearest(name, known)}")
+            raise NarrowsError(f"there is no figure {name}; hint: {suggestion(name, known)}")
     wanted = [one for one in shown if not names or one.name.startswith(tuple(names))]
     return Figures(tuple(wanted))

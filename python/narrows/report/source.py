@@ -18,23 +18,6 @@ from narrows.results import Run
 from narrows.scenario import Change, Direction, Dns, Link
 from narrows.scenario.checks import matches
 
-__all__ = [
-    "MOST_GROUPS",
-    "NONE",
-    "QueueFacts",
-    "Threshold",
-    "asked",
-    "column",
-    "counter",
-    "dns_start",
-    "monitored_links",
-    "monitored_queues",
-    "queue_facts",
-    "retry_marks",
-    "retry_moments_s",
-]
-
-
 NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 """No other runs."""
 
@@ -156,7 +139,7 @@ def retry_moments_s(run: Run) -> list[float]:
     groups = run.scenario.get("dns", [])
     try:
         known = [Dns.model_validate(group) for group in groups]
-        schedules = {tuple(dns.timeouts) if dns.transport == "udp" else () for dns in known}
+        schedules = {tuple(dns.timeouts) for dns in known}
     except (ValidationError, NarrowsError, TypeError):
         return []
     if len(schedules) != 1:

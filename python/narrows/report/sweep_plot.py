@@ -31,8 +31,6 @@ from narrows.results.sweep_text import jump_notes, left_out_notes, range_text
 from narrows.results.text import TextTable
 from narrows.scenario.quantities import base_value
 
-__all__ = ["SweepPlot", "plot_sweep"]
-
 MOST_SERIES = 36
 """The most lines; more could not be told apart."""
 

@@ -6,8 +6,6 @@ import re
 
 from matplotlib.ticker import Formatter
 
-__all__ = ["Milliseconds", "unit_of"]
-
 
 class Milliseconds(Formatter):
     """Labels times in milliseconds, each with its unit."""

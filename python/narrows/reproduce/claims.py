@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from narrows.reproduce.statistics import (
     Interval,
@@ -69,6 +69,10 @@ class Measured:
         return Measured({**self.values, **swapped}, self.curves)
 
 
+Measure: TypeAlias = Callable[[Mapping[str, Measured]], float]
+"""Computes a claim's figure from one run of each of its cells."""
+
+
 @dataclass(frozen=True)
 class Worded:
     """A claim in words, as an inequality of the measured figure."""
@@ -93,7 +97,7 @@ class Claim:
     metric: str
     unit: str
     cells: tuple[str, ...]
-    measure: Callable[[Mapping[str, Measured]], float]
+    measure: Measure
     published: float | None = None
     tolerance: float | None = None
     """Half-width about `published`, in `unit`."""
@@ -216,9 +220,29 @@ class Judged:
         return self.claim.test(self.bases.get(row, self.interval))
 
 
-def figure_of(cell: str, name: str) -> Callable[[Mapping[str, Measured]], float]:
+def figure_of(cell: str, name: str) -> Measure:
     """Makes the `measure` of a claim that reads one figure of one cell."""
     return lambda runs: runs[cell][name]
+
+
+def less(cell: str, other: str, name: str) -> Measure:
+    """Makes the `measure` of a claim on a figure of one cell minus that of another."""
+    return lambda runs: runs[cell][name] - runs[other][name]
+
+
+def worded(
+    id: str,
+    metric: str,
+    unit: str,
+    cells: tuple[str, ...],
+    measure: Measure,
+    inequality: tuple[str, Literal["at least", "at most"], float],
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    **more: Any,
+) -> Claim:
+    """Makes a claim in words; `more` has other fields of the claim."""
+    words = Worded(*inequality)
+    return Claim(id, metric, unit, cells, measure, worded=words, bounds=bounds, **more)
 
 
 def judge(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from narrows.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION
 
-__all__ = ["QUEUE_COLOURS"]
-
 QUEUE_COLOURS = {
     "fifo": INK,
     "red": VERMILION,

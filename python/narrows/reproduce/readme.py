@@ -22,8 +22,6 @@ from typing import Any
 from narrows.reproduce.claims import MOST_SEEDS, Verdict
 from narrows.reproduce.output import number
 
-__all__ = ["filled"]
-
 Entry = Mapping[str, Any]
 
 WIDTH = 100

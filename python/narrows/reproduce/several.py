@@ -14,8 +14,6 @@ from narrows.reproduce.outcome import Outcome
 from narrows.reproduce.paper import Paper
 from narrows.reproduce.runner import reproduce
 
-__all__ = ["Outcomes", "reproduce_several"]
-
 QUICK_SEEDS = 3
 """The number of seeds with `quick`."""
 

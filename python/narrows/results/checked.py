@@ -6,6 +6,7 @@ is made printable. Numbers must be finite and of a size that plots and sums can 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +16,12 @@ import polars as pl
 from narrows.foreign_text import printable
 from narrows.results.window import declared_window
 
-__all__ = [
-    "LONGEST_S",
-    "clean",
-    "fault_of_document",
-    "fault_of_table",
-    "is_summary",
-    "printable_column",
-]
-
 LONGEST_S = 1e9
 """The longest run, in seconds; times since 1970 are longer."""
+
+LONGEST_TEXT = 300
+"""Of a foreign text, in characters; a domain name has 255 bytes. Matplotlib would take minutes or
+hours for a label of 100 kB."""
 
 _LARGEST = 1e18
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -83,12 +79,12 @@ def fault_of_table(table: pl.DataFrame) -> str:
 
 
 def clean(table: pl.DataFrame) -> pl.DataFrame:
-    """A foreign table with all texts printable."""
+    """A foreign table with all texts printable and short enough to print and draw."""
     return table.with_columns(printable_column(column) for column in table.iter_columns())
 
 
 def printable_column(column: pl.Series) -> pl.Series:
-    """A column of texts, or of lists of texts, with each text printable."""
+    """A column of texts, or of lists of texts, with each text printable and not too long."""
     if column.dtype == pl.List(pl.String):
         texts = column.explode()
         if not _has_others(texts):
@@ -101,11 +97,19 @@ def printable_column(column: pl.Series) -> pl.Series:
 
 
 def _or_none(text: str | None) -> str | None:
-    return None if text is None else printable(text)
+    if text is None:
+        return None
+    shown = printable(text)
+    if len(shown) <= LONGEST_TEXT:
+        return shown
+    # Texts that begin alike stay different.
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{shown[: LONGEST_TEXT - 20]}... ({digest})"
 
 
 def _has_others(texts: pl.Series) -> bool:
-    return bool(texts.str.contains(_NOT_PRINTABLE).any())
+    is_long = texts.str.len_bytes() > LONGEST_TEXT
+    return bool((is_long | texts.str.contains(_NOT_PRINTABLE)).any())
 
 
 def _are_texts(value: object) -> bool:

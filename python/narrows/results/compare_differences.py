@@ -46,8 +46,6 @@ from narrows.results.few_seeds import ENOUGH
 from narrows.results.intervals import Apart, newcombe, paired, prediction, welch
 from narrows.results.success import counted
 
-__all__ = ["Side", "difference"]
-
 _FEWEST_TO_PREDICT = 3
 """The least number of runs whose spread shows what one more run may give."""
 

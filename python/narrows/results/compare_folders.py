@@ -16,8 +16,6 @@ from narrows.results.run import Run
 from narrows.results.sweep import SWEEP_FILE, Sweep
 from narrows.results.text import TextTable
 
-__all__ = ["Comparisons", "compare_folders"]
-
 
 @dataclass(frozen=True)
 class Comparisons:

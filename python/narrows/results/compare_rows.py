@@ -11,9 +11,6 @@ from narrows.records import Direction
 from narrows.results.emphasis import is_of_group
 from narrows.results.metrics import value_text
 
-__all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
-
-
 IN_TIMES = 3.0
 """An increase beyond this factor is given as a factor, such as "19 times", not in percent."""
 

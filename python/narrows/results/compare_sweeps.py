@@ -22,8 +22,6 @@ from narrows.results.setting_names import (
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
 
-__all__ = ["compare_sweeps"]
-
 MOST_GROUPS = 50
 """The most combinations of one sweep that can be set side by side."""
 

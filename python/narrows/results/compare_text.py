@@ -11,8 +11,6 @@ from narrows.results.metrics import value_text
 from narrows.results.sweep_text import range_text
 from narrows.results.text import TextTable, bars
 
-__all__ = ["FIRST", "Sections", "arranged", "chosen", "comparison_table"]
-
 
 class Compared(Protocol):
     """What this module needs of a `Comparison`."""

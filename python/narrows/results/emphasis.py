@@ -20,8 +20,6 @@ from typing import Any
 from narrows.results.extras import records
 from narrows.results.success import FIRST_ATTEMPT
 
-__all__ = ["GOODPUT", "MOST", "are_both_ways", "is_of_group", "leading", "likeliest", "telling"]
-
 DIFFERS = 0.01
 """The share of a figure by which the DNS phase has to differ from the whole run."""
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from narrows.errors import HintedError
 
-__all__ = ["RunFolderError"]
-
 
 class RunFolderError(HintedError):
     """A run folder that cannot be read or written; its text is one line.

@@ -24,21 +24,6 @@ import polars as pl
 
 from narrows.results.schema import Column, Table, table_reference
 
-__all__ = [
-    "AMBIGUOUS",
-    "CLOSERS",
-    "ENDINGS",
-    "MEASUREMENT_TABLES",
-    "NEAR_MS",
-    "OUTCOMES",
-    "PREFIXES",
-    "STAGES",
-    "TRANSPORTS",
-    "empty",
-    "frame_of",
-    "reference",
-]
-
 NEAR_MS = 1.0
 """Times over UDP below this come from the machine itself and say nothing about a server."""
 

@@ -15,9 +15,6 @@ from narrows.records import Record, Table
 from narrows.results.flow_samples import FLOW_SAMPLES
 from narrows.results.goodput import GOODPUT
 
-__all__ = ["SAMPLES", "by_group", "extra_table", "records", "summaries", "wanted"]
-
-
 SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES)}
 """Tables that only some runs have, and that have no section of their own in summaries."""
 

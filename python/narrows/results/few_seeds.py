@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["ENOUGH", "few_seeds"]
-
 ENOUGH = 5
 """The least number of seeds whose interval is printed without a warning."""
 

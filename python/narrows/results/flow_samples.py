@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.records import Column, Table
+from narrows.records import declared_table
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FLOW_SAMPLES", "flows_within"]
-
-_COUNTERS = (
-    Column("bytes_received", "u64", "bytes", "As in `flows`, so far."),
-    Column("segments_sent", "u64", "segments", "As in `flows`, so far."),
-    Column("segments_retransmitted", "u64", "segments", "As in `flows`, so far."),
-    Column("timeouts", "u32", "", "As in `flows`, so far.", nullable=True),
-    Column("ecn_reductions", "u32", "", "As in `flows`, so far.", nullable=True),
-)
-
-FLOW_SAMPLES = Table(
-    "flow_samples",
-    "a connection of the table `flows` at the start or the end of the window that `[measure]` "
-    "declares; the end of the run stands for a window's end after it",
-    (
-        Column("t_s", "f64", "s", "When the sample was taken, from the start of the run."),
-        Column("flow", "u32", "", "Number of the connection in `flows`."),
-        *_COUNTERS,
-        Column("srtt_ms", "f64", "ms", "Smoothed round-trip time; null: unknown.", nullable=True),
-    ),
-)
+FLOW_SAMPLES = declared_table("flow_samples")
 
 
 def flows_within(
@@ -48,7 +28,8 @@ def flows_within(
     """
     import polars as pl
 
-    names = [column.name for column in _COUNTERS]
+    others = ("t_s", "flow", "srtt_ms")
+    names = [column.name for column in FLOW_SAMPLES.columns if column.name not in others]
     start, end = window
     before = {name: pl.col(name).first() if start > 0.0 else 0 for name in names}
     changes = samples.group_by("flow", maintain_order=True).agg(

@@ -20,27 +20,12 @@ from typing import Any
 
 import polars as pl
 
-from narrows.foreign_text import parsed
+from narrows.foreign_text import parsed, regular_bytes
 from narrows.results.checked import clean, fault_of_document, fault_of_table
 from narrows.results.errors import RunFolderError
 from narrows.results.foreign import PROGRAM
 from narrows.results.schema import FORMAT, TABLES, Table, completed, mismatch
 from narrows.unfinished import is_unfinished, make_unfinished, write_new
-
-__all__ = [
-    "BENCH",
-    "MEASUREMENTS",
-    "RUN_FILE",
-    "SWEEP_FILE",
-    "check_target",
-    "is_as_written",
-    "parquet",
-    "read",
-    "read_captures",
-    "refuse_others",
-    "renew",
-    "write",
-]
 
 SWEEP_FILE = "sweep.json"
 """The file that makes a folder a sweep folder."""
@@ -227,7 +212,7 @@ def is_as_written(folder: Path) -> bool:
     Files of earlier versions and of other folders do not say so themselves.
     """
     try:
-        document = json.loads((folder / RUN_FILE).read_bytes())
+        document = json.loads(regular_bytes(folder / RUN_FILE))
         return bool(document.pop("digest") == _digest(document))
     except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return False
@@ -279,7 +264,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
             raise RunFolderError(
                 path, f"is larger than {LARGEST_JSON} bytes, too large for a run.json"
             )
-        text = path.read_bytes()
+        text = regular_bytes(path)
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
     try:
@@ -341,7 +326,7 @@ def _read_table(
     path: Path, table: Table | None, facts: object, *, is_checked: bool
 ) -> pl.DataFrame:
     try:
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except FileNotFoundError:
         raise RunFolderError(path, "is missing", _RERUN) from None
     except OSError as error:

@@ -12,8 +12,6 @@ import polars as pl
 
 from narrows.records import Column, Table
 
-__all__ = ["PROGRAM", "declared"]
-
 PROGRAM = "program:"
 """How a backend's name begins if it is a command; its runs may have such tables."""
 

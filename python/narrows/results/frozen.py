@@ -20,8 +20,6 @@ import polars as pl
 from narrows.records.numbers import floats
 from narrows.results.schema import DROPS, MARKS
 
-__all__ = ["LONGEST_S", "standstills"]
-
 LONGEST_S: Final = 60.0
 """A little longer than Linux's neighbour entries allow: 45 + 5 + 3 s."""
 

@@ -23,8 +23,6 @@ from narrows.results import folder as run_folder
 from narrows.results.errors import RunFolderError
 from narrows.results.schema import FORMAT, Column, Table, mismatch
 
-__all__ = ["BENCH_TABLES", "JOURNAL", "GatewayBench"]
-
 JOURNAL = "unfinished.jsonl"
 """The file in an unfinished bench's folder from which the bench resumes."""
 

@@ -5,39 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from narrows.records import Column, Table
+from narrows.records import declared_table
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import polars as pl
 
-__all__ = ["GOODPUT", "delivered", "goodput_of", "goodput_series"]
-
-GOODPUT = Table(
-    "goodput",
-    "a sample of what the TCP connections of a traffic group have delivered, at the rate of "
-    "`monitor.goodput` and at the end of the run; DNS groups, QUIC, and runs on several machines "
-    "have no samples",
-    (
-        Column("t_s", "f64", "s", "When the sample was taken, from the start of the run."),
-        Column("group", "string", "", "The traffic group."),
-        Column(
-            "direction",
-            "string",
-            "",
-            "`forward`, or `backward` for connections that carry data from the receiver of an "
-            "earlier connection of the group to its sender.",
-        ),
-        Column(
-            "bytes_received",
-            "u64",
-            "bytes",
-            "Payload that arrived in order at the receivers since the start. In `incast`, `page` "
-            "and `transfer`, these are the clients. TLS counts as payload.",
-        ),
-    ),
-)
+GOODPUT = declared_table("goodput")
 
 
 def goodput_series(rows: pl.DataFrame) -> list[tuple[str, str]]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Named", "differing", "distinct_labels", "short_keys", "unsaid"]
-
 LONGEST_WORDS = 48
 """The most characters of settings in a group's name, which heads a column."""
 

@@ -13,8 +13,6 @@ import polars as pl
 
 from narrows.results.schema import Table
 
-__all__ = ["Chunks", "covered", "is_utf16", "to_frame"]
-
 
 def to_frame(
     columns: Mapping[str, Any], table: Table, extra: Mapping[str, pl.DataType] | None = None

@@ -19,20 +19,6 @@ from typing import NamedTuple
 
 from narrows.results.student import t_half_width, t_quantile
 
-__all__ = [
-    "Apart",
-    "bounded",
-    "half_of",
-    "is_short_of_seeds",
-    "newcombe",
-    "of_seeds",
-    "paired",
-    "prediction",
-    "welch",
-    "wilson",
-    "within",
-]
-
 
 class Apart(NamedTuple):
     """The interval of a second mean less a first."""

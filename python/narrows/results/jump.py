@@ -12,8 +12,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-__all__ = ["is_at_jump", "jumps", "jumps_of"]
-
 _PERCENTILES = {"response_p95_ms": 95, "response_p99_ms": 99}
 
 _DEVIATIONS = 2.0

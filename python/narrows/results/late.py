@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["late_replies"]
-
 _FEWEST = 20
 _SHARE = 0.05
 
@@ -34,6 +32,6 @@ def late_replies(queries: pl.DataFrame, attempts: pl.DataFrame) -> list[str]:
                 f"{group}: {100 * share:.0f} % of the replies over kept connections came after the "
                 "client had given up; replies wait there for those before them, and a connection "
                 "gets no more of a full link than a download does; hint: use more connections "
-                "(connections.pipelining = false)"
+                "(transport.pipelining = false)"
             )
     return found

@@ -12,8 +12,6 @@ from typing import Any
 from narrows.results.extras import records
 from narrows.results.metrics import completed_text
 
-__all__ = ["left_out"]
-
 
 def left_out(
     summaries: Sequence[Mapping[str, Any]], shown: Collection[str] | None = None

@@ -10,13 +10,11 @@ from typing import Any, Literal
 
 import polars as pl
 
-from narrows.foreign_text import cleaned
+from narrows.foreign_text import cleaned, regular_bytes
 from narrows.results import folder as run_folder
 from narrows.results.checked import clean
 from narrows.results.exchanges import MEASUREMENT_TABLES, empty, frame_of
 from narrows.results.schema import FORMAT, mismatch
-
-__all__ = ["SOURCES", "Measurement"]
 
 SOURCES = run_folder.MEASUREMENTS
 """The sources of measurements; run.json has the source as its `backend`."""
@@ -151,7 +149,7 @@ class Measurement:
         """
         path = Path(folder)
         captures = {
-            name: data if isinstance(data, bytes) else data.read_bytes()
+            name: data if isinstance(data, bytes) else regular_bytes(data)
             for name, data in self.captures.items()
         }
         run_folder.write(path, self.document(), self.tables, captures, MEASUREMENT_TABLES)

@@ -10,8 +10,6 @@ from pathlib import Path
 from narrows.errors import HintedError
 from narrows.results.text import TextTable
 
-__all__ = ["ALL", "PARTS", "NoSuchMetric", "metrics_table", "nearest_metrics"]
-
 ALL = "?"
 """The name with which the command line asks for a list of all figures."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from narrows.records import Direction, Figure, Record
 from narrows.results.extras import records
 
-__all__ = ["Metric", "completed_text", "declared", "metrics", "possible", "value_text"]
-
 
 @dataclass(frozen=True)
 class Metric:

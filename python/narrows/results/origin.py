@@ -5,8 +5,6 @@ It is derived from `backend` in run.json.
 
 from __future__ import annotations
 
-__all__ = ["MACHINES", "MONITOR", "is_kernel", "length"]
-
 MONITOR = "monitor"
 """`narrows monitor`: no scenario and no seed, only a machine that was watched."""
 MACHINES = "machines"

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 from narrows.records import USUAL_FIGURE_FILES, FigureFile
 from narrows.results.text import TextTable
 
-__all__ = ["PlottedSweep"]
-
 
 class PlottedSweep(Protocol):
     """A figure of a sweep, and the numbers in it; a notebook shows both."""

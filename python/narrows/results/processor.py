@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Column, Figure, Pen, Picture, Record, Table
+from narrows.records import Column, Figure, Pen, Plot, Record, Table
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import polars as pl
-
-__all__ = ["PROCESSOR", "processor_load"]
 
 
 def processor_load(
@@ -125,8 +123,8 @@ PROCESSOR = Record(
     ),
     summarise=_summarise,
     whole=True,
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "processor",
             title="What packets cost the processor",
             x="time (s)",

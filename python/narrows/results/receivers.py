@@ -13,8 +13,6 @@ import polars as pl
 
 from narrows.records.numbers import floats
 
-__all__ = ["limited_by_receivers"]
-
 _SHARE = 0.5
 
 

@@ -23,8 +23,6 @@ from narrows.results.schema import DROPS, MARKS
 if TYPE_CHECKING:
     from narrows.results.run import Run
 
-__all__ = ["COSTS", "Costs", "router_cpu"]
-
 
 @dataclass(frozen=True)
 class Costs:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from narrows.foreign_text import regular_bytes
 from narrows.records import Table
 from narrows.results import folder as run_folder
 from narrows.results.drawing import drawn
@@ -22,8 +23,6 @@ from narrows.results.origin import length
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import in_order_of, summarise
 from narrows.results.window import declared_window
-
-__all__ = ["Run"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,7 +252,7 @@ class Run:
         if isinstance(found, bytes):
             return found
         try:
-            return found.read_bytes()
+            return regular_bytes(found)
         except OSError as error:
             raise RunFolderError(found, (error.strerror or str(error)).lower()) from None
 

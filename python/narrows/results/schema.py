@@ -1,20 +1,21 @@
-"""The tables that every run folder has: each column with its type, its unit and one sentence.
+"""The tables that every run folder has, as the extension declares them (`rows!` in Rust).
 
-Nothing else declares them: tables are built and checked against this file, and the tables of
-docs/run-folder.md are generated from it (a test compares them). Kinds of traffic declare further
-tables (`narrows.results.extras`).
+Tables are built and checked against the declarations, and the tables of docs/run-folder.md are
+generated from them (a test compares them). Runs with some kinds of traffic have further tables
+(`narrows.results.extras`).
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from narrows.records import Column, Record, Table
+from narrows.records import Column, Record, Table, declared_table
 from narrows.results.extras import SAMPLES, records
 
 __all__ = [
@@ -139,330 +140,27 @@ def table_reference(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
-_U8, _U32, _U64 = pl.UInt8(), pl.UInt32(), pl.UInt64()
-_F64, _BOOL, _TEXT = pl.Float64(), pl.Boolean(), pl.String()
-_TEXTS = pl.List(pl.String())
-
 _TYPE_NAMES: dict[pl.DataType, str] = {
-    _U8: "u8",
+    pl.UInt8(): "u8",
     pl.UInt16(): "u16",
-    _U32: "u32",
-    _U64: "u64",
-    _F64: "f64",
-    _BOOL: "bool",
-    _TEXT: "string",
-    _TEXTS: "list of strings",
+    pl.UInt32(): "u32",
+    pl.UInt64(): "u64",
+    pl.Float64(): "f64",
+    pl.Boolean(): "bool",
+    pl.String(): "string",
+    pl.List(pl.String()): "list of strings",
     pl.List(pl.UInt32): "list of u32",
 }
 
 
-def _null(name: str, unit: str, doc: str) -> Column:
-    return Column(name, _F64, unit, doc, nullable=True)
-
-
-def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
-    """A column that is null if the kernel does not report it per connection or queue."""
-    return Column(
-        name, dtype, unit, f"{doc[:-1]}; null: a kernel does not report it.", nullable=True
-    )
-
-
-def _in_ring(name: str, dtype: pl.DataType, unit: str) -> Column:
-    doc = (
-        f"{unit.capitalize()} in the card's ring buffer; null: not measured, as on a kernel if the "
-        "link has no `ring`."
-    )
-    return Column(name, dtype, unit, doc, nullable=True)
-
-
-_FLOW = Column("flow", _U32, "", "Number of the connection, from 0 in the scenario's order.")
-_LINK = Column("link", _TEXT, "", "The directed link: `NAME.forward` or `NAME.backward`.")
-_QUERY = Column("query", _U32, "", "Number of the query, from 0.")
-_TIME = Column("t_s", _F64, "s", "When the sample was taken, from the start of the run.")
-
-_TABLES: Sequence[Table] = (
-    Table(
-        "flows",
-        "a TCP connection of bulk, once, on-off or ftp traffic, as it stood at the end of the run",
-        (
-            _FLOW,
-            Column("name", _TEXT, "", "Its name."),
-            Column("group", _TEXT, "", "The traffic group that it belongs to."),
-            Column("sender", _TEXT, "", "The node that sends data."),
-            Column("receiver", _TEXT, "", "The node that receives data."),
-            Column("ecn", _BOOL, "", "Whether the two ends negotiated ECN."),
-            _null("start_s", "s", "When it was opened; null: its handshake never finished."),
-            _null(
-                "established_s",
-                "s",
-                "When the sender of data had completed the handshake (on a kernel, the end that "
-                "opened it); null: never.",
-            ),
-            _null("end_s", "s", "When it was closed; null: never."),
-            Column("bytes_acked", _U64, "bytes", "Data that the receiver has acknowledged."),
-            Column(
-                "bytes_received",
-                _U64,
-                "bytes",
-                "Data handed in order to the receiver's application.",
-            ),
-            Column(
-                "segments_sent",
-                _U64,
-                "segments",
-                "Segments that the sender sent: data, SYN, FIN and acknowledgements, "
-                "retransmissions included.",
-            ),
-            Column(
-                "segments_retransmitted",
-                _U64,
-                "segments",
-                "Segments that the sender retransmitted, including SYNs and tail loss probes.",
-            ),
-            _unknown("timeouts", _U32, "", "Retransmission timeouts."),
-            _unknown("fast_recoveries", _U32, "", "How often fast recovery was entered."),
-            _unknown("ecn_reductions", _U32, "", "How often ECN reduced the window."),
-            _unknown("tail_probes", _U32, "", "Tail loss probes sent."),
-            _unknown("undos", _U32, "", "Window reductions undone as spurious."),
-            _unknown("marks_received", _U64, "packets", "Packets that arrived with the CE mark."),
-            _null("srtt_ms", "ms", "Smoothed round-trip time; null: never measured."),
-            _null("min_rtt_ms", "ms", "Smallest round-trip time; null: never measured."),
-            _null("cwnd_segments", "segments", "Congestion window at the end of the run."),
-            _null("cwnd_mean_segments", "segments", "Congestion window, averaged over time."),
-            Column(
-                "busy_s",
-                _F64,
-                "s",
-                "Time in which the sender had data that was not acknowledged or not sent "
-                "(`tcpi_busy_time`); null: unknown, as in runs of earlier versions, on kernels "
-                "before 4.10, and on a kernel for a connection that never opened.",
-                nullable=True,
-                added=True,
-            ),
-            Column(
-                "rwnd_limited_s",
-                _F64,
-                "s",
-                "Part of `busy_s` in which nothing but the receiver's window held the sender back "
-                "(`tcpi_rwnd_limited`); null: as there.",
-                nullable=True,
-                added=True,
-            ),
-        ),
-    ),
-    Table(
-        "queries",
-        "a DNS query, from its first attempt to the answer or the last timeout",
-        (
-            _QUERY,
-            Column("group", _TEXT, "", "The group of resolver workers that asked."),
-            Column(
-                "worker",
-                _U32,
-                "",
-                "The worker that asked; with `arrivals`, the worker that took the query.",
-            ),
-            Column(
-                "index",
-                _U32,
-                "",
-                "Number of the query within its worker, or among the arrivals, from 0.",
-            ),
-            Column(
-                "measured",
-                _BOOL,
-                "",
-                "False for warm-up queries and for those that began outside the declared window; "
-                "no summary counts them.",
-            ),
-            Column("start_s", _F64, "s", "When it began: its first attempt was sent."),
-            _null(
-                "end_s", "s", "When it was answered or given up; null: not by the end of the run."
-            ),
-            Column(
-                "attempt", _U8, "", "The attempt that was answered in time, from 1; 0: none was."
-            ),
-            Column("attempts", _U8, "", "Attempts made; 0: the query was turned away."),
-            _null(
-                "response_ms",
-                "ms",
-                "From the first attempt to the answer that ended the query; null: unanswered.",
-            ),
-            _null("rtt_ms", "ms", "From the successful attempt to its answer; null: unanswered."),
-            Column(
-                "late_answers", _U8, "", "Answers that arrived after their attempt had timed out."
-            ),
-            Column(
-                "fates",
-                _TEXTS,
-                "",
-                "What became of each attempt, in order, such as `answered` or "
-                "`reply-lost: early at bottleneck.forward`.",
-            ),
-        ),
-    ),
-    Table(
-        "attempts",
-        "an attempt of a DNS query",
-        (
-            _QUERY,
-            Column("attempt", _U8, "", "Number of the attempt, from 1."),
-            Column("sent_s", _F64, "s", "When it was sent."),
-            Column(
-                "fate",
-                _TEXT,
-                "",
-                "`answered`, `late`, `query-lost`, `reply-lost`, `truncated`, `refused`, `closed`, "
-                "`reset`, `timed-out` (nothing arrived, no loss is known) or `pending` (open at "
-                "the end of the run).",
-            ),
-            Column("lost_at", _TEXT, "", "The link at which a packet was lost; empty: none was."),
-            Column(
-                "reason",
-                _TEXT,
-                "",
-                "Why it was lost: `overflow`, `early` or `forced` in the queue, `wire`, `mtu`, "
-                "`reassembly` (its fragments arrived late), `no-neighbour` (ARP gave no address), "
-                "or what a middlebox dropped: "
-                "`middlebox-dns-length`, `middlebox-fragment`, `middlebox-too-big`, "
-                "`middlebox-tcp-53`, `middlebox-syn-data`; empty: it was not.",
-            ),
-            _null("first_byte_s", "s", "When the first byte of its answer arrived."),
-            _null("received_s", "s", "When its answer arrived; null: none did."),
-            Column(
-                "transport", _TEXT, "", "What carried it: `udp`, `tcp`, `tls`, `https` or `quic`."
-            ),
-            Column(
-                "reused",
-                _BOOL,
-                "",
-                "Whether it used a connection that had carried a query before.",
-            ),
-            Column("handshake_round_trips", _U8, "", "Round trips before the query could be sent."),
-            _null(
-                "handshake_ms",
-                "ms",
-                "Time of the handshake; null: there was none, or it did not end.",
-            ),
-            Column(
-                "packets_sent",
-                _U32,
-                "packets",
-                "IP packets that the client sent for it. With a connection for one query, these "
-                "are all packets of the connection. On a kept connection, they are those that "
-                "crossed while the attempt waited, answered or not, unless another attempt counts "
-                "them. Over UDP, each fragment counts.",
-            ),
-            Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
-            Column(
-                "packets_received",
-                _U32,
-                "packets",
-                "IP packets that the server sent for it; on a kernel, those that arrived.",
-            ),
-            Column("bytes_received", _U32, "bytes", "Their lengths, without framing."),
-        ),
-    ),
-    Table(
-        "queues",
-        "a sample of a monitored queue; counters run from the start of the run",
-        (
-            _TIME,
-            _LINK,
-            Column("backlog_packets", _U32, "packets", "Packets in the queue, without the ring."),
-            Column("backlog_bytes", _U64, "bytes", "Bytes in the queue, without the ring."),
-            _in_ring("ring_packets", _U32, "packets"),
-            _in_ring("ring_bytes", _U64, "bytes"),
-            _null(
-                "average_packets",
-                "packets",
-                "RED's average of the backlog; null: no RED, or one that counts bytes.",
-            ),
-            _null(
-                "average_bytes",
-                "bytes",
-                "RED's average of the backlog; null: no RED, or one that counts packets.",
-            ),
-            _null(
-                "sojourn_mean_ms",
-                "ms",
-                "Mean time in queue and ring of the packets that left since the last sample; null: "
-                "none left.",
-            ),
-            _null("sojourn_max_ms", "ms", "Longest such time; null: none left."),
-            Column(
-                "arrived_packets",
-                _U64,
-                "packets",
-                "Packets that arrived since the start, dropped ones included.",
-            ),
-            Column(
-                "arrived_bytes",
-                _U64,
-                "bytes",
-                "Bytes that arrived since the start, dropped ones included.",
-            ),
-            Column("sent_packets", _U64, "packets", "Packets that left since the start."),
-            Column(
-                "dropped_overflow",
-                _U64,
-                "packets",
-                "Drops since the start because the queue was full.",
-            ),
-            Column(
-                "dropped_early",
-                _U64,
-                "packets",
-                "Drops since the start by an AQM's decision, although the queue was not full.",
-            ),
-            Column(
-                "dropped_forced",
-                _U64,
-                "packets",
-                "Drops since the start because RED's average was above `max`.",
-            ),
-            Column(
-                "marked_early",
-                _U64,
-                "packets",
-                "CE marks since the start by an AQM's decision, without the forced ones.",
-            ),
-            Column(
-                "marked_forced",
-                _U64,
-                "packets",
-                "CE marks since the start because RED's average was above `max`.",
-            ),
-            _unknown(
-                "dropped_dns",
-                _U64,
-                "packets",
-                "Drops of DNS packets since the start.",
-            ),
-        ),
-    ),
-    Table(
-        "links",
-        "a sample of a monitored link; counters run from the start of the run",
-        (
-            _TIME,
-            _LINK,
-            Column(
-                "packets",
-                _U64,
-                "packets",
-                "Packets transmitted since the start, completely or until the link went down.",
-            ),
-            Column("bytes", _U64, "bytes", "Their bytes, framing included."),
-            _null(
-                "busy_s",
-                "s",
-                "Time spent transmitting since the start; null: the line's rate is not known.",
-            ),
-            Column("lost", _U64, "packets", "Packets lost on the wire since the start."),
-        ),
-    ),
+_FATES = Column(
+    "fates",
+    "list of strings",
+    "",
+    "What became of each attempt, in order, such as `answered` or "
+    "`reply-lost: early at bottleneck.forward`.",
 )
+"""The attempts of a query in words, which no table of a simulator has."""
 
 DROPS: Mapping[str, str] = {r: f"dropped_{r}" for r in ("overflow", "early", "forced")}
 """The columns of the table `queues` that count dropped packets, by the reason."""
@@ -470,5 +168,10 @@ DROPS: Mapping[str, str] = {r: f"dropped_{r}" for r in ("overflow", "early", "fo
 MARKS: Mapping[str, str] = {r: f"marked_{r}" for r in ("early", "forced")}
 """The columns of the table `queues` that count marked packets, by the reason."""
 
-TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
+_QUERIES = declared_table("queries")
+TABLES: Mapping[str, Table] = {
+    "flows": declared_table("flows"),
+    "queries": replace(_QUERIES, columns=(*_QUERIES.columns, _FATES)),
+    **{name: declared_table(name) for name in ("attempts", "queues", "links")},
+}
 """The tables of every run by name, in the order of the documentation."""

@@ -12,18 +12,6 @@ from narrows.results.group_names import short_keys
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical, plain_value, setting_text
 
-__all__ = [
-    "are_kinds",
-    "as_option",
-    "axis_named",
-    "combination_names",
-    "is_same_quantity",
-    "key_words",
-    "settings_cells",
-    "value_names",
-    "values_named",
-]
-
 
 def axis_named(sweep: Sweep, key: str) -> Axis:
     """Finds a varied key by its name, or by the end of its name.
@@ -32,7 +20,7 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
         NarrowsError: No varied key has this name, or several do.
     """
     # Imported here, because only the message needs it.
-    from narrows.scenario.near import nearest
+    from narrows.scenario.suggestions import suggestion
 
     for axis in sweep.axes:
         if axis.key == key:
@@ -41,7 +29,7 @@ def axis_named(sweep: Sweep, key: str) -> Axis:
     if len(ending) == 1:
         return ending[0]
     ends = [known.rpartition(".")[2] for known in sweep.keys]
-    hint = nearest(key, list(dict.fromkeys([*sweep.keys, *ends]))) or "nothing was"
+    hint = suggestion(key, list(dict.fromkeys([*sweep.keys, *ends]))) or "nothing was"
     where = str(sweep.folder) if sweep.folder else sweep.name
     raise NarrowsError(f"{where}: {key[:100]} was not varied; hint: {hint}")
 
@@ -145,7 +133,7 @@ def key_words(key: str) -> str:
         return section
     words = [parents.pop().replace("_", " ")]
     # A table of settings is named with its key.
-    while parents and parents[-1] in ("queue", "tcp", "retry"):
+    while parents and parents[-1] in ("queue", "tcp", "retry", "transport"):
         words.insert(0, parents.pop())
     owner = ", ".join(parents) or f"the {_SECTIONS.get(section, section)}"
     return f"{'.'.join(words)} of {owner}"

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import variance
 
-__all__ = ["bisect", "t_half_width", "t_quantile"]
-
 
 def t_half_width(values: Sequence[float], confidence: float = 0.95) -> float:
     """Half the width of Student's t interval of a mean.

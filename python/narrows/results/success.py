@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["FIRST_ATTEMPT", "WITHIN_1S", "attempts_mislead", "counted", "is_first_attempt"]
-
 FIRST_ATTEMPT = "dns.first_attempt_percent"
 WITHIN_1S = "dns.within_1s_percent"
 

@@ -43,8 +43,6 @@ from narrows.results.late import late_replies
 from narrows.results.receivers import limited_by_receivers
 from narrows.results.schema import DROPS, MARKS, TABLES
 
-__all__ = ["CONFIDENCE", "dns_phase", "in_order_of", "summarise"]
-
 CONFIDENCE = 0.95
 """The confidence level of the interval of first-attempt success."""
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from narrows.foreign_text import parsed
+from narrows.foreign_text import parsed, regular_bytes
 from narrows.results.checked import is_summary
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
@@ -271,7 +271,7 @@ def read_document(folder: Path) -> dict[str, Any]:
             raise RunFolderError(
                 path, f"is larger than {LARGEST_JSON} bytes, too large for a {SWEEP_FILE}"
             )
-        document = parsed(path.read_bytes())
+        document = parsed(regular_bytes(path))
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None
     except ValueError as error:
@@ -317,7 +317,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         RunFolderError: The file cannot be read, or another line is not a row.
     """
     try:
-        text = path.read_bytes()
+        text = regular_bytes(path)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -24,17 +24,6 @@ from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_table import figures
 from narrows.results.text import TextTable
 
-__all__ = [
-    "NO_INTERVAL",
-    "Figure",
-    "Point",
-    "figure_named",
-    "figures_of",
-    "figures_table",
-    "is_seedless",
-    "points",
-]
-
 
 @dataclass(frozen=True)
 class Figure:

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["VARIANT", "Axis", "SweepRun", "canonical", "plain_value", "setting_text"]
-
 VARIANT = "variant"
 """The key of the axis of named variants."""
 

@@ -15,8 +15,6 @@ import polars as pl
 
 from narrows.results.sweep_run import Axis, SweepRun, plain_value
 
-__all__ = ["FACTS", "figures", "figures_or_null", "sweep_table"]
-
 FACTS = ("seed", "status", "stopped", "message", "end_s", "events", "run")
 """Columns that identify the run and say how it ended."""
 

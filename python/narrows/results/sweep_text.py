@@ -23,8 +23,6 @@ from narrows.results.sweep_means import (
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.text import TextTable
 
-__all__ = ["jump_notes", "left_out_notes", "point_text", "range_text", "sweep_text"]
-
 MOST_NOTES = 3
 """The most combinations that a note names because their means leave something out."""
 

@@ -15,8 +15,6 @@ from narrows.results.metrics import Metric, metrics, value_text
 from narrows.results.origin import MONITOR, length
 from narrows.results.run import Run
 
-__all__ = ["TextTable", "bars", "shown_metrics", "summary_table"]
-
 
 @dataclass(frozen=True)
 class TextTable:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["group_verdicts"]
-
 
 def group_verdicts(
     found: Sequence[Mapping[str, Any]],

@@ -7,8 +7,6 @@ from typing import Any
 
 from narrows.scenario.amounts import Duration
 
-__all__ = ["declared_window"]
-
 
 def declared_window(scenario: Mapping[str, Any]) -> tuple[float, float] | None:
     """The window's start and end in seconds; None if a scenario declares none.

@@ -10,8 +10,9 @@ from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
 from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
-from narrows.scenario.dns_connections import ConnectionUse, Tries
+from narrows.scenario.dns_connections import Tries
 from narrows.scenario.dns_messages import Exchange, Lengths
+from narrows.scenario.dns_transports import OverHttps, OverQuic, OverTcp, OverTls, OverUdp
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.example_files import Example, copy_example, example, examples
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way
@@ -38,7 +39,6 @@ __all__ = [
     "Arrivals",
     "Capture",
     "Change",
-    "ConnectionUse",
     "Connections",
     "Delayed",
     "Direction",
@@ -55,6 +55,11 @@ __all__ = [
     "Middlebox",
     "Monitor",
     "Nodes",
+    "OverHttps",
+    "OverQuic",
+    "OverTcp",
+    "OverTls",
+    "OverUdp",
     "Queue",
     "Ring",
     "Sampler",

@@ -13,8 +13,6 @@ from typing import Self
 
 from narrows import _core
 
-__all__ = ["MILLISECOND", "SECOND", "DataRate", "DataSize", "Duration", "Quantity"]
-
 SECOND = 10**12
 """A second in picoseconds, as plans and `Duration` count."""
 

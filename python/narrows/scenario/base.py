@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from narrows.scenario.rules import Faults, Unknown, raise_all, rules_of
 
-__all__ = ["Table"]
-
 _HIDDEN = frozenset(
     name
     for name, value in vars(BaseModel).items()
@@ -73,7 +71,7 @@ class Table(_Model):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A value that a stand-in lacks."""
+            """A value that a partial table lacks."""
             if name in type(self).model_fields:
                 raise Unknown(name)
             return super().__getattr__(name)

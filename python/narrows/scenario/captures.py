@@ -15,15 +15,13 @@ from narrows.scenario.checks import (
     too_many,
 )
 from narrows.scenario.monitor import Capture
-from narrows.scenario.near import nearest
 from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Fault, Faults, until_unknown
+from narrows.scenario.suggestions import suggestion
 
 if TYPE_CHECKING:
     from narrows.scenario.dns import Dns
     from narrows.scenario.tables import Tables
-
-__all__ = ["Chosen", "faults", "select"]
 
 MOST_CAPTURES = 100
 
@@ -105,7 +103,7 @@ def _nothing(scenario: Tables, entry: str | Capture, names: dict[str, int], key:
     ends = [link.between for link in scenario.links if matches(entry.link, link.name)]
     if not ends:
         known = [link.name for link in scenario.links]
-        return refuse(f'"{entry.link}" is not a link', nearest(entry.link, known), f"{key}.link")
+        return refuse(f'"{entry.link}" is not a link', suggestion(entry.link, known), f"{key}.link")
     said = f'"{entry.at}" is not an end of {entry.link}'
     return refuse(said, f'such as "{ends[0][0]}"', f"{key}.at")
 
@@ -121,7 +119,7 @@ def _messages_can_be_shown(scenario: Tables) -> Faults:
 
 
 def _can_be_shown(dns: Dns, queries: int, key: str) -> Faults:
-    if dns.transport != "udp":
+    if dns.transport.kind != "udp":
         # A length that no message can have is written as a header and zeros.
         return
     shortest = dns.shortest_packets()

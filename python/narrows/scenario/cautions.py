@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from narrows.scenario.changes import Change
     from narrows.scenario.tables import Tables
 
-__all__ = ["cautions"]
-
 
 def cautions(scenario: Tables) -> Iterator[str]:
     """A sentence for each of them, with the group's name."""
     yield from _beginnings(scenario)
     yield from _unmarked(scenario)
     yield from _outlasting(scenario)
+    for group in scenario.dns:
+        if group.is_guessed:
+            yield (
+                f"{group.name}: {group.profile} was not captured over "
+                f"{group.transport.kind.upper()}: handshakes, padding and Fast Open are as without "
+                "a profile; timeouts, tries and kept connections are those that it has over TCP"
+            )
 
 
 def _beginnings(scenario: Tables) -> Iterator[str]:

@@ -8,8 +8,6 @@ from narrows.scenario.base import Table
 from narrows.scenario.quantities import LinkPattern, PositiveSpan, Rate, Span, refuse
 from narrows.scenario.rules import Faults, rule
 
-__all__ = ["Change"]
-
 
 class Change(Table):
     """A change of a link during the run."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic_core import PydanticCustomError
 
 from narrows.scenario.amounts import SECOND
-from narrows.scenario.near import nearest
 from narrows.scenario.quantities import refuse
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, until_unknown
+from narrows.scenario.suggestions import suggestion
 
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from narrows.scenario.monitor import Sampler
     from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Amount, Countable, Group, Leg
-
-__all__ = [
-    "directed_names",
-    "faults",
-    "links_of",
-    "matches",
-    "no_link",
-    "node_names",
-    "select_changes",
-    "select_links",
-    "too_many",
-]
 
 MOST_NODES = 100_000
 MOST_SAMPLES = 20_000_000
@@ -104,7 +92,7 @@ def too_many(patterns: Sequence[str], links: int, key: str) -> Faults:
 
 def no_link(pattern: str, names: dict[str, int], key: str) -> Fault:
     """Says that a pattern selects no link."""
-    return refuse(f'"{pattern}" is not a link', nearest(pattern, list(names)), key)
+    return refuse(f'"{pattern}" is not a link', suggestion(pattern, list(names)), key)
 
 
 def directed_names(scenario: Tables) -> dict[str, int]:
@@ -179,7 +167,7 @@ def _nodes_are_declared(scenario: Tables) -> Faults:
             if name not in seen:
                 yield refuse(
                     f'"{name}" is not among nodes.hosts and nodes.routers',
-                    nearest(name, declared_names),
+                    suggestion(name, declared_names),
                     f"links[{index}].between[{end}]",
                 )
             # A node that several links name gets one line.
@@ -194,7 +182,7 @@ def _nodes_are_known(scenario: Tables) -> Faults:
     for key, group in _groups(scenario):
         for below, name in until_unknown(group.keyed_nodes()):
             if name not in members:
-                yield refuse(f'"{name}" is not a node', nearest(name, names), f"{key}.{below}")
+                yield refuse(f'"{name}" is not a node', suggestion(name, names), f"{key}.{below}")
 
 
 def node_names(scenario: Tables) -> list[str]:
@@ -392,7 +380,7 @@ def _shared_servers_exist(scenario: Tables) -> Faults:
 def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
     """What is wrong between a group and the one whose server it shares."""
     key, name = f"dns[{index}].shares_server", dns.shares_server
-    over_tcp = dns.transport in ("tls", "https")
+    over_tcp = dns.transport.kind in ("tls", "https")
     if at >= index:
         yield refuse(f'"{name}" is not a DNS group before this one', "name one of them", key)
         return
@@ -407,19 +395,18 @@ def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
         yield refuse(f'"{name}" has no TLS', f"give {name} answers.tls", key)
         return
     for transport, speaks in (("https", other.speaks_https), ("quic", other.speaks_quic)):
-        if dns.transport == transport and not speaks:
+        if dns.transport.kind == transport and not speaks:
             yield refuse(
                 f"{other.answers.profile} was not captured over {transport.upper()}",
                 "name a group with another server",
                 key,
             )
             return
-    use = dns.connections.tls
-    if dns.encrypts and use is not None and use.early_data and not other.takes_early_data:
+    if dns.asks_early and not other.takes_early_data:
         yield refuse(
             "needs a server whose sessions allow it",
             f"set answers.tls.early_data of {name} to true, or leave it out",
-            f"dns[{index}].connections.tls.early_data",
+            f"dns[{index}].transport.tls.early_data",
         )
 
 

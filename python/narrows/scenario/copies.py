@@ -27,8 +27,6 @@ from narrows.scenario.base import Table
 from narrows.scenario.links import Link
 from narrows.scenario.traffic import KINDS
 
-__all__ = ["COPIED", "COUNT_SCHEMA", "Copies", "Miscounted", "expand"]
-
 _MARK = "{i}"
 _MOST_LINKS = 50_000
 _MOST_PAIRS = 100_000

@@ -5,20 +5,23 @@ Rust declares settings once: names, types, ranges, defaults and meanings (`units
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     PlainSerializer,
     ValidationInfo,
     WithJsonSchema,
 )
 
+from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.base import Table
+from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import (
     MOST_BYTES,
     Name,
@@ -34,8 +37,7 @@ from narrows.scenario.quantities import (
     read_span,
     refuse,
 )
-
-__all__ = ["DeclaredTable", "annotation", "default", "text"]
+from narrows.scenario.rules import Faults, rule
 
 
 def _bounds(key: dict[str, Any], number: type, *, strict: bool = True) -> Any:
@@ -71,14 +73,16 @@ def _span(key: dict[str, Any]) -> Any:
     return Annotated[spans, at_most(int(most), str(Duration(int(most))))]
 
 
-def _word_or_span(word: str) -> Any:
-    """A word, or a duration above zero."""
+def _word_or_span(key: dict[str, Any]) -> Any:
+    """A word, or a duration, above zero if the key says so."""
+    word, above = key["of"][0], key["above"]
+    duration = "duration above zero" if above else "duration"
 
     def read(value: Any) -> Any:
         if value == word:
             return value
         span = read_span(value)
-        if span == 0:
+        if above and span == 0:
             raise refuse("must be above zero")
         return span
 
@@ -90,7 +94,7 @@ def _word_or_span(word: str) -> Any:
             return_type=str,
             when_used="json",
         ),
-        WithJsonSchema({"type": "string", "title": f'duration above zero, or `"{word}"`'}),
+        WithJsonSchema({"type": "string", "title": f'{duration}, or `"{word}"`'}),
     ]
 
 
@@ -112,16 +116,120 @@ def _in_unit(number: Any) -> Any:
     return Annotated[number, BeforeValidator(_read_threshold), WithJsonSchema(schema)]
 
 
-class DeclaredTable(Table):
-    """A table whose keys come from a declaration, so that a type checker does not know them."""
+TABLES: dict[str, dict[str, Any]] = json.loads(_core.settings())
+"""The tables of settings that the extension declares, by name."""
 
-    # The extension gives the meanings.
-    model_config = ConfigDict(use_attribute_docstrings=False)
+if TYPE_CHECKING:
 
-    if TYPE_CHECKING:
+    class DeclaredTable(Table):
+        """A table with keys that a type checker does not know, because the extension has them."""
 
+        table: ClassVar[str]
+        declared: ClassVar[dict[str, dict[str, Any]]]
+
+        def __init_subclass__(cls, **_settings: Any) -> None: ...
         def __init__(self, **keys: Any) -> None: ...
         def __getattr__(self, key: str) -> Any: ...
+        def plain(self) -> dict[str, Any]:
+            """The declared keys as a plan has them, in base units."""
+
+else:
+
+    class _Declaring(type(Table)):
+        """Adds the declared keys to a class.
+
+        A class `declares` a table by name, `without` keys that the language has in another form.
+        If it is `open`, keys may be left out, and are then None. Keys that it has itself, or in
+        `types` with their meanings, have the types that it says.
+        """
+
+        def __new__(
+            mcs,
+            name: str,
+            bases: tuple[type, ...],
+            namespace: dict[str, Any],
+            *,
+            declares: str | None = None,
+            without: tuple[str, ...] = (),
+            open: bool = False,
+            types: dict[str, Any] | None = None,
+            **more: Any,
+        ) -> Any:
+            if declares is not None:
+                table = TABLES[declares]
+                types = types or {}
+                annotations = namespace.setdefault("__annotations__", {})
+                inherited = {field for base in bases for field in getattr(base, "model_fields", ())}
+                keys = [key for key in table["keys"] if key["name"] not in without]
+                for key in keys:
+                    if key["name"] in annotations or key["name"] in inherited:
+                        continue
+                    found, about = types.get(key["name"]) or (annotation(key), key["about"])
+                    usual = None if open else ... if key["required"] else default(key)
+                    annotations[key["name"]] = found | None if open or key["optional"] else found
+                    namespace[key["name"]] = Field(usual, description=text(about))
+                namespace.setdefault("__doc__", text(table["about"]))
+                namespace["declared"] = {key["name"]: key for key in keys}
+                namespace["table"] = table["name"]
+            made = super().__new__(mcs, name, bases, namespace, **more)
+            if declares is not None:
+                _CLASSES[made.table] = made
+            return made
+
+    class DeclaredTable(Table, metaclass=_Declaring):
+        """A table with keys that the extension declares."""
+
+        table: ClassVar[str] = ""
+        """The table's name."""
+        declared: ClassVar[dict[str, dict[str, Any]]] = {}
+        """The declared keys that the class has, by name."""
+
+        def plain(self) -> dict[str, Any]:
+            """The declared keys as a plan has them, in base units."""
+            return {name: _plain(key, getattr(self, name)) for name, key in self.declared.items()}
+
+
+def _plain(key: dict[str, Any], value: Any) -> Any:
+    """A key's value as a plan has it."""
+    if value is not None and key["kind"] == "drawn":
+        return draw(value)
+    if isinstance(value, DeclaredTable):
+        return value.plain()
+    if isinstance(value, tuple):
+        return [_plain(key, entry) for entry in value]
+    if key["kind"] == "word-or-span" and isinstance(value, int):
+        return {key["of"][1]: value}
+    return value
+
+
+_CLASSES: dict[str, Any] = {}
+"""The classes of the declared tables, by the tables' names."""
+
+
+class CheckedTable(DeclaredTable):
+    """A declared table whose keys together the extension checks."""
+
+    @rule
+    def _is_possible(self) -> Faults:
+        wrong = _core.check_settings(self.table, json.dumps(self.plain()))
+        if wrong is not None:
+            key, what, hint = wrong
+            yield refuse(what, hint, key)
+
+
+def find(table: str, name: str) -> dict[str, Any]:
+    """A key of a table."""
+    return next(key for key in TABLES[table]["keys"] if key["name"] == name)
+
+
+class Declared:
+    """In an annotation: the type of values is that of a declared key."""
+
+    def __init__(self, table: str, name: str) -> None:
+        self.type = annotation(find(table, name))
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return handler.generate_schema(self.type)
 
 
 def annotation(key: dict[str, Any]) -> Any:
@@ -146,9 +254,13 @@ def annotation(key: dict[str, Any]) -> Any:
         case "number-in-unit":
             return _in_unit(_bounds(key, float, strict=False))
         case "word-or-span":
-            return _word_or_span(key["of"][0])
+            return _word_or_span(key)
         case "name":
             return Name
+        case "table":
+            return _CLASSES[key["of"]["name"]]
+        case "drawn":
+            return Pauses if key["of"]["kind"] == "span" else Sizes
         case other:
             raise AssertionError(f"the extension declares a {other}, which is not known here")
 
@@ -156,11 +268,14 @@ def annotation(key: dict[str, Any]) -> Any:
 def default(key: dict[str, Any]) -> Any:
     """A key's default; None if it is open."""
     value = key["default"]
+    if value == {}:
+        return _CLASSES[key["of"]["name"]]()
     held = _HELD.get(key["kind"])
     return value if value is None or held is None or isinstance(value, str) else held(value)
 
 
 _HELD: dict[str, Callable[[Any], Any]] = {
+    "drawn": Duration,
     "number": float,
     "span": Duration,
     "word-or-span": Duration,

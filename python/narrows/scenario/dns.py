@@ -1,24 +1,24 @@
 """Resolver workers, and the server that they ask.
 
 Each worker waits for its answer before it asks again (a closed loop), or queries arrive
-independently of answers (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile`
-fills missing keys from a real client, and `answers.profile` from a real server. Keys of a transport
-that a group does not use have no effect, so that one file can be swept over transports; `narrows
-check` names them (narrows.scenario.dns_unused).
+independently of answers (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC
+(narrows.scenario.dns_transports). `profile` fills missing keys from a real client, and
+`answers.profile` from a real server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import model_validator
 
 from narrows import _core, dns_profiles
 from narrows.scenario.amounts import SECOND, DataSize, Duration
+from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
-from narrows.scenario.dns_connections import ClientName, ConnectionUse, captured
+from narrows.scenario.dns_connections import ClientName, TcpUse, captured
 from narrows.scenario.dns_messages import (
     BELOW_DNS,
     OPT_BYTES,
@@ -29,19 +29,24 @@ from narrows.scenario.dns_messages import (
     shortest,
 )
 from narrows.scenario.dns_quic import Quic
-from narrows.scenario.dns_tls import TlsAnswers, TlsUse
+from narrows.scenario.dns_tls import TlsAnswers
+from narrows.scenario.dns_transports import (
+    OverHttps,
+    OverQuic,
+    OverTls,
+    OverUdp,
+    Transport,
+    in_new_form,
+)
 from narrows.scenario.quantities import (
     DnsReplySize,
     DnsSize,
     Name,
     Path,
     PositiveSpan,
-    Size,
     Span,
-    Switch,
     refuse,
 )
-from narrows.scenario.retry import SCHEDULES, ScheduleName
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -49,15 +54,20 @@ from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Dns"]
-
+ENCRYPTED = (OverTls, OverHttps, OverQuic)
+"""The transports that encrypt."""
 WORKERS = Countable("resolver worker", "resolver workers", 100_000)
 PLACES = Countable("outstanding query", "outstanding queries", 100_000)
 """The queries that can be under way at once, in groups with `arrivals`."""
 QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 
-class Dns(Group):
+class Dns(
+    DeclaredTable,
+    Group,
+    declares="DnsClient",
+    without=("server", "there", "back", "start", "arrivals", "sizes", "gives_up", "udp", "tcp"),
+):
     """A group of resolver workers. Each asks a query, waits, retries, and then asks the next one.
 
     With `arrivals`, queries begin at their own times instead.
@@ -74,55 +84,20 @@ class Dns(Group):
     path. You may leave out nodes at either end: the shortest path leads there."""
     route_back: Path | None = None
     """The same for replies."""
-    workers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
-    """Number of workers."""
-    warm_up: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
-    """Queries before measurement starts, for each worker; with `arrivals`, for the group."""
-    queries: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """Measured queries, for each worker; with `arrivals`, for the group. Without it, queries go on
-    until the run ends. A run that would record more than 50 million queries stops early and is
-    marked as partial."""
     arrivals: Arrivals | None = None
     """Queries arrive at times of their own, such as `{ per_second = 100 }`. Without it, each worker
     waits for an answer before it asks again."""
-    retry: (
-        ScheduleName | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
-    ) | None = None
-    """Timeouts of successive attempts over UDP: the name of a schedule, or a list of durations
-    such as `["1 s", "3 s"]`. By default the profile's, or `"windows"`. No effect if the client
-    never asks over UDP."""
-    transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
-    """The transport over which a query is asked first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2
-    over TLS (RFC 8484), or QUIC (RFC 9250)."""
+    transport: Transport = OverUdp()
+    """What carries queries: `"udp"`, `"tcp"`, `"tls"` (RFC 7858), `"https"` (HTTP/2, RFC 8484) or
+    `"quic"` (RFC 9250), or a table with that `kind` and its keys, such as `{ kind = "tcp", reuse =
+    true }`."""
     profile: ClientName | None = None
     """A real client, which gives the keys that are left out (docs/dns-clients.md). If it was not
     captured over TLS, HTTPS or QUIC, its habits over TCP hold there; handshakes, padding and Fast
     Open are then as without a profile (docs/dns-tls.md)."""
-    edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
-    """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B; the server
-    truncates longer ones. By default the profile's, or no limit. If the client never asks over UDP,
-    this only adds the EDNS record to queries."""
-    tcp_if_truncated: Switch | None = None
-    """After a truncated reply, the client asks over TCP; otherwise that reply is the answer. By
-    default the profile's; without a profile, true if something limits the length of replies. No
-    effect if the client never asks over UDP."""
-    tcp_if_silent: Switch | None = None
-    """After the last timeout over UDP, the client asks over TCP. By default the profile's, or
-    false. No effect if the client never asks over UDP."""
-    new_port: Switch | None = None
-    """Each attempt over UDP comes from a new port, and is therefore a flow of its own to queues
-    that tell flows apart. Otherwise, all attempts of a worker come from one port. By default the
-    profile's, or false. No effect if the client never asks over UDP."""
     gives_up: PositiveSpan | None = None
     """A query without an answer is given up after this time, whatever attempts are left. By default
     the profile's, if it has such a limit for UDP and TCP together, or never."""
-    connections: ConnectionUse = ConnectionUse()
-    """How the client uses connections."""
-    tcp: Tcp = Tcp()
-    """TCP settings of both ends."""
-    quic: Quic | None = None
-    """How both ends speak QUIC. A server that speaks TLS speaks QUIC too. No effect without either
-    `transport = "quic"` or `answers.tls`."""
     answers: Answers = Answers()
     """How the server answers."""
     shares_server: Name | None = None
@@ -135,20 +110,24 @@ class Dns(Group):
     2.0 }, ...]`; or separate lengths, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
     start: Span = Duration("0 s")
     """When the first worker may start."""
-    spread: Span = Duration("0 s")
-    """Workers, or `arrivals`, start at random times within this time after `start`."""
-    think_mean: Span = Duration("0 s")
-    """Mean of the exponentially distributed pause between the end of a query and the next."""
     service: Span = Duration("0 s")
     """Constant part of the time from a query's arrival at the server to its reply."""
     service_jitter_mean: Span = Duration("0 s")
     """Mean of an exponentially distributed part, added to `service`."""
     query_size: DnsSize = DataSize("70 B")
-    """IP packet length of queries over UDP without EDNS, 40 B to 1500 B. `edns_size` adds an OPT
-    record of 11 B, and a profile adds what its program adds."""
+    """IP packet length of queries over UDP without EDNS, 40 B to 1500 B. `transport.edns_size` adds
+    an OPT record of 11 B, and a profile adds what its program adds."""
     reply_size: DnsReplySize = DataSize("100 B")
     """IP packet length of replies over UDP, 40 B to 65535 B. A reply above the path's `mtu` leaves
     in fragments."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_keys_of_its_transport(cls, values: Any) -> Any:
+        new = in_new_form(values) if isinstance(values, Mapping) else ""
+        if new:
+            raise refuse("has keys beside it that belong in its table", new, "transport")
+        return values
 
     @rule
     def _has_two_ends(self) -> Faults:
@@ -169,7 +148,7 @@ class Dns(Group):
     @rule
     def _client_knows_the_transport(self) -> Faults:
         known = self._known()
-        if known is not None and self.transport != "udp" and not known.fallback_on_truncation:
+        if known is not None and self._udp is None and not known.fallback_on_truncation:
             yield refuse(
                 f"{self.profile} does not use TCP",
                 "leave the profile out, or ask over UDP",
@@ -178,16 +157,16 @@ class Dns(Group):
 
     @rule
     def _server_speaks_the_transport(self) -> Faults:
-        over_quic, own = self.transport == "quic", self.shares_server is None
+        over_quic, own = isinstance(self.transport, OverQuic), self.shares_server is None
         if self.speaks_tls and self.answers.stateless:
             yield refuse("has no TLS", "leave one of them out", "answers.stateless")
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
             yield refuse(
                 f"{self.answers.profile} does not speak TLS",
-                _another_server(self.transport if self.encrypts else "tls"),
+                _another_server(self.transport.kind if self.encrypts else "tls"),
                 "answers.profile",
             )
-        elif self.transport == "https" and own and not self.speaks_https:
+        elif isinstance(self.transport, OverHttps) and own and not self.speaks_https:
             yield refuse(
                 f"{self.answers.profile} was not captured over HTTPS",
                 _another_server("https"),
@@ -204,30 +183,41 @@ class Dns(Group):
 
     @rule
     def _early_data_are_possible(self) -> Faults:
-        use = self.connections.tls
-        if not self.encrypts or use is None or not use.early_data:
+        transport = self.transport
+        if not self.asks_early or not isinstance(transport, ENCRYPTED):
             return
-        if not use.resumes(self._known_tls):
+        if not transport.tls.resumes(self._known_tls):
             yield refuse(
                 "needs a session to resume",
-                "set connections.tls.resume to true, or leave it out",
-                "connections.tls.early_data",
+                "set transport.tls.resume to true, or leave it out",
+                "transport.tls.early_data",
             )
         elif self.shares_server is None and not self.takes_early_data:
             yield refuse(
                 "needs a server whose sessions allow it",
                 "set answers.tls.early_data to true, or leave it out",
-                "connections.tls.early_data",
+                "transport.tls.early_data",
             )
 
     @rule
     def _connections_are_possible(self) -> Faults:
-        return self.connections.contradictions(self._known())
+        yield from self.transport.contradictions(self._known())
+        if self.tcp.skip_handshake:
+            yield refuse("is only for bulk traffic", "leave it out", "transport.tcp.skip_handshake")
 
     @rule
-    def _handshakes_are_not_skipped(self) -> Faults:
-        if self.tcp.skip_handshake:
-            yield refuse("is only for bulk traffic", "leave it out", "tcp.skip_handshake")
+    def _connections_have_a_use(self) -> Faults:
+        if self._udp is None or self.uses_tcp:
+            return
+        # The server's TCP settings may matter to other groups.
+        of_connections = {*TcpUse.model_fields, "udp_between"} - {"tcp"}
+        for key in sorted(of_connections & self._udp.model_fields_set):
+            if getattr(self._udp, key) != OverUdp.model_fields[key].default:
+                yield refuse(
+                    "has no use, because these clients never ask over TCP",
+                    "set transport.tcp_if_truncated or tcp_if_silent, or leave it out",
+                    f"transport.{key}",
+                )
 
     @rule
     def _lengths_are_given_once(self) -> Faults:
@@ -249,12 +239,17 @@ class Dns(Group):
     @property
     def encrypts(self) -> bool:
         """Whether the clients ask over TLS, with HTTP or without, or over QUIC."""
-        return self.transport in ("tls", "https", "quic")
+        return isinstance(self.transport, ENCRYPTED)
+
+    @property
+    def asks_early(self) -> bool:
+        """Whether the clients send queries as early data."""
+        return isinstance(self.transport, ENCRYPTED) and self.transport.tls.early_data
 
     @property
     def keeps_connections(self) -> bool:
         """Whether later queries use the connections of earlier ones."""
-        return self.connections.is_kept(self._known())
+        return self.transport.is_kept(self._known())
 
     @property
     def speaks_quic(self) -> bool:
@@ -280,7 +275,22 @@ class Dns(Group):
     @property
     def _known_tls(self) -> dns_profiles.ClientTls | None:
         """How the profile's client begins an encrypted connection; None if that is not known."""
-        return captured(self._known(), self.transport)
+        return captured(self._known(), self.transport.kind)
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether the profile's client was not captured over the group's transport."""
+        return self.encrypts and self.profile is not None and self._known_tls is None
+
+    @property
+    def _udp(self) -> OverUdp | None:
+        """How the clients ask over UDP; None if they never do."""
+        return self.transport if isinstance(self.transport, OverUdp) else None
+
+    @property
+    def tcp(self) -> Tcp:
+        """TCP settings of both ends."""
+        return self.transport.tcp if isinstance(self.transport, TcpUse) else Tcp()
 
     def _known(self) -> dns_profiles.Client | None:
         return None if self.profile is None else dns_profiles.client(self.profile)
@@ -291,7 +301,8 @@ class Dns(Group):
         known = self._known()
         of_profile = known.query_extra_bytes if known else 0
         # Padding is an option of an OPT record.
-        needs_opt = self.edns_size is not None or self._pads
+        edns_size = None if self._udp is None else self._udp.edns_size
+        needs_opt = edns_size is not None or self._pads
         return max(of_profile, OPT_BYTES if needs_opt else 0)
 
     @property
@@ -304,38 +315,24 @@ class Dns(Group):
 
     @property
     def _pads(self) -> bool:
-        use = self.connections.tls or TlsUse()
-        return self.encrypts and bool(use.pads(self._known_tls))
+        transport = self.transport
+        return isinstance(transport, ENCRYPTED) and bool(transport.tls.pads(self._known_tls))
 
     @property
     def uses_tcp(self) -> bool:
         """Whether a query may go over TCP."""
-        return self.transport != "udp" or self._turns_if_truncated or self._turns_if_silent
+        if self._udp is None:
+            return True
+        known = self._known()
+        return self._udp.turns_if_silent(known) or self._udp.turns_if_truncated(
+            known, is_limited=self._is_limited
+        )
 
     @property
-    def _turns_if_truncated(self) -> bool:
-        if self.tcp_if_truncated is not None:
-            return self.tcp_if_truncated
-        known = self._known()
-        if known is not None:
-            return known.fallback_on_truncation
-        limits = (self.edns_size, self.answers.udp_size, self.answers.profile, self.shares_server)
-        # Without any limit no reply is truncated.
+    def _is_limited(self) -> bool:
+        """Whether the server limits the length of replies over UDP, or may do so."""
+        limits = (self.answers.udp_size, self.answers.profile, self.shares_server)
         return any(limit is not None for limit in limits)
-
-    @property
-    def _turns_if_silent(self) -> bool:
-        if self.tcp_if_silent is not None:
-            return self.tcp_if_silent
-        known = self._known()
-        return known.fallback_on_timeout if known else False
-
-    @property
-    def _takes_new_ports(self) -> bool:
-        known = self._known()
-        if self.new_port is not None or known is None:
-            return bool(self.new_port)
-        return known.new_port
 
     @property
     def limit(self) -> int | None:
@@ -353,22 +350,14 @@ class Dns(Group):
 
     @property
     def timeouts(self) -> list[int]:
-        """Timeouts of successive attempts, in picoseconds.
+        """Timeouts of successive attempts over UDP, in picoseconds; none without UDP.
 
         Examples:
-            >>> dns = Dns(name="d", client="c", server="s", queries=1, retry="glibc")
-            >>> dns.timeouts
-            [5000000000000, 5000000000000]
+            >>> dns = Dns(name="d", client="c", server="s", queries=1)
+            >>> len(dns.timeouts)
+            5
         """
-        known = self._known()
-        if self.retry is None and known is not None:
-            # A forwarder that never asks again waits as long as its client does.
-            waits = [round(seconds * SECOND) for seconds in known.timeouts_s if seconds]
-            return waits or [5 * SECOND]
-        if self.retry is None or isinstance(self.retry, str):
-            schedule = SCHEDULES[self.retry or "windows"]
-            return [round(seconds * SECOND) for seconds in schedule.timeouts_s]
-        return list(self.retry)
+        return [] if self._udp is None else self._udp.timeouts(self._known())
 
     @property
     def places(self) -> int:
@@ -380,27 +369,21 @@ class Dns(Group):
         """The most queries that all workers may ask, including those to warm up."""
         if self.queries is None:
             return QUERIES.most
-        return (self.warm_up + self.queries) * (self.workers if self.arrivals is None else 1)
+        asked: int = (self.warm_up + self.queries) * (1 if self.arrivals else self.workers)
+        return asked
 
     def shortest_packets(self) -> tuple[int, int]:
         """IP packet lengths of the shortest query and reply over UDP."""
         if self.messages is None:
             return self.query_size + self._edns_bytes, self.reply_size
         query, reply = shortest(self.messages, self._asking)
+        payload = (self._udp or OverUdp()).payload(self._known())
         # A reply that does not fit the client is truncated.
         longest = 65_535 - BELOW_DNS
         return (
             min(query, longest) + BELOW_DNS,
-            min(reply, self._payload, longest) + BELOW_DNS,
+            min(reply, payload, longest) + BELOW_DNS,
         )
-
-    @property
-    def _payload(self) -> int:
-        """The longest reply that the client takes over UDP."""
-        if self.edns_size is not None:
-            return self.edns_size
-        known = self._known()
-        return max(known.edns_bytes, 512) if known else 65_507
 
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
         """Each key below the group that names a node, and the node."""
@@ -421,8 +404,8 @@ class Dns(Group):
     @property
     def wants_ecn(self) -> bool:
         """Whether some of its packets can be marked: those of TCP or QUIC."""
-        if self.transport == "quic":
-            return bool((self.quic or Quic()).ecn)
+        if isinstance(self.transport, OverQuic):
+            return bool(self.transport.quic.ecn)
         return self.uses_tcp and self.tcp.wants_ecn
 
     def amounts(self) -> Iterator[Amount]:
@@ -444,38 +427,30 @@ class Dns(Group):
         """Two applications: the workers, and then the server that they ask."""
         server = self._server_position(planner)
         known = self._known()
-        udp = {
-            "timeouts": self.timeouts,
-            "payload": self._payload,
-            "tcp_if_truncated": self._turns_if_truncated,
-            "tcp_if_silent": self._turns_if_silent,
-            "new_port": self._takes_new_ports,
-        }
+        udp = None
+        if self._udp is not None:
+            udp = self._udp.over_udp(known, is_limited=self._is_limited)
         if self.messages is None:
             sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
             sizes = messages_plan(self.messages, self._asking)
         tcp = None
         if self.uses_tcp:
-            fast_open = self.connections.uses_fast_open(known, self.transport)
+            fast_open = self.transport.uses_fast_open(known)
             ends = planner.tcp_settings(self._client_tcp, fast_open=fast_open)
-            tcp = self.connections.plan(known, ends, self.transport, self.quic or Quic())
+            tcp = self.transport.plan(known, ends)
         client = self.application(
             "dns-client",
             server=server,
             there=planner.path(self.client, self.server, self.route),
             back=planner.path(self.server, self.client, self.route_back),
-            workers=self.places,
             start=self.start,
-            spread=self.spread,
-            warm_up=self.warm_up,
-            queries=self.queries,
             arrivals=None if self.arrivals is None else self.arrivals.plan(),
-            think_mean=self.think_mean,
             sizes=sizes,
             gives_up=self.limit,
-            udp=udp if self.transport == "udp" else None,
+            udp=udp,
             tcp=tcp,
+            **self.plain() | {"workers": self.places},
         )
         if self.shares_server is not None:
             return [client]
@@ -489,15 +464,14 @@ class Dns(Group):
             https_nagle = known_tls.https_nagle
         ends = self._server_tcp(planner, nagle)
         https_ends = self._server_tcp(planner, https_nagle) if self.speaks_https else ends
+        quic = self.transport.quic if isinstance(self.transport, OverQuic) else Quic()
         return [
             client,
             self.application(
                 "dns-server",
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
-                **self.answers.plan(
-                    ends, https_ends, self.quic or Quic(), over_tls=self.speaks_tls
-                ),
+                **self.answers.plan(ends, https_ends, quic, over_tls=self.speaks_tls),
             ),
         ]
 

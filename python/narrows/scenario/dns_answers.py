@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from narrows import dns_profiles
-from narrows.scenario.amounts import SECOND, Duration
+from narrows.scenario.amounts import SECOND, DataSize, Duration
 from narrows.scenario.base import Table
+from narrows.scenario.declared import Declared
 from narrows.scenario.dns_quic import Quic, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers
-from narrows.scenario.quantities import Count, PositiveSpan, Size, Span, Switch, refuse, span_of
+from narrows.scenario.quantities import PositiveSpan, Span, Switch, refuse, span_of
 from narrows.scenario.rules import Faults, rule
-
-__all__ = ["Answers"]
 
 # The option in each segment (RFC 7323, section 3.2), with its padding.
 _TIMESTAMPS = 12
@@ -41,18 +40,20 @@ class Answers(Table):
     The simulator's servers have as many processors as they need."""
     tcp: Switch = True
     """Whether the server listens for connections; otherwise it refuses them."""
-    udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    udp_size: Annotated[DataSize, Declared("DnsServer", "udp_payload")] | None = None
     """The longest reply over UDP, 512 B to 65507 B; longer ones are truncated. By default the
     profile's, or no limit."""
-    connections: Count | None = None
+    connections: Annotated[int, Declared("DnsServerTcp", "connections")] | None = None
     """The most connections at once. By default the profile's, or no limit."""
-    connections_per_client: Count | None = None
+    connections_per_client: (
+        Annotated[int, Declared("DnsServerTcp", "connections_per_client")] | None
+    ) = None
     """The most connections at once for each client node; further ones are closed. By default the
     profile's, or no limit."""
-    backlog: Annotated[int, Field(strict=True, ge=0, le=65_535)] | None = None
+    backlog: Annotated[int, Declared("DnsServerTcp", "backlog")] | None = None
     """How many open connections may wait to be accepted; beyond that, SYNs are dropped. By default
     the profile's, or 128."""
-    when_full: Literal["wait", "reject", "oldest"] | None = None
+    when_full: Annotated[str, Declared("DnsServerTcp", "when_full")] | None = None
     """A connection above `connections` waits, is closed at once, or pushes out the one that has
     been idle longest. By default the profile's, or `"wait"`."""
     idle_timeout: PositiveSpan | None = None
@@ -63,10 +64,12 @@ class Answers(Table):
     half_query_timeout: PositiveSpan | None = None
     """A connection with part of a query is closed if the rest has not come after this time. By
     default the profile's, or the time for a connection without queries."""
-    on_query: Literal["answer", "close", "reset"] = "answer"
+    on_query: Annotated[str, Declared("DnsServerTcp", "on_query")] = "answer"
     """What the server does when a query arrives over TCP, TLS or HTTPS: it replies, or it closes or
     resets the connection, as a broken server or filter would."""
-    queries_per_connection: Count | None = None
+    queries_per_connection: (
+        Annotated[int, Declared("DnsServerTcp", "queries_per_connection")] | None
+    ) = None
     """Queries after which the server closes a connection. By default the profile's, or no limit."""
     in_order: Switch | None = None
     """Whether pipelined queries are answered in their order; otherwise each is answered when its
@@ -75,21 +78,21 @@ class Answers(Table):
     """Whether the length and the reply leave in one write, or in two, as with NSD before 3.2.14. By
     default the profile's, or `"together"`."""
     nagle: Switch | None = None
-    """Nagle's algorithm at the server. By default the profile's, or `tcp.nagle`."""
+    """Nagle's algorithm at the server. By default the profile's, or as the clients' TCP."""
     fast_open: Switch = False
     """Accepts queries in the SYN (RFC 7413). Profiles leave this false, whatever the server would
     do, as Linux does (`net.ipv4.tcp_fastopen = 1` is for clients only)."""
     tcp_service: Span = Duration("0 s")
     """Added to the service time of queries over TCP and, if `tls.service` is left out, of those
     over TLS, HTTPS and QUIC."""
-    max_syn_backlog: Count | None = None
+    max_syn_backlog: Annotated[int, Declared("HalfOpenLimits", "max_syn_backlog")] | None = None
     """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
     than a quarter of it is left. There are never more half-open connections
     than `backlog` + 1."""
-    synack_retries: Annotated[int, Field(strict=True, ge=0, le=20)] | None = None
+    synack_retries: Annotated[int, Declared("HalfOpenLimits", "synack_retries")] | None = None
     """Linux's `tcp_synack_retries`, 5 by default: how often a SYN-ACK to an address of a flood is
     repeated before its half-open connection is given up."""
-    syncookies: Literal["never", "when-full", "always"] | None = None
+    syncookies: Annotated[str, Declared("HalfOpenLimits", "cookies")] | None = None
     """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
     By default `"when-full"`: once there are `backlog` half-open connections."""
     stateless: Switch = False
@@ -99,7 +102,7 @@ class Answers(Table):
     ordinary TCP with its limits."""
     tls: TlsAnswers | None = None
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
-    only if this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
+    only if this group asks over TLS, HTTPS or QUIC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -188,7 +191,7 @@ class Answers(Table):
         Args:
             tcp: The index of its TCP settings.
             https_tcp: The index of its TCP settings over HTTPS.
-            quic: How it speaks QUIC, if it speaks TLS.
+            quic: How the group's clients speak QUIC, and the server unless it has its own keys.
             over_tls: Whether it speaks TLS.
         """
         tls = None
@@ -197,7 +200,8 @@ class Answers(Table):
         known = None if self.profile is None else dns_profiles.server(self.profile)
         if tls is not None:
             of_profile = known.quic if known else None
-            tls["quic"] = quic.plan(of_profile) if self.may_speak_quic else None
+            own = self.tls.quic if self.tls else None
+            tls["quic"] = (own or quic).plan(of_profile) if self.may_speak_quic else None
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:
             return {"udp_payload": udp_size, "tcp": None}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from narrows.scenario.amounts import SECOND
-from narrows.scenario.base import Table
-
-__all__ = ["Arrivals"]
+from narrows.scenario.declared import Declared, DeclaredTable
 
 
-class Arrivals(Table):
+class Arrivals(DeclaredTable, declares="Arrivals", without=("interval",)):
     """Queries that begin at their own times, whether earlier ones are answered or not."""
 
     per_second: Annotated[float, Field(ge=0.001, le=1_000_000, allow_inf_nan=False)]
     """Queries that arrive in a second, on average."""
-    spacing: Literal["even", "poisson"] = "poisson"
-    """Time between arrivals: always the same, or exponentially distributed."""
-    outstanding: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 4000
+    outstanding: Annotated[int, Declared("DnsClient", "workers")] = 4000
     """The most queries under way at once. A query that arrives beyond this is not asked: it counts
     as unanswered and `turned_away`, and its row in the table `queries` has no attempts."""
 
@@ -30,4 +26,4 @@ class Arrivals(Table):
 
     def plan(self) -> dict[str, Any]:
         """The part of the plan."""
-        return {"interval": self.interval, "spacing": self.spacing}
+        return {"interval": self.interval, **self.plain()}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-
 from narrows import dns_profiles
 from narrows.dns_profiles import ClientTls
 from narrows.scenario.base import Table
-from narrows.scenario.dns_quic import Quic, client_handshake
-from narrows.scenario.dns_tls import TlsUse
-from narrows.scenario.quantities import Count, PositiveSpan, Span, Switch, refuse, span_of
+from narrows.scenario.declared import Declared, DeclaredTable
+from narrows.scenario.dns_quic import client_handshake
+from narrows.scenario.quantities import PositiveSpan, Span, Switch, refuse, span_of
 from narrows.scenario.rules import Faults
-
-__all__ = ["OF_KEPT", "ClientName", "ConnectionUse", "Tries", "captured"]
+from narrows.scenario.tcp import Tcp
 
 # A profile is a file (narrows.dns_profiles), and needs no line here.
 if TYPE_CHECKING:
@@ -22,9 +19,9 @@ if TYPE_CHECKING:
 else:
     ClientName = Literal[tuple(dns_profiles.clients())]
 
-Few = Annotated[int, Field(strict=True, ge=1, le=255)]
+Few = Annotated[int, Declared("Attempts", "refused")]
 
-OF_KEPT = ("idle_timeout", "queries", "pipelining", "shared")
+_OF_KEPT = ("idle_timeout", "queries", "pipelining", "shared")
 """Keys that only matter for connections with more than one query."""
 
 
@@ -40,17 +37,8 @@ def captured(profile: dns_profiles.Client | None, transport: str) -> ClientTls |
     return tls
 
 
-class Tries(Table):
+class Tries(DeclaredTable, declares="Attempts"):
     """Connections that are tried for a query, including the first, by how the last one failed."""
-
-    refused: Few = 1
-    """The SYN was answered with a reset."""
-    closed: Few = 1
-    """The server closed before it answered."""
-    reset: Few = 1
-    """The server reset the connection."""
-    silent: Few = 1
-    """Nothing came in time."""
 
 
 class ConnectionUse(Table):
@@ -58,15 +46,13 @@ class ConnectionUse(Table):
 
     reuse: Switch | None = None
     """Later queries use an open connection; otherwise each query has its own, which the client
-    closes when it has the reply. By default the profile's, or false. With `reuse = false`,
-    `idle_timeout`, `queries`, `pipelining` and `shared` have no effect."""
+    closes when it has the reply. By default the profile's, or false. `false` also turns off
+    `idle_timeout`, `queries`, `pipelining` and `shared`."""
     idle_timeout: Span | None = None
     """The client closes a connection without queries after this time; by default the profile's, or
     never."""
-    queries: Count | None = None
+    queries: Annotated[int, Declared("KeptConnections", "queries")] | None = None
     """Queries after which the client closes a connection; by default the profile's, or no limit."""
-    pipelining: Switch | None = None
-    """Queries go out while others wait for their replies. By default the profile's, or false."""
     shared: Switch = False
     """All workers of the group use the same connections, as those of one resolver do; otherwise
     each worker keeps its own."""
@@ -78,24 +64,10 @@ class ConnectionUse(Table):
     tries: Few | Tries | None = None
     """How many connections the client tries for a query: a number, or one for each kind of failure,
     `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. By default the profile's, or 1."""
-    udp_between: Switch | None = None
-    """After a failed connection, the client asks over UDP again before it tries the next one. By
-    default the profile's, or false. No effect if the client never asks over UDP."""
-    writes: Literal["together", "apart"] = "together"
-    """Whether the length and the query leave in one write, or in two."""
-    fast_open: Switch | None = None
-    """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
-    one carries its first query, if `answers.fast_open` allows it. By default the profile's for UDP
-    and TCP, or false. No effect over QUIC."""
-    tls: TlsUse | None = None
-    """How clients speak TLS: as the transport itself, below HTTPS, or in QUIC."""
 
-    def uses_fast_open(self, profile: dns_profiles.Client | None, transport: str) -> bool:
+    def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
         """Whether SYNs ask for cookies and carry queries; `profile` provides missing keys."""
-        if self.fast_open is not None:
-            return self.fast_open and transport != "quic"
-        # No client was seen to use Fast Open with TLS.
-        return profile is not None and profile.fast_open and transport in ("udp", "tcp")
+        return False
 
     def is_kept(self, profile: dns_profiles.Client | None) -> bool:
         """Whether later queries use an open connection; `profile` says so if `reuse` does not."""
@@ -106,80 +78,69 @@ class ConnectionUse(Table):
         # One key is enough to turn kept connections off, such as in a variant of a sweep.
         if self.reuse is False or self.is_kept(profile):
             return
-        given = [key for key in OF_KEPT if getattr(self, key)]
+        given = [key for key in _OF_KEPT if getattr(self, key, None)]
         if given:
             first, *more = given
             also = f", and so do {', '.join(more)}" if more else ""
             yield refuse(
                 f"needs connections that are used again{also}",
-                f"set connections.reuse to true, or leave {'them' if more else 'it'} out",
-                f"connections.{first}",
+                f"set transport.reuse to true, or leave {'them' if more else 'it'} out",
+                f"transport.{first}",
             )
 
-    def plan(
-        self, profile: dns_profiles.Client | None, tcp: int, transport: str, quic: Quic
-    ) -> dict[str, Any]:
-        """The plan's form.
+    def plan(self, profile: dns_profiles.Client | None, tcp: int) -> dict[str, Any]:
+        """The plan's form, without TLS.
 
         Args:
             profile: Provides missing keys.
             tcp: The index of the TCP settings.
-            transport: The transport over which the client first asks.
-            quic: How it speaks QUIC, if it does.
         """
         reuse: Any = "never"
         if self.is_kept(profile):
             idle: int | None = self.idle_timeout
             queries = self.queries
-            pipelined = self.pipelining
             if profile is not None and profile.reuse:
                 idle = span_of(profile.idle_timeout_s) if idle is None else idle
                 queries = profile.queries_per_connection if queries is None else queries
-                pipelined = profile.pipelining if pipelined is None else pipelined
             reuse = {
                 "kept": {
                     "idle_timeout": idle,
                     "queries": queries,
-                    # Over QUIC each query has a stream of its own (RFC 9250, 4.2).
-                    "pipelined": bool(pipelined) or transport == "quic",
+                    "pipelined": self._is_pipelined(profile),
                     "shared": self.shared,
                     "after_silence": profile is not None and profile.tcp_after_silence,
                 }
             }
-        tls = None
-        if transport in ("tls", "https", "quic"):
-            over_quic = profile.quic if profile and transport == "quic" else None
-            tls = (self.tls or TlsUse()).plan(captured(profile, transport), transport)
-            tls["quic"] = quic.plan(over_quic) if transport == "quic" else None
         connect: int | None = self.connect_timeout
         answer: int | None = self.answer_timeout
-        between = self.udp_between
         if profile is not None:
             connect = span_of(profile.tcp_connect_timeout_s) if connect is None else connect
             answer = span_of(profile.tcp_answer_timeout_s) if answer is None else answer
-            between = profile.tcp_retries == "udp-first" if between is None else between
         return {
             "tcp": tcp,
             "reuse": reuse,
             "connect_timeout": connect,
             "answer_timeout": answer,
-            "attempts": self._attempts(profile, transport),
-            "udp_between": bool(between) and transport == "udp",
-            "refused_together": self._refused_together(profile, transport),
-            # A stream of QUIC has no segments of its own.
-            "length_apart": self.writes == "apart" and transport != "quic",
-            "tls": tls,
+            "attempts": self._attempts(profile),
+            "udp_between": False,
+            "refused_together": self._refused_together(profile),
+            "length_apart": False,
+            "tls": None,
         }
 
-    def _attempts(self, profile: dns_profiles.Client | None, transport: str) -> dict[str, int]:
+    def _is_pipelined(self, _profile: dns_profiles.Client | None) -> bool:
+        # Over QUIC each query has a stream of its own (RFC 9250, 4.2).
+        return True
+
+    def _attempts(self, profile: dns_profiles.Client | None) -> dict[str, int]:
         if isinstance(self.tries, int):
-            return dict.fromkeys(("refused", "closed", "reset", "silent"), self.tries)
+            return dict.fromkeys(Tries.declared, self.tries)
         if self.tries is not None:
-            return self.tries.model_dump()
+            return self.tries.plain()
         if profile is None:
-            return dict.fromkeys(("refused", "closed", "reset", "silent"), 1)
+            return dict.fromkeys(Tries.declared, 1)
         refused = profile.tcp_attempts_refused
-        if not self.uses_fast_open(profile, transport):
+        if not self.uses_fast_open(profile):
             refused //= profile.tcp_refused_together
         return {
             "refused": max(1, refused),
@@ -188,8 +149,36 @@ class ConnectionUse(Table):
             "silent": max(1, profile.tcp_attempts_silent),
         }
 
-    def _refused_together(self, profile: dns_profiles.Client | None, transport: str) -> int:
+    def _refused_together(self, profile: dns_profiles.Client | None) -> int:
         # If there are two at once, the second is there because the first used Fast Open.
-        if profile is None or not self.uses_fast_open(profile, transport):
+        if profile is None or not self.uses_fast_open(profile):
             return 1
         return profile.tcp_refused_together
+
+
+class TcpUse(ConnectionUse):
+    """How clients use connections over TCP, with TLS or without (RFC 7766, section 6)."""
+
+    pipelining: Switch | None = None
+    """Queries go out while others wait for their replies. By default the profile's, or false."""
+    writes: Literal["together", "apart"] = "together"
+    """Whether the length and the query leave in one write, or in two."""
+    fast_open: Switch | None = None
+    """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
+    one carries its first query, if `answers.fast_open` allows it. By default the profile's without
+    TLS, or false."""
+    tcp: Tcp = Tcp()
+    """TCP settings of both ends."""
+
+    def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
+        """Whether SYNs ask for cookies and carry queries; `profile` provides missing keys."""
+        return bool(profile and profile.fast_open) if self.fast_open is None else self.fast_open
+
+    def plan(self, profile: dns_profiles.Client | None, tcp: int) -> dict[str, Any]:
+        """The plan's form, without TLS."""
+        return super().plan(profile, tcp) | {"length_apart": self.writes == "apart"}
+
+    def _is_pipelined(self, profile: dns_profiles.Client | None) -> bool:
+        if self.pipelining is None and profile is not None and profile.reuse:
+            return bool(profile.pipelining)
+        return bool(self.pipelining)

@@ -9,29 +9,16 @@ from pydantic import Field
 
 from narrows import dns_profiles
 from narrows.scenario.base import Table
+from narrows.scenario.declared import DeclaredTable, find
 from narrows.scenario.draws import Amounts, Sizes, draw
-from narrows.scenario.quantities import Size, refuse
+from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
-
-__all__ = [
-    "BELOW_DNS",
-    "OPT_BYTES",
-    "Asking",
-    "Exchange",
-    "Lengths",
-    "Messages",
-    "fixed_plan",
-    "messages_plan",
-    "shortest",
-]
 
 BELOW_DNS = 20 + 8
 """Bytes of the headers of IPv4 and UDP."""
 OPT_BYTES = 11
 """An OPT record without options (RFC 6891, 6.1.2)."""
-# A header alone (RFC 1035, section 4.1.1).
-_SHORTEST = 12
-_LONGEST = 65_535
+_SHORTEST, _LONGEST = (int(find("Exchange", "query")[end]) for end in ("least", "most"))
 
 # A zone is a file (narrows.dns_profiles), and needs no line here.
 if TYPE_CHECKING:
@@ -39,18 +26,9 @@ if TYPE_CHECKING:
 else:
     ZoneName = Literal[tuple(dns_profiles.sizes_names())]
 
-MessageSize = Annotated[Size, Field(ge=_SHORTEST, le=_LONGEST)]
 
-
-class Exchange(Table):
+class Exchange(DeclaredTable, declares="Exchange", without=("over_udp",)):
     """A kind of query and its reply, as DNS messages without IP, UDP or TCP headers."""
-
-    query: MessageSize
-    """Length of the query, 12 B to 65535 B."""
-    reply: MessageSize
-    """Length of the whole reply, 12 B to 65535 B."""
-    weight: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
-    """How often it is asked, relative to the others."""
 
 
 class Lengths(Table):
@@ -109,7 +87,7 @@ def messages_plan(messages: Messages, asking: Asking) -> dict[str, Any]:
     if isinstance(messages, str):
         choices = [_measured(choice, asking) for choice in dns_profiles.sizes(messages).choices]
     else:
-        choices = [choice.model_dump() for choice in messages]
+        choices = [choice.plain() for choice in messages]
     return {"chosen": choices}
 
 

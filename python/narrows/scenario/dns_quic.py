@@ -5,28 +5,21 @@ The handshake is TLS's (`dns_tls`); `crates/transport/src/quic` says what is mod
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import Field, create_model
-
-from narrows import _core
 from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
 from narrows.scenario.amounts import MILLISECOND
-from narrows.scenario.declared import DeclaredTable, annotation, default, text
+from narrows.scenario.declared import TABLES, DeclaredTable
 from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
 
-__all__ = ["Quic", "client_handshake", "server_handshake"]
-
-_DECLARED: dict[str, Any] = json.loads(_core.quic_settings())
-
 _ELSEWHERE = ("id", "parameters", "waits", "extras")
 """Settings that come from the profiles of programs; the declared defaults are the usual ones."""
+_USUAL = {key["name"]: key["default"] for key in TABLES["Quic"]["keys"]}
 
 
-class _Rules(DeclaredTable):
-    """What must hold between QUIC's settings, and what a plan has of them."""
+class Quic(DeclaredTable, declares="Quic", without=_ELSEWHERE):
+    """How both ends speak QUIC (RFC 9000)."""
 
     @rule
     def _search_goes_up(self) -> Faults:
@@ -36,8 +29,7 @@ class _Rules(DeclaredTable):
 
     def plan(self, profile: ClientQuic | ServerQuic | None = None) -> dict[str, Any]:
         """The plan's form; `profile` provides missing keys."""
-        usual = {k["name"]: k["default"] for k in _DECLARED["keys"] if k["name"] in _ELSEWHERE}
-        plan = self.model_dump() | usual
+        plan = self.plain() | {key: _USUAL[key] for key in _ELSEWHERE}
         if profile is None:
             return plan
         plan |= {"id": profile.id_bytes, "parameters": profile.parameters_bytes}
@@ -52,27 +44,6 @@ class _Rules(DeclaredTable):
             plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * MILLISECOND
         return plan | {"extras": profile.extras_bytes}
 
-
-if TYPE_CHECKING:
-
-    class Quic(_Rules):
-        """How both ends speak QUIC (RFC 9000)."""
-
-else:
-    Quic = create_model(
-        "Quic",
-        __base__=_Rules,
-        __module__=__name__,
-        __doc__=text(_DECLARED["about"]),
-        **{
-            key["name"]: (
-                annotation(key) | None if key["optional"] else annotation(key),
-                Field(default(key), description=text(key["about"])),
-            )
-            for key in _DECLARED["keys"]
-            if key["name"] not in _ELSEWHERE
-        },
-    )
 
 _RECORD, _SESSION_ID, _PROTECTION = 5, 32, 22
 _EXTENSION = 4

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from narrows.dns_profiles import ClientTls, ServerTls
-from narrows.scenario.amounts import Duration
+from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.base import Table
+from narrows.scenario.declared import Declared, find
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.quantities import Size, Span, Switch
-
-__all__ = ["CHAINS", "OPENSSL_CLIENT", "OPENSSL_SERVER", "Chain", "TlsAnswers", "TlsUse"]
 
 
 class Chain(NamedTuple):
@@ -80,7 +80,7 @@ OPENSSL_SERVER = ServerTls(
 )
 """OpenSSL 3.0, with replies padded as RFC 8467 recommends; HTTP/2 is BIND's."""
 
-Block = Annotated[Size, Field(ge=0, le=65_535)]
+Block = Annotated[Size, Field(le=int(find("DnsClientTls", "padding")["most"]))]
 CertificateSize = Annotated[Size, Field(ge=100, le=65_535)]
 _ALPN = {"tls": len("dot"), "https": len("h2"), "quic": len("doq")}
 """The names of application protocols (RFC 7858; RFC 9113, 3.1; RFC 9250, 4.1)."""
@@ -100,7 +100,7 @@ class TlsUse(Table):
     padding: Block | None = None
     """Queries are padded to a multiple of this size (RFC 8467); `"0 B"` turns padding off. By
     default the profile's, or 128 B."""
-    hello: Annotated[Size, Field(ge=90, le=16_000)] | None = None
+    hello: Annotated[DataSize, Declared("TlsClient", "hello")] | None = None
     """Length of a ClientHello that offers no session, including its record. By default the
     profile's, or 225 B, as OpenSSL 3 sends it without the server's name."""
 
@@ -143,8 +143,8 @@ class TlsUse(Table):
         }
 
 
-class TlsAnswers(Table):
-    """How a server speaks TLS (RFC 7858)."""
+class Certificates(Table):
+    """What servers send over TLS."""
 
     certificates: (
         Literal["cloudflare-ecdsa", "google-rsa"]
@@ -155,12 +155,17 @@ class TlsAnswers(Table):
     key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
     """The server's key, which determines the length of the signature. By default that of the named
     chain, or `"ecdsa-p256"`."""
-    tickets: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
+    ticket_size: Annotated[DataSize, Declared("TlsServer", "ticket")] | None = None
+    """Length of a ticket (NewSessionTicket), including its record. By default 255 B, as in OpenSSL
+    3; with `answers.profile`, that of the profile."""
+
+
+class TlsAnswers(Certificates):
+    """How a server speaks TLS (RFC 7858)."""
+
+    tickets: Annotated[int, Declared("TlsServer", "tickets")] | None = None
     """Tickets after a full handshake; each is good for one resumed connection. By default the
     profile's, or 2."""
-    ticket_size: Annotated[Size, Field(ge=56, le=16_000)] | None = None
-    """Length of a ticket (NewSessionTicket), including its record. By default the profile's, or 255
-    B, as in OpenSSL 3."""
     early_data: Switch | None = None
     """Whether its sessions allow early data. By default the profile's, or false."""
     padding: Block | None = None
@@ -172,6 +177,8 @@ class TlsAnswers(Table):
     over TLS, HTTPS and QUIC."""
     service: Span | None = None
     """Added to the service time of queries over TLS, HTTPS and QUIC; by default `tcp_service`."""
+    quic: Quic | None = None
+    """How it speaks QUIC; by default as this group's clients do."""
 
     def takes_early_data(self, profile: ServerTls | None) -> bool:
         """Whether its sessions allow early data."""

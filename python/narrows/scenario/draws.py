@@ -10,8 +10,6 @@ from narrows.scenario.base import Table
 from narrows.scenario.quantities import Span, TransferSize, refuse
 from narrows.scenario.rules import Faults, rule
 
-__all__ = ["Amounts", "Pauses", "Sizes", "SpanDistribution", "TransferDistribution", "draw"]
-
 MOST_ENTRIES = 10_000
 
 Shape = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows.errors import NarrowsError
-from narrows.scenario.near import nearest
-
-__all__ = ["Example", "copy_example", "example", "examples"]
+from narrows.scenario.suggestions import suggestion
 
 _FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -62,7 +60,7 @@ def example(name: str) -> Example:
     known = {each.name: each for each in examples()}
     found = known.get(name.removesuffix(".toml"))
     if found is None:
-        hint = nearest(name, list(known))
+        hint = suggestion(name, list(known))
         raise NarrowsError(f"{name}: no such example; hint: {hint}")
     return found
 

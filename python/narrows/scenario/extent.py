@@ -7,8 +7,6 @@ from typing import Any
 
 from narrows.scenario.model import Scenario
 
-__all__ = ["extent"]
-
 
 def extent(scenario: Scenario, plan: Mapping[str, Any]) -> dict[str, float]:
     """Counts nodes, links and what the traffic consists of; adds the longest time in seconds.

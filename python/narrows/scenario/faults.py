@@ -11,12 +11,10 @@ from pydantic_core import ErrorDetails
 from narrows.errors import MOST_TOGETHER, ScenarioError, together
 from narrows.scenario.base import Table
 from narrows.scenario.copies import COPIED, Copies
-from narrows.scenario.near import near, nearest, nearest_kind
+from narrows.scenario.partial import LOOKED_AT, Look, look_again, tables_in
 from narrows.scenario.reading import with_quotes
 from narrows.scenario.rules import FAULT
-from narrows.scenario.stand_ins import LOOKED_AT, Look, look_again, tables_in
-
-__all__ = ["as_written", "scenario_error"]
+from narrows.scenario.suggestions import kind_suggestion, suggestion, suggestions
 
 # A value that may be of several kinds has several errors in a row.
 _NEAR = 20
@@ -90,10 +88,10 @@ def _of_values(
     # A mistyped key is also a missing key; the typing mistake explains both errors.
     mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:MOST_TOGETHER]
     rest = [i for i, d in enumerate(details[:LOOKED_AT]) if d["type"] != "extra_forbidden"]
-    meant: dict[str, list[list[str]]] = {}
+    suggested: dict[str, list[list[str]]] = {}
     for at in mistyped:
         table, _, key = _path(details[at], values).rpartition(".")
-        meant.setdefault(table, []).append(near(key, _keys(model, details[at])))
+        suggested.setdefault(table, []).append(suggestions(key, _keys(model, details[at])))
     seen: set[str] = set()
     for at in [*mistyped, *rest]:
         chosen = _of_alternatives(details[at], details[max(0, at - _NEAR) : at + _NEAR], values)
@@ -105,7 +103,7 @@ def _of_values(
         if chosen["type"] == "literal_error" and last in _OR_ELSE and hint.startswith("one of"):
             hint = f"{hint}; {_OR_ELSE[last]}"
         if chosen["type"] == "missing" and any(
-            not words or last in words for words in meant.get(table, [])
+            not words or last in words for words in suggested.get(table, [])
         ):
             continue
         if chosen["type"] == FAULT or not any(_is_part(key, other) for other in seen):
@@ -195,7 +193,7 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
 _INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections"}
 
 # Names of other programs and of everyday speech for keys that the language has.
-_MEANT = {
+_SYNONYMS = {
     "bandwidth": ("rate",),
     "bitrate": ("rate",),
     "buffer": ("limit", "queue"),
@@ -228,8 +226,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
         known = _keys(model, detail)
-        meant = [each for each in _MEANT.get(key, ()) if each in known]
-        hint = _INSTEAD.get(key) or nearest(meant[0] if meant else key, known, many=_MOST_KEYS)
+        synonyms = [each for each in _SYNONYMS.get(key, ()) if each in known]
+        hint = _INSTEAD.get(key) or suggestion(
+            synonyms[0] if synonyms else key, known, many=_MOST_KEYS
+        )
         if len(detail["loc"]) == 1 and hint.startswith("one of"):
             hint = _in_entries(model, key) or hint
         return "is not a known key", hint, ""
@@ -239,9 +239,9 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
             return _PLAIN[kind][0], f"put quotation marks around text: '{quoted}'", ""
     if kind == "model_attributes_type" and isinstance(given := detail["input"], str):
         kinds = _kinds(model, detail)
-        alike = [given] if given in kinds else near(given, kinds)
+        alike = [given] if given in kinds else suggestions(given, kinds)
         hint = f"write a table: '{{ kind = \"{alike[0]}\" }}'" if alike else ""
-        return _PLAIN[kind][0], hint or nearest_kind(given, kinds), ""
+        return _PLAIN[kind][0], hint or kind_suggestion(given, kinds), ""
     if kind == "tuple_type":
         return _PLAIN[kind][0], _array(detail["input"], detail["loc"]), ""
     if kind == "int_type" and isinstance(text := detail["input"], str):
@@ -254,7 +254,11 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         known = re.findall(r"'([^']*)'", context["expected"])
         given = detail["input"]
         if isinstance(given, str):
-            return f'"{given[:64]}" is not known here', nearest(given, known, many=len(known)), ""
+            return (
+                f'"{given[:64]}" is not known here',
+                suggestion(given, known, many=len(known)),
+                "",
+            )
         return "is not one of the known words", f"one of {', '.join(known)}", ""
     if kind == "union_tag_not_found":
         return "is missing", f"one of {', '.join(_kinds(model, detail))}", "kind"
@@ -262,7 +266,7 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         given = str(context["tag"])
         return (
             f'"{given[:64]}" is not known here',
-            nearest_kind(given, _kinds(model, detail)),
+            kind_suggestion(given, _kinds(model, detail)),
             "kind",
         )
     if kind == "string_pattern_mismatch":
@@ -327,10 +331,11 @@ def _tables_at(model: type[Table], loc: tuple[int | str, ...]) -> list[type[Tabl
         if isinstance(item, int):
             continue
         fields = [t.model_fields[item].annotation for t in tables if item in t.model_fields]
-        if fields:
-            tables = [table for annotation in fields for table in tables_in(annotation)]
+        # A union's tag comes before the keys of its tables, one of which may have the same name.
+        kinds = [t for t in tables if "kind" in t.model_fields] if len(tables) > 1 else []
+        tagged = [t for t in kinds if t.model_fields["kind"].default == item]
+        if tagged or not fields:
+            tables = tagged or tables
         else:
-            # A union's tag.
-            tagged = [t for t in tables if "kind" in t.model_fields]
-            tables = [t for t in tagged if t.model_fields["kind"].default == item] or tables
+            tables = [table for annotation in fields for table in tables_in(annotation)]
     return tables

@@ -4,49 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from narrows.scenario.amounts import DataSize
-from narrows.scenario.base import Table
+from narrows.scenario.declared import TABLES, CheckedTable, DeclaredTable
 from narrows.scenario.listings import FileName, opportunities
-from narrows.scenario.quantities import (
-    Name,
-    PositiveBytes,
-    Probability,
-    Rate,
-    Size,
-    Span,
-    at_least,
-    at_most,
-    refuse,
-)
-from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
+from narrows.scenario.quantities import Name, refuse
+from narrows.scenario.queues import Queue
+from narrows.scenario.queues.declared import default
 from narrows.scenario.rules import Faults, Unknown, rule, until_unknown
 
-__all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Middlebox", "Ring", "Way"]
 
-Overhead = Annotated[Size, at_most(1000, "1000 B")]
-Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-
-
-class Framing(Table):
-    """What the link layer adds to IP packets; `"ethernet"` sets 38 B, 84 B, 14 B in this order."""
-
-    overhead: Overhead = DataSize("0 B")
-    """Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
-    preamble and gap)."""
-    min: Annotated[Size, at_most(65_535, "65535 B")] = DataSize("0 B")
-    """Shortest frame on the wire, `overhead` included (Ethernet: 84)."""
-    queue_overhead: Overhead = DataSize("0 B")
-    """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
+# D101: these classes take their docstrings from the declarations.
+class Framing(DeclaredTable, declares="Framing"):  # noqa: D101
+    pass
 
 
-ETHERNET_MTU = 1500
-
-# Made once, because a network may have tens of thousands of links.
-_NO_FRAMING = Framing()
-_DEFAULT_QUEUE = DISCIPLINES["pfifo"].model_validate({"limit": 1000})
 ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
 
 
@@ -58,93 +31,39 @@ def _named_framing(value: Any) -> Any:
     return value
 
 
-class Ring(Table):
-    """A network card's ring buffer. Packets in it have left the queue, so no AQM sees them."""
-
-    packets: Packets | None = None
-    """Packets that it holds, including the one in transmission."""
-    wake: Packets | None = None
-    """Packets left at which a full ring takes more, so that it refills in bursts. By default, the
-    end of each transmission makes room. (e1000 with 80 descriptors: `packets = 60, wake = 47`.)"""
-    bytes: PositiveBytes | None = None
-    """Bytes that it holds, including `framing`; every transmitted byte makes room."""
-
-    @rule
-    def _is_one(self) -> Faults:
-        if (self.packets is None) == (self.bytes is None):
-            yield refuse("needs either packets or bytes", "such as { packets = 80 }")
-        elif self.wake is not None and self.packets is None:
-            yield refuse("is for a ring of packets", "leave it out, or give packets", "wake")
-        elif self.wake is not None and self.packets is not None and self.wake >= self.packets:
-            yield refuse("must be below packets", "such as { packets = 60, wake = 47 }", "wake")
+class Ring(CheckedTable, declares="Ring"):  # noqa: D101
+    pass
 
 
-class Jitter(Table):
-    """Delay variation as netem computes it: tc-netem(8)."""
-
-    deviation: Annotated[Span, at_most(2_147 * 10**9, "2147 ms")]
-    """Half the width of the uniform distribution, or the standard deviation of the normal one; at
-    most 2147 ms, as in netem."""
-    correlation: Probability = 0.0
-    """Correlation of successive values, 0 to 1 (netem's 25 % is 0.25)."""
-    distribution: Literal["uniform", "normal"] = "uniform"
-    """The distribution's shape."""
-    reorder: bool = Field(default=True, strict=True)
-    """Whether a packet may overtake another, as in netem."""
+class Jitter(DeclaredTable, declares="Jitter"):  # noqa: D101
+    pass
 
 
-class Middlebox(Table):
-    """A middlebox at the head of a link, before the queue, and what it drops."""
-
-    drop_dns_above: Annotated[PositiveBytes, at_most(65_507, "65507 B")] | None = None
-    """Drops DNS datagrams with a longer message. Old firewalls have 512 B."""
-    drop_fragments: bool = Field(default=False, strict=True)
-    """Drops every IP fragment."""
-    drop_too_big: bool = Field(default=False, strict=True)
-    """Drops the ICMP messages with which routers report that a packet was too big. Senders that
-    rely on them stall."""
-    block_tcp_53: Literal["drop", "reject"] | None = None
-    """Blocks TCP to port 53: drops it silently, or answers with a reset."""
-    drop_syn_data: bool = Field(default=False, strict=True)
-    """Drops SYNs that carry data, as TCP Fast Open's do."""
-
-    @rule
-    def _does_something(self) -> Faults:
-        if self == Middlebox.model_construct():
-            yield refuse("lets everything pass", "such as { drop_fragments = true }")
+class Middlebox(CheckedTable, declares="Middlebox"):  # noqa: D101
+    pass
 
 
-class Way(Table):
+class Way(
+    DeclaredTable,
+    declares="Link",
+    without=("name", "from", "to", "opportunities_ms", "scheduled"),
+    open=True,
+):
     """One direction of a link."""
 
-    rate: Rate | None = None
-    """Transmission rate; each direction must have one, or `rate_trace`."""
     rate_trace: FileName | None = None
     """Instead of `rate`, a file in Mahimahi's format: each line is a millisecond at which 1500
     bytes may leave, and after the last line the list begins again. A relative name starts from the
     folder of the scenario's file. At most 5,000,000 lines and 64 MiB. Whatever depends on the rate,
     such as RED's `bandwidth` and the link's utilisation, uses the list's mean rate."""
-    delay: Span | None = None
-    """Propagation delay; none by default."""
     framing: Annotated[Framing, BeforeValidator(_named_framing)] | None = None
     """What the link layer adds to IP packets: a table, or `"ethernet"`; nothing by default."""
     queue: Queue | None = None
     """The queue discipline at the link's head; by default a pfifo of 1000 packets, as in Linux."""
-    ring: Ring | None = None
-    """The network card's ring buffer below the queue; by default the card takes one packet at a
-    time."""
-    jitter: Jitter | None = None
-    """Delay variation after transmission; none by default."""
-    loss: Probability | None = None
-    """Probability that a packet is lost on the wire; 0 by default."""
-    mtu: Annotated[PositiveBytes, at_least(576, "576 B"), at_most(65_535, "65535 B")] | None = None
-    """The longest IP packet that the link takes, 576 B to 65535 B; 1500 B by default. Hosts send
-    longer datagrams in fragments. TCP uses the MTU of its host's own link, and what routers
-    report."""
-    middlebox: Middlebox | None = None
-    """A middlebox at the link's head that drops some packets; none by default."""
-    dns_exempt: Annotated[bool, Field(strict=True)] | None = None
-    """Exempts DNS packets from `delay`, `jitter` and `loss`; false by default."""
+
+
+# Made once, because a network may have tens of thousands of links.
+_USUAL = {key["name"]: default(key) for key in TABLES["Link"]["keys"]}
 
 
 class Edge(NamedTuple):
@@ -162,17 +81,14 @@ class Direction(NamedTuple):
     name: str
     source: str
     target: str
-    rate: int
-    delay: int
-    framing: Framing
-    queue: Discipline
-    ring: Ring | None
-    jitter: Jitter | None
-    loss: float
-    dns_exempt: bool
-    mtu: int
-    middlebox: Middlebox | None
     opportunities: tuple[int, ...] | None
+    keys: dict[str, Any]
+    """The keys of `Way` that the extension declares. They are attributes too."""
+
+    def __getattr__(self, key: str) -> Any:
+        if key in self.keys:
+            return self.keys[key]
+        raise AttributeError(key)
 
 
 class Link(Way):
@@ -300,20 +216,7 @@ class Link(Way):
             ('wan.backward', 'b', '2 Mbit/s', 1000)
         """
         source, target = self.between if way == "forward" else self.between[::-1]
-        queue = self._key(way, "queue")
-        return Direction(
-            name=f"{self.name}.{way}",
-            source=source,
-            target=target,
-            rate=self._rate(way) or 0,
-            delay=self._key(way, "delay") or 0,
-            framing=self._key(way, "framing") or _NO_FRAMING,
-            queue=_DEFAULT_QUEUE if queue is None else queue,
-            ring=self._key(way, "ring"),
-            jitter=self._key(way, "jitter"),
-            loss=self._key(way, "loss") or 0.0,
-            dns_exempt=bool(self._key(way, "dns_exempt")),
-            mtu=self._key(way, "mtu") or ETHERNET_MTU,
-            middlebox=self._key(way, "middlebox"),
-            opportunities=self._trace(way),
-        )
+        given = {key: self._key(way, key) for key in Way.declared}
+        keys = {key: _USUAL[key] if value is None else value for key, value in given.items()}
+        keys["rate"] = self._rate(way) or 0
+        return Direction(f"{self.name}.{way}", source, target, self._trace(way), keys)

@@ -18,8 +18,6 @@ from pydantic import Field
 from narrows.scenario.amounts import SECOND
 from narrows.scenario.quantities import refuse
 
-__all__ = ["FileName", "Packets", "anchored", "opportunities", "packets"]
-
 MOST_BYTES = 64 << 20
 """The largest file, in bytes."""
 MOST_PACKETS = 1_000_000

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import captures, checks
 from narrows.scenario.amounts import SECOND
+from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.planner import Planner
+from narrows.scenario.queues import Discipline
 
 if TYPE_CHECKING:
-    from narrows.scenario.links import Direction, Framing, Jitter, Middlebox, Ring
+    from narrows.scenario.links import Direction
     from narrows.scenario.monitor import Sampler
     from narrows.scenario.tables import Tables
-
-__all__ = ["lower"]
 
 
 def lower(
@@ -81,34 +81,28 @@ def lower(
 
 def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]:
     # Copies of a link share their parts, and so do their entries in the plan.
-    framings: dict[int, dict[str, int]] = {}
-    queues: dict[tuple[int, int], dict[str, Any]] = {}
-    links = []
-    for way in ways:
-        framing, queue = id(way.framing), (id(way.queue), way.rate)
-        if framing not in framings:
-            framings[framing] = _framing(way.framing)
-        if queue not in queues:
-            queues[queue] = way.queue.settled(way.rate)
-        links.append(
-            {
-                "name": way.name,
-                "from": index[way.source],
-                "to": index[way.target],
-                "rate": way.rate,
-                "opportunities_ms": way.opportunities,
-                "delay": way.delay,
-                "jitter": _jitter(way.jitter),
-                "loss": way.loss,
-                "dns_exempt": way.dns_exempt,
-                "framing": framings[framing],
-                "queue": queues[queue],
-                "ring": _ring(way.ring),
-                "mtu": way.mtu,
-                "middlebox": _middlebox(way.middlebox),
-            }
-        )
-    return links
+    shared: dict[tuple[int, int], Any] = {}
+
+    def part(value: Any, rate: int) -> Any:
+        if not isinstance(value, DeclaredTable):
+            return value
+        key = id(value), rate
+        if key not in shared:
+            queue = isinstance(value, Discipline)
+            shared[key] = value.settled(rate) if queue else value.plain()
+        return shared[key]
+
+    return [
+        {
+            "name": way.name,
+            "from": index[way.source],
+            "to": index[way.target],
+            "opportunities_ms": way.opportunities,
+            "scheduled": False,
+            **{key: part(value, way.rate) for key, value in way.keys.items()},
+        }
+        for way in ways
+    ]
 
 
 def _changes(scenario: Tables, ways: list[Direction]) -> list[dict[str, Any]]:
@@ -122,48 +116,6 @@ def _changes(scenario: Tables, ways: list[Direction]) -> list[dict[str, Any]]:
             given = {"rate": rate, "delay": change.delay, "state": change.state}
             changes.append({"at": change.at, "link": link, **given})
     return changes
-
-
-def _framing(framing: Framing) -> dict[str, int]:
-    return {
-        "overhead": framing.overhead,
-        "min": framing.min,
-        "queue_overhead": framing.queue_overhead,
-    }
-
-
-def _jitter(jitter: Jitter | None) -> dict[str, Any] | None:
-    if jitter is None:
-        return None
-    return {
-        "deviation": jitter.deviation,
-        "correlation": jitter.correlation,
-        "distribution": jitter.distribution,
-        "reorder": jitter.reorder,
-    }
-
-
-def _middlebox(middlebox: Middlebox | None) -> dict[str, Any] | None:
-    if middlebox is None:
-        return None
-    return {
-        "drop_dns_above": middlebox.drop_dns_above,
-        "drop_fragments": middlebox.drop_fragments,
-        "drop_too_big": middlebox.drop_too_big,
-        "block_tcp_53": middlebox.block_tcp_53,
-        "drop_syn_data": middlebox.drop_syn_data,
-    }
-
-
-def _ring(ring: Ring | None) -> dict[str, Any] | None:
-    if ring is None:
-        return None
-    if ring.wake is not None:
-        return {"thresholds": {"stop": ring.packets, "wake": ring.wake}}
-    if ring.packets is not None:
-        return {"packets": ring.packets}
-    assert ring.bytes is not None, "a ring has one of the two, as its validator says"
-    return {"bytes": ring.bytes}
 
 
 def _monitors(scenario: Tables, sampler: Sampler | None, name: str) -> list[dict[str, int]]:

@@ -9,8 +9,6 @@ from pydantic import Field, create_model
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveSpan, Span
 
-__all__ = ["Measure"]
-
 _DOC = """The window of time that all figures of the summary cover. Tables hold the whole run.
 
 Counters such as drops, goodput and utilisation are counted within it. Of things that take time,

@@ -19,8 +19,6 @@ from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tables import Tables
 from narrows.scenario.traffic import KINDS
 
-__all__ = ["Scenario"]
-
 _OF_PLANS = {"vary", "variants"}
 """Tables that plans of sweeps have, and scenarios have not."""
 _FILES = {name: kind.listed for name, kind in KINDS.items()}

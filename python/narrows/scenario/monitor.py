@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from narrows.scenario.amounts import DataSize
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import LinkPattern, Name, Size
-
-__all__ = ["Capture", "GoodputSampler", "Monitor", "Sampler"]
+from narrows.scenario.declared import Declared
+from narrows.scenario.quantities import LinkPattern, Name
 
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
@@ -43,7 +43,7 @@ class Capture(Table):
     at: Name | None = None
     """A node at one end of each link. One file, `LINK@NODE.pcapng`, then has the packets that leave
     this node, and those that reach it, at the time of their arrival."""
-    snaplen: Annotated[Size, Field(ge=14, le=65_535)] | None = None
+    snaplen: Annotated[DataSize, Declared("Capture", "snaplen")] | None = None
     """Bytes kept of each frame, from the Ethernet header on, 14 B to 65535 B; all by default. `"96
     B"` holds all headers of most packets."""
 

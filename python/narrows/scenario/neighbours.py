@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["NEIGHBOURS", "STATES"]
 
 STATES = ("reachable", "stale", "delay", "probe", "incomplete", "failed")
 """The states of an entry, those with an address first."""
@@ -80,22 +78,7 @@ def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 NEIGHBOURS = Record(
-    table=Table(
-        "neighbours",
-        "a change in what a router knows of its neighbour's link-layer address",
-        (
-            Column("t_s", "f64", "s", "When it changed."),
-            Column("node", "string", "", "The router."),
-            Column("neighbour", "string", "", "The router at the link's other end."),
-            Column(
-                "state",
-                "string",
-                "",
-                "Linux's name for the new state: `incomplete`, `reachable`, `stale`, `delay`, "
-                "`probe` or `failed`.",
-            ),
-        ),
-    ),
+    table=declared_table("neighbours"),
     title="neighbours",
     figures=(
         Figure(
@@ -121,8 +104,8 @@ NEIGHBOURS = Record(
     ),
     summarise=_summarise,
     headline=Headline("failures", "failures of neighbour entries"),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "neighbours",
             title="What routers know of their neighbours",
             x="time (s)",

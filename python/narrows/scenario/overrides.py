@@ -16,11 +16,9 @@ from typing import Any
 from narrows.errors import ScenarioError, together
 from narrows.scenario.amounts import Quantity
 from narrows.scenario.base import Table
-from narrows.scenario.near import nearest, nearest_kind
 from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.reading import value_of
-
-__all__ = ["override", "plain", "set_all", "set_value"]
+from narrows.scenario.suggestions import kind_suggestion, suggestion
 
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
@@ -146,6 +144,10 @@ def _set(
                 _keeps_nothing(node, value, key, file)
             node[part] = value
             return way
+        if part == "transport":
+            # A name alone, or nothing, stands for a table.
+            of_kind = node.get(part, "udp")
+            node[part] = {"kind": of_kind} if isinstance(of_kind, str) else of_kind
         if part not in node:
             # A direction copies the link's table before a key in it changes.
             node[part] = copy.deepcopy(common.get(part, {})) if common is not None else {}
@@ -184,7 +186,7 @@ def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> Non
             file,
             key,
             f'"{str(kind)[:64]}" is not known here',
-            nearest_kind(str(kind), [*DISCIPLINES]),
+            kind_suggestion(str(kind), [*DISCIPLINES]),
         )
     kept = [f"{name} = {_value(value)}" for name, value in queue.items() if name != "kind"]
     old = queue.get("kind")
@@ -223,8 +225,8 @@ def _entry(entries: list[Any], part: str | int, key: str, file: str) -> tuple[An
     if index < 0 and len(entries) == 1:
         return entries[0], False
     known = [name for name in names if isinstance(name, str)]
-    hint = nearest(str(part), known)
-    # A key without the entry's name, such as `dns.retry` where there are several groups.
+    hint = suggestion(str(part), known)
+    # A key without the entry's name, such as `dns.profile` where there are several groups.
     is_key = key.endswith(f".{part}") or any(isinstance(e, dict) and part in e for e in entries)
     if known and is_key and not hint.endswith("?"):
         hint += f", as in {key.replace(f'.{part}', f'.{known[0]}.{part}', 1)}"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Leg
 
-__all__ = ["direction", "passed"]
-
 
 def passed(network: Network, leg: Leg) -> tuple[int, ...]:
     """The places of the directed links on a group's way, as the plan numbers them."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from narrows.scenario.routing import Network
     from narrows.scenario.tcp import Tcp
 
-__all__ = ["Planner"]
-
 
 class Planner:
     """The plan's lists, to which applications refer by index, and random numbers for groups.

@@ -15,34 +15,6 @@ from pydantic_core import PydanticCustomError
 
 from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_RATE",
-    "MOST_SPAN",
-    "Count",
-    "DatagramSize",
-    "DnsReplySize",
-    "DnsSize",
-    "LinkPattern",
-    "Name",
-    "Path",
-    "PositiveBytes",
-    "PositiveSpan",
-    "Probability",
-    "Rate",
-    "Size",
-    "Span",
-    "Switch",
-    "TransferSize",
-    "at_least",
-    "at_most",
-    "base_value",
-    "read_size",
-    "read_span",
-    "refuse",
-    "span_of",
-]
-
 _LONGEST_TEXT = 100
 
 Q = TypeVar("Q", bound=Quantity)
@@ -220,14 +192,6 @@ DnsReplySize = Annotated[
 ]
 """The IP packet length of a DNS reply before it is cut into fragments, held in bytes."""
 
-DatagramSize = Annotated[
-    DataSize,
-    PlainValidator(lambda value: _between(read_size(value), 28, 65_535)),
-    PlainSerializer(str, return_type=str, when_used="json"),
-    _schema("IP packet length", "1500 B"),
-]
-"""The IP packet length of a datagram, headers of IP and UDP included, held in bytes."""
-
 TransferSize = Annotated[
     DataSize,
     PlainValidator(lambda value: _positive(_read_transfer(value))),
@@ -238,9 +202,6 @@ TransferSize = Annotated[
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
 """A probability or share, 0 to 1."""
-
-Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
-"""A count, 1 to a million."""
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """A name: letters, digits, `-` and `_`, at most 64."""

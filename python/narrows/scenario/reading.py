@@ -12,16 +12,6 @@ from typing import Any
 
 from narrows.errors import ScenarioError
 
-__all__ = [
-    "MOST_BYTES",
-    "InlineTable",
-    "parse",
-    "read",
-    "value_of",
-    "with_inline_tables",
-    "with_quotes",
-]
-
 MOST_BYTES = 1 << 20
 """Longest scenario file."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from narrows import dns_profiles
 
-__all__ = ["SCHEDULES", "Schedule", "ScheduleName"]
-
 
 class Schedule(NamedTuple):
     """Timeouts of successive attempts, in seconds, and where they are written down."""

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from narrows.scenario.links import Edge
 
-__all__ = ["MOST_HOPS", "Network", "PathError", "RoutesError"]
-
 MOST_HOPS = 64
 """Longest route: Linux's initial TTL."""
 

@@ -1,8 +1,8 @@
 """Rules between the keys of a table: each yields its faults, and the table raises all of them.
 
-If a file is refused, rules also run on stand-ins (`stand_ins`), which lack the wrong values. A rule
-that reads such a value ends with `Unknown`, because whatever it reported might only follow from
-another error.
+If a file is refused, rules also run on partial tables (`partial`), which lack the wrong values. A
+rule that reads such a value ends with `Unknown`, because whatever it reported might only follow
+from another error.
 """
 
 from __future__ import annotations
@@ -17,20 +17,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from narrows.errors import MOST_TOGETHER
 
-__all__ = [
-    "FAULT",
-    "MOST_FAULTS",
-    "Fault",
-    "Faults",
-    "Unknown",
-    "Unreadable",
-    "known",
-    "raise_all",
-    "rule",
-    "rules_of",
-    "until_unknown",
-]
-
 T = TypeVar("T")
 
 
@@ -43,11 +29,11 @@ FAULT = "fault"
 
 
 class Unknown(Exception):  # noqa: N818 - named after what it is
-    """A value that is wrong in the file, so that a stand-in lacks it."""
+    """A value that is wrong in the file, so that a partial table lacks it."""
 
 
 class Unreadable:
-    """A stand-in for a table that cannot be read: it lacks every value."""
+    """A table that cannot be read: it lacks every value."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise Unknown(name)

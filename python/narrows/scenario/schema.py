@@ -13,8 +13,6 @@ from narrows.scenario.model import Scenario
 from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.traffic import KINDS
 
-__all__ = ["json_schema"]
-
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of scenario files (draft 2020-12).

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from narrows.scenario.dns_transports import OverUdp
 from narrows.scenario.passed import direction, passed
 
 if TYPE_CHECKING:
     from narrows.scenario.dns import Dns
     from narrows.scenario.tables import Tables
-
-__all__ = ["shared_buckets"]
 
 _HASHING_IF_TOLD = ("drr", "tdrr", "qsdrr")
 
@@ -41,7 +40,8 @@ def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
 
 
 def _keeps_ports(group: Dns) -> bool:
-    return group.transport == "udp" and group.profile is None and group.new_port is None
+    over = group.transport
+    return isinstance(over, OverUdp) and group.profile is None and over.new_port is None
 
 
 def _hashes(part: Any) -> bool:

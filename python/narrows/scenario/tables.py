@@ -17,8 +17,6 @@ from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.routing import Network
 from narrows.scenario.traffic import KINDS, Countable, Group, Traffic
 
-__all__ = ["Nodes", "Tables"]
-
 
 class Nodes(Table):
     """Declares the nodes. Without this table, the links' ends are the nodes."""

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field, create_model
+from typing import Annotated, Any, Literal
 
 from narrows import _core
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
-from narrows.scenario.declared import DeclaredTable, annotation, text
-from narrows.scenario.quantities import PositiveSpan, at_most, refuse
+from narrows.scenario.declared import TABLES, DeclaredTable, annotation
+from narrows.scenario.quantities import PositiveSpan, Switch, at_most, refuse
 from narrows.scenario.rules import Fault, Faults, rule
-
-__all__ = ["PROFILES", "Delayed", "Tcp"]
 
 PROFILES = tuple(_core.tcp_profiles())
 """The names of the profiles."""
 
-_KEYS: dict[str, dict[str, Any]] = {
-    key["name"]: key for key in json.loads(_core.tcp_settings())["keys"]
-}
+_KEYS = {key["name"]: key for key in TABLES["Tcp"]["keys"]}
 
 _ELSEWHERE = ("ecn_control", "fast_open")
 """Settings that the language gives in other places: as words of `ecn`, and with DNS over TCP."""
-
-_MEANINGS = {
-    "initial_ssthresh": 'Initial slow-start threshold in segments, or `"unbounded"`.',
-    "ecn": """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
-`"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
-FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.""",
-}
-"""Meanings of keys that take other values here than in Rust."""
 
 _MOST_DELAY = int(_KEYS["acks"]["most"])
 
@@ -45,21 +31,30 @@ class Delayed(Table):
     """Longest time that an acknowledgement waits for a second segment; at most 1 s."""
 
 
-def _annotation(key: dict[str, Any]) -> Any:
-    """The type of a key; without a value, the profile's counts."""
-    if key["kind"] == "words-or-span":
-        words, _ = key["of"]
-        return Literal[tuple(words)] | Delayed | None
-    found = annotation(key)
-    if key["optional"]:
-        return found | Literal["unbounded"] | None
-    if key["name"] == "ecn":
-        return found | Literal[tuple(_KEYS["ecn_control"]["of"][1:])] | None
-    return found | None
+_TYPES: dict[str, Any] = {
+    "acks": (Literal[tuple(_KEYS["acks"]["of"][0])] | Delayed, _KEYS["acks"]["about"]),
+    "initial_ssthresh": (
+        annotation(_KEYS["initial_ssthresh"]) | Literal["unbounded"],
+        'Initial slow-start threshold in segments, or `"unbounded"`.',
+    ),
+    "ecn": (
+        Switch | Literal[tuple(_KEYS["ecn_control"]["of"][1:])],
+        """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
+`"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
+FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.""",
+    ),
+}
+"""Types and meanings of keys that take other values here than in Rust."""
 
 
-class _Rules(DeclaredTable):
-    """What must hold between TCP's settings."""
+class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_TYPES):
+    """TCP settings of both ends of a connection: a profile, and the keys that differ from it."""
+
+    profile: Literal[PROFILES] = PROFILES[0]  # type: ignore[valid-type]
+    """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP off and
+    an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
+    comparisons with it). All other keys are the profile's unless given; the defaults below are
+    those of `linux-6`."""
 
     @rule
     def _times_are_possible(self) -> Faults:
@@ -125,8 +120,8 @@ class _Rules(DeclaredTable):
         if getattr(self, key) is None:
             key, how, other = other, inverse, key
         bound = f'("{Duration(config[other])}"{self._origin(other)})'
-        mend = "lower" if how == "above" else "raise"
-        return refuse(f"is {how} {other} {bound}", f"{mend} it or change {other}", key)
+        change = "lower" if how == "above" else "raise"
+        return refuse(f"is {how} {other} {bound}", f"{change} it or change {other}", key)
 
     def _origin(self, key: str) -> str:
         """Words for a value that the profile gives."""
@@ -154,32 +149,3 @@ class _Rules(DeclaredTable):
         if ecn is not None:
             config["ecn"] = ecn
         return config
-
-
-_ABOUT = "TCP settings of both ends of a connection: a profile, and the keys that differ from it."
-_PROFILE = """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP
-off and an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
-comparisons with it). All other keys are the profile's unless given; the defaults below are those
-of `linux-6`."""
-
-if TYPE_CHECKING:
-
-    class Tcp(_Rules):
-        """TCP settings of both ends of a connection."""
-
-else:
-    Tcp = create_model(
-        "Tcp",
-        __base__=_Rules,
-        __module__=__name__,
-        __doc__=_ABOUT,
-        profile=(Literal[PROFILES], Field(PROFILES[0], description=_PROFILE)),
-        **{
-            name: (
-                _annotation(key),
-                Field(None, description=_MEANINGS.get(name, text(key["about"]))),
-            )
-            for name, key in _KEYS.items()
-            if name not in _ELSEWHERE
-        },
-    )

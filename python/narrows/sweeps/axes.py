@@ -32,20 +32,10 @@ from typing import Any
 
 from narrows.errors import ScenarioError, argument
 from narrows.results.sweep_run import VARIANT, Axis, canonical
-from narrows.scenario.near import nearest
 from narrows.scenario.overrides import plain
 from narrows.scenario.reading import InlineTable, value_of, with_inline_tables
+from narrows.scenario.suggestions import suggestion
 from narrows.sweeps.errors import SweepError
-
-__all__ = [
-    "SweepPlanFile",
-    "axes_of",
-    "joined",
-    "parse_vary",
-    "read_plan",
-    "seeds_of",
-    "split_values",
-]
 
 MOST_RUNS = 100_000
 """The most runs of a sweep. More would take days to check and read; several sweeps can share them.
@@ -126,7 +116,7 @@ def read_plan(path: Path) -> SweepPlanFile:
     values = with_inline_tables(path)
     for key in values:
         if key not in _PLAN_KEYS:
-            raise ScenarioError(file, key, "is not a key of a plan", nearest(key, _PLAN_KEYS))
+            raise ScenarioError(file, key, "is not a key of a plan", suggestion(key, _PLAN_KEYS))
     for key in ("vary", "set", "variants"):
         if not isinstance(values.get(key, {}), dict):
             raise ScenarioError(file, key, "is not a table", f"write [{key}]")

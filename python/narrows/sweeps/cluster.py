@@ -28,8 +28,6 @@ from narrows.sweeps.local import TICK_S, Event
 from narrows.sweeps.plan import Item
 from narrows.sweeps.work import Fatal, Worker, failed_row
 
-__all__ = ["DaskCluster"]
-
 CONNECT_S = 10.0
 """Seconds that the sweep waits for the scheduler and a first worker."""
 NO_WORKERS_S = 30.0

@@ -30,8 +30,6 @@ from narrows.sweeps.variants import variant_axis
 from narrows.sweeps.wanted import Wanted
 from narrows.sweeps.work import job_of
 
-__all__ = ["Executor", "Progress", "default_folder", "sweep", "sweep_preview"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -8,8 +8,6 @@ from narrows.backends import BackendError
 from narrows.errors import MOST_TOGETHER, HintedError, ScenarioError, together
 from narrows.results.sweep_run import Axis, setting_text
 
-__all__ = ["Errors", "SweepError", "setting_words"]
-
 
 class SweepError(HintedError):
     """A sweep is invalid or cannot go on; the error's text is one line.

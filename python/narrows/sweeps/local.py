@@ -28,8 +28,6 @@ from narrows.sweeps.errors import SweepError
 from narrows.sweeps.plan import Item
 from narrows.sweeps.work import failed_row
 
-__all__ = ["Event", "LocalWorkers"]
-
 TICK_S = 0.1
 """Longest time without an event."""
 ATTEMPTS = 2

@@ -11,8 +11,6 @@ from narrows.sweeps.axes import MOST_RUNS, SweepPlanFile, joined, parse_vary, re
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.variants import parse_variants
 
-__all__ = ["Varied", "parse_seeds", "varied"]
-
 
 class Varied(TypedDict):
     """What a sweep varies and sets, as arguments of `sweep`."""

@@ -27,8 +27,6 @@ from narrows.sweeps.axes import MOST_RUNS
 from narrows.sweeps.errors import Errors, SweepError, setting_words
 from narrows.sweeps.variants import refuse_overlaps
 
-__all__ = ["Item", "Plan", "combined", "make_plan"]
-
 MOST_CHECK_S = 600.0
 """The longest time, in seconds, for checking all combinations, estimated from a few of them."""
 

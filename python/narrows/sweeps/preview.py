@@ -17,8 +17,6 @@ from narrows.results.sweep_run import SweepRun
 from narrows.sweeps.plan import Plan, combined
 from narrows.sweeps.wanted import Wanted, with_figures
 
-__all__ = ["preview", "refuse_wrong_metrics"]
-
 EVENTS = 1_000_000
 """The most events of a short run, which take a fraction of a second."""
 

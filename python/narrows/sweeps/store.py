@@ -18,6 +18,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import argument
+from narrows.foreign_text import regular_bytes
 from narrows.results import RunFolderError
 from narrows.results.folder import parquet, refuse_others
 from narrows.results.sweep import (
@@ -33,8 +34,6 @@ from narrows.results.sweep import (
 from narrows.results.sweep_run import canonical
 from narrows.sweeps.plan import Plan, identity
 from narrows.unfinished import write_whole
-
-__all__ = ["TABLE_FILE", "Store"]
 
 TABLE_FILE = "sweep.parquet"
 CSV_FILE = "sweep.csv"
@@ -214,7 +213,7 @@ class Store:
     def _drop_torn_line(self, path: Path) -> None:
         """Removes a row that a crash left incomplete, so that the next row begins a new line."""
         assert self._file is not None, "the file was opened"
-        data = path.read_bytes()
+        data = regular_bytes(path)
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.ftruncate(self._file, whole)

@@ -31,8 +31,6 @@ from narrows.scenario.reading import value_of
 from narrows.sweeps.axes import split_values
 from narrows.sweeps.errors import SweepError
 
-__all__ = ["parse_variants", "refuse_overlaps", "variant_axis"]
-
 _NAME = re.compile(r"[^\W\d_][\w .+/()%-]{0,39}")
 _FORM = "such as red:queue.kind=red,queue.limit=100"
 

@@ -12,8 +12,6 @@ from narrows.results.metrics import declared
 from narrows.results.sweep_run import Axis, canonical
 from narrows.results.sweep_table import figures_or_null
 
-__all__ = ["Wanted", "with_figures"]
-
 
 class Wanted:
     """Waits for a run with each variant, table and text, because each may add its own figures."""

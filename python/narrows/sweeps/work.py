@@ -20,8 +20,6 @@ from narrows.results.sweep_run import Axis
 from narrows.scenario import Scenario
 from narrows.sweeps.plan import Item, Plan, combined
 
-__all__ = ["Fatal", "Worker", "failed_row", "job_of"]
-
 RUNS = "runs"
 """The folder for run folders, below the sweep's."""
 

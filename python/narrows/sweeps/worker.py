@@ -19,8 +19,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["main"]
-
 _REPORT_S = 0.5
 """Seconds between two reports of a run's progress."""
 

@@ -6,6 +6,8 @@
 //!
 //! A test copies this file into a copy of the crate: it is all that a discipline takes.
 
+use alloc::vec;
+
 use narrows_units::Time;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
@@ -122,6 +124,8 @@ impl<P: Packet> Qdisc<P> for EarlyDrop<P> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
     use crate::{AnyConfig, laws};
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Figure, Headline, Pen, Plot, Record, Table
 from narrows.scenario.base import Table as Keys
 from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -58,8 +58,8 @@ RECORD = Record(
     ),
     summarise=_summarise,
     headline=Headline("delay_median_ms", "half of the beacons within"),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "beacon-delay",
             title="Beacons' delay",
             x="delay (ms)",

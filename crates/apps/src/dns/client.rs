@@ -142,7 +142,8 @@ impl Application for Workers {
         }
     }
 
-    fn lost(&mut self, records: &mut Records, datagram: Datagram, lost: Lost) {
+    fn lost(&mut self, records: &mut Records, datagram: Datagram, lost: Option<Lost>) {
+        let Some(lost) = lost else { return };
         let fate = if datagram.goes_back { Fate::ReplyLost } else { Fate::QueryLost };
         let attempt = &mut records.attempts[datagram.message.tag as usize];
         attempt.fate = fate(lost.link, lost.reason);

@@ -1,47 +1,49 @@
 //! A client's connections to its server: opened for one query, or kept and used again.
 
 use narrows_transport::{quic, tls};
-use narrows_units::{MaybeTime, Span, Time};
+use narrows_units::settings::{any, whole};
+use narrows_units::{ConfigError, MaybeTime, Span, Time, choice, keys};
 
 use super::slab::Slab;
 use crate::{Dial, Host, Random, Socket};
 
-/// How a client uses its connections.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Reuse {
-    /// Opens one for each query, and closes it when the reply has arrived.
-    Never,
-    /// Uses them for later queries too.
-    Kept(Kept),
+choice! {
+    #[derive(Copy)]
+    /// How a client uses its connections.
+    pub enum Reuse {
+        /// Opens one for each query, and closes it when the reply has arrived.
+        Never,
+        /// Uses them for later queries too.
+        Kept(Kept),
+    }
+    with Kept
 }
 
-/// How a client keeps its connections.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Kept {
-    /// The client closes a connection that has had no query for this long; `None`: never.
-    pub idle_timeout: Option<Span>,
-    /// The number of queries after which it closes one; `None`: no limit.
-    pub queries: Option<u32>,
-    /// Whether queries are sent while others wait for their replies.
-    pub pipelined: bool,
-    /// Whether all workers use the same connections. Otherwise each has its own.
-    pub shared: bool,
-    /// Whether a connection stays open when a reply does not come in time, and the next query uses
-    /// it.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub after_silence: bool,
+impl Reuse {
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Never => Ok(()),
+            Self::Kept(kept) => kept.check(),
+        }
+    }
+}
+
+keys! {
+    #[derive(Copy)]
+    /// How a client keeps its connections.
+    pub struct Kept as "KeptConnections" {
+        /// The client closes a connection that has had no query for this long; `None`: never.
+        idle_timeout: Option<Span> = None, any();
+        /// The number of queries after which it closes one; `None`: no limit.
+        queries: Option<u32> = None, whole(1, 1_000_000);
+        /// Whether queries are sent while others wait for their replies.
+        pipelined: bool = false, any();
+        /// Whether all workers use the same connections. Otherwise each has its own.
+        shared: bool = false, any();
+        /// Whether a connection stays open when a reply does not come in time, and the next query
+        /// uses it.
+        after_silence: bool = false, any();
+    }
 }
 
 /// A query under way.

@@ -1,65 +1,67 @@
 //! The lengths of queries and replies.
 
-use narrows_units::Bytes;
+use narrows_units::settings::{Rule, Setting, Settings, any, entries, size};
+use narrows_units::{Bytes, ConfigError, choice, keys, settings};
 
 use super::{HEADER, TRUNCATED};
 use crate::{Draw, Message, Random};
 
-/// The lengths of messages.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Sizes {
-    /// Queries and replies independently of each other.
-    Drawn {
-        /// The bytes of a query.
-        query: Draw<Bytes>,
-        /// The bytes of a reply.
-        reply: Draw<Bytes>,
-    },
-    /// One of several exchanges, chosen at random.
-    Chosen(Vec<Choice>),
+choice! {
+    /// The lengths of messages.
+    pub enum Sizes {
+        /// Queries and replies independently of each other.
+        Drawn {
+            /// The bytes of a query.
+            query: Draw<Bytes>,
+            /// The bytes of a reply.
+            reply: Draw<Bytes>,
+        },
+        /// One of several exchanges, chosen at random.
+        Chosen(Vec<Choice>),
+    }
+    with Choice
 }
 
-/// An exchange that may be chosen.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Choice {
-    /// The bytes of the query.
-    pub query: u32,
-    /// The bytes of the reply.
-    pub reply: u32,
-    /// What the server sends over UDP if the whole reply does not fit; `None`: a truncated reply
-    /// without records.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub over_udp: Option<OverUdp>,
-    /// Its relative probability.
-    pub weight: f64,
+settings! {
+    #[derive(Copy)]
+    /// An exchange that may be chosen.
+    pub struct Choice as "Exchange" {
+        /// Length of the query, 12 B to 65535 B.
+        query: u32 = 42, LENGTH.required();
+        /// Length of the whole reply, 12 B to 65535 B.
+        reply: u32 = 72, LENGTH.required();
+        /// What the server sends over UDP if the whole reply does not fit; `None`: a truncated
+        /// reply without records.
+        over_udp: Option<OverUdp> = None, any();
+        /// How often it is asked, relative to the others.
+        weight: f64 = 1.0, Rule { least: Some(0.0), ..any() };
+    }
 }
 
-/// A reply over UDP that is shorter than the whole one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OverUdp {
-    /// Its length in bytes.
-    pub bytes: u16,
-    /// Whether something essential is missing. Otherwise only additional records are missing (RFC
-    /// 2181, section 9).
-    pub truncated: bool,
+impl Settings for Choice {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        if !self.weight.is_finite() {
+            return Err(ConfigError::new("weight", "must be finite"));
+        }
+        match self.over_udp {
+            Some(shorter) if !(HEADER..=self.reply).contains(&shorter.bytes.into()) => {
+                Err(ConfigError::new("over_udp", "must be a message, and no longer than reply"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+keys! {
+    #[derive(Copy, Eq)]
+    /// A reply over UDP that is shorter than the whole one.
+    pub struct OverUdp {
+        /// Its length in bytes.
+        bytes: u16 = 0, any();
+        /// Whether something essential is missing. Otherwise only additional records are missing
+        /// (RFC 2181, section 9).
+        truncated: bool = false, any();
+    }
 }
 
 /// The lengths of a query and its reply.
@@ -125,7 +127,9 @@ impl Wanted {
 }
 
 /// The longest message over TCP.
-const LONGEST: u32 = u16::MAX as u32;
+const LONGEST: u64 = u16::MAX as u64;
+/// The rule for lengths of messages. Drawn ones are cut to what is possible.
+const LENGTH: Rule = size(HEADER as u64, LONGEST);
 /// The longest message in an IPv4 packet of 64 KB, after its headers.
 const LONGEST_OVER_UDP: u32 = u16::MAX as u32 - 28;
 
@@ -136,54 +140,20 @@ impl Sizes {
         Self::Drawn { query: constant(query), reply: constant(reply) }
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Drawn { query, reply } => {
-                for (name, draw) in [("query", query), ("reply", reply)] {
-                    draw.check().map_err(|why| format!("sizes: {name}: {why}"))?;
-                    let fits = |bytes: &Bytes| {
-                        (u64::from(HEADER)..=u64::from(LONGEST)).contains(&bytes.get())
-                    };
-                    let all_fit = match draw {
-                        Draw::Constant(bytes) => fits(bytes),
-                        Draw::List(list) => list.iter().all(fits),
-                        // Drawn lengths are cut to what is possible.
-                        Draw::Exponential { mean } | Draw::Pareto { mean, .. } => fits(mean),
-                    };
-                    if !all_fit {
-                        return Err(format!(
-                            "sizes: {name}: a message has {HEADER} to {LONGEST} B"
-                        ));
-                    }
-                }
+                query.check("query", &LENGTH)?;
+                reply.check("reply", &LENGTH)
             }
             Self::Chosen(choices) => {
-                let fits = |choice: &Choice| {
-                    (HEADER..=LONGEST).contains(&choice.query)
-                        && (HEADER..=LONGEST).contains(&choice.reply)
-                };
-                if !choices.iter().all(fits) {
-                    return Err(format!("sizes: a message has {HEADER} to {LONGEST} B"));
+                choices.check("chosen", &entries(1, u64::from(u32::MAX)))?;
+                if choices.iter().map(|choice| choice.weight).sum::<f64>() <= 0.0 {
+                    return Err(ConfigError::new("chosen", "needs a weight above zero"));
                 }
-                let shorter = |choice: &Choice| {
-                    choice.over_udp.is_none_or(|OverUdp { bytes, .. }| {
-                        (HEADER..=choice.reply).contains(&bytes.into())
-                    })
-                };
-                if !choices.iter().all(shorter) {
-                    return Err(
-                        "sizes: over_udp: must be a message, and no longer than reply".into()
-                    );
-                }
-                let weights = choices.iter().map(|choice| choice.weight);
-                if !weights.clone().all(|weight| weight.is_finite() && weight >= 0.0)
-                    || weights.sum::<f64>() <= 0.0
-                {
-                    return Err("sizes: weights must be 0 or more, and one above 0".into());
-                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Returns the lengths of query number `turn`.
@@ -192,7 +162,7 @@ impl Sizes {
             Self::Drawn { query, reply } => {
                 let mut length = |draw: &Draw<Bytes>| {
                     let drawn = draw.next(random, turn);
-                    drawn.clamp(u64::from(HEADER), u64::from(LONGEST)) as u32
+                    drawn.clamp(u64::from(HEADER), LONGEST) as u32
                 };
                 Exchange { query: length(query), reply: length(reply), over_udp: None }
             }
@@ -319,8 +289,7 @@ mod tests {
             one(40, Some(101), 1.0),
             Sizes::Chosen(Vec::new()),
         ] {
-            let said = sizes.check().expect_err("it is impossible");
-            assert!(said.starts_with("sizes: "), "{said}");
+            sizes.check().expect_err("it is impossible");
         }
     }
 }

@@ -16,41 +16,36 @@
 //! window of a stream (65535 bytes) never holds anything back. A client acknowledges the server's
 //! SETTINGS when it asks again, as kdig does. There are no pings and no GOAWAY.
 
-/// The bytes that a client adds to its queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Requests {
-    /// The bytes before the first request: preface and SETTINGS.
-    pub preface: u32,
-    /// The compressed header fields of a connection's first request, in bytes.
-    pub fields: u32,
-    /// The compressed header fields of each later request, in bytes.
-    pub fields_again: u32,
+use narrows_units::keys;
+use narrows_units::settings::{any, size};
+
+keys! {
+    #[derive(Copy, Eq)]
+    /// The bytes that a client adds to its queries.
+    pub struct Requests as "HttpsRequests" {
+        /// The bytes before the first request: preface and SETTINGS.
+        preface: u32 = 39, size(1, MOST);
+        /// The compressed header fields of a connection's first request, in bytes.
+        fields: u32 = 62, size(1, MOST);
+        /// The compressed header fields of each later request, in bytes.
+        fields_again: u32 = 20, size(1, MOST);
+    }
 }
 
-/// The bytes that a server adds to its replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Responses {
-    /// The bytes of its SETTINGS and of everything sent with them.
-    pub settings: u32,
-    /// Whether it acknowledges the client's SETTINGS in a write of its own. Otherwise `settings`
-    /// includes the acknowledgement.
-    pub acknowledges_apart: bool,
-    /// The compressed header fields of a connection's first response, in bytes.
-    pub fields: u32,
-    /// The compressed header fields of each later response, in bytes.
-    pub fields_again: u32,
+keys! {
+    #[derive(Copy, Eq)]
+    /// The bytes that a server adds to its replies.
+    pub struct Responses as "HttpsResponses" {
+        /// The bytes of its SETTINGS and of everything sent with them.
+        settings: u32 = 15, size(1, MOST);
+        /// Whether it acknowledges the client's SETTINGS in a write of its own. Otherwise
+        /// `settings` includes the acknowledgement.
+        acknowledges_apart: bool = false, any();
+        /// The compressed header fields of a connection's first response, in bytes.
+        fields: u32 = 35, size(1, MOST);
+        /// The compressed header fields of each later response, in bytes.
+        fields_again: u32 = 8, size(1, MOST);
+    }
 }
 
 /// A message as it is written: the parts that are writes of their own, and the last one.
@@ -61,14 +56,6 @@ pub(super) struct Written {
 }
 
 impl Requests {
-    pub(super) fn check(&self) -> Result<(), String> {
-        check(&[
-            ("preface", self.preface),
-            ("fields", self.fields),
-            ("fields_again", self.fields_again),
-        ])
-    }
-
     /// Returns the connection's query number `turn`, counted from one.
     pub(super) fn written(&self, query: u32, turn: u32) -> Written {
         let (before, fields) = match turn {
@@ -81,14 +68,6 @@ impl Requests {
 }
 
 impl Responses {
-    pub(super) fn check(&self) -> Result<(), String> {
-        check(&[
-            ("settings", self.settings),
-            ("fields", self.fields),
-            ("fields_again", self.fields_again),
-        ])
-    }
-
     /// Returns what the server writes when a connection's first request arrives.
     pub(super) fn greeting(&self) -> [u32; 2] {
         [self.settings, if self.acknowledges_apart { FRAME } else { 0 }]
@@ -100,14 +79,8 @@ impl Responses {
     }
 }
 
-fn check(lengths: &[(&str, u32)]) -> Result<(), String> {
-    // RFC 9113, 6.5.2: the frame length that every end accepts.
-    match lengths.iter().find(|(_, bytes)| !(1..=16_384).contains(bytes)) {
-        Some((name, _)) => Err(format!("{name}: must be 1 to 16384")),
-        None => Ok(()),
-    }
-}
-
+/// The frame length that every end accepts (RFC 9113, 6.5.2).
+const MOST: u64 = 16_384;
 /// Length, type, flags, stream (RFC 9113, 4.1). An acknowledgement of SETTINGS has nothing else.
 const FRAME: u32 = 9;
 
@@ -142,6 +115,7 @@ mod tests {
     #[test]
     fn impossible_lengths_are_named() {
         let requests = Requests { preface: 0, fields: 62, fields_again: 20 };
-        assert_eq!(requests.check(), Err("preface: must be 1 to 16384".into()));
+        let why = requests.check().expect_err("no preface");
+        assert_eq!(why.to_string(), "preface: must be above zero");
     }
 }

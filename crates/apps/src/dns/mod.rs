@@ -56,6 +56,11 @@ pub fn is_transfer(query: &Message) -> bool {
     query.notes[1] & TRANSFER != 0
 }
 
+/// Returns whether a query has padding (RFC 7830).
+pub fn is_padded(query: &Message) -> bool {
+    query.notes[1] & PADDED != 0
+}
+
 /// Returns whether a reply is truncated.
 pub fn is_truncated(reply: &Message) -> bool {
     reply.notes[1] & TRUNCATED != 0

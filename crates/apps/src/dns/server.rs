@@ -15,7 +15,7 @@ use narrows_units::{MaybeTime, Span, Time};
 
 use super::exchange::Wanted;
 use super::slab::Slab;
-use super::{HTTPS, HTTPS_PORT, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
+use super::{HTTPS, HTTPS_PORT, LENGTH, TRUNCATED, is_padded, is_transfer, padded};
 use crate::{Application, Association, Datagram, Host, Message, Random, Socket, transfer};
 pub use narrows_transport::half_open::{Cookies, HalfOpenLimits};
 pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
@@ -166,7 +166,7 @@ impl Application for Serving {
         }
         let whole = Wanted::of(&query).whole;
         let padding = tcp.tls.and_then(|tls| tls.padding);
-        let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
+        let padding = padding.filter(|_| is_padded(&query));
         let bytes = padding.map_or(whole, |block| padded(whole, block));
         let https = tcp.tls.and_then(|tls| tls.https).filter(|_| query.notes[1] & HTTPS != 0);
         let https = https.map(|https| https.responses);

@@ -3,7 +3,7 @@
 use narrows_units::{MaybeTime, Time};
 
 use super::Browsers;
-use crate::table::{Table, columns};
+use crate::table::{Table, rows};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRow {
@@ -28,38 +28,83 @@ pub(super) struct ObjectRow {
     pub(super) end: MaybeTime,
 }
 
+rows! {
+    /// A load of a page.
+    pub(crate) struct PagesRow as "pages" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// Number of the browser in its group, from 0.
+        browser: u32 [""];
+        /// Number of the load of its browser, from 0.
+        load: u32 [""];
+        /// When the browser began the load.
+        start_s: f64 ["s"];
+        /// When the first object had arrived.
+        first_s: f64 ["s", null];
+        /// When the last object had arrived; null: not by the end of the run, or it failed.
+        end_s: f64 ["s", null];
+        /// Whether a connection failed, and the page with it.
+        failed: bool [""];
+        /// Bytes of the objects that arrived.
+        bytes: u64 ["bytes"];
+        /// Connections that were opened.
+        connections: u32 ["connections"];
+    }
+}
+
+rows! {
+    /// An object of a load of a page.
+    pub(crate) struct ObjectsRow as "objects" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// Number of the browser in its group, from 0.
+        browser: u32 [""];
+        /// Number of the load of its browser, from 0.
+        load: u32 [""];
+        /// The object's name.
+        object: String [""];
+        /// Its length.
+        bytes: u64 ["bytes"];
+        /// When all that it depends on had arrived, and its wait was over.
+        ready_s: f64 ["s", null];
+        /// When the request was written.
+        asked_s: f64 ["s", null];
+        /// When its last byte had arrived.
+        end_s: f64 ["s", null];
+    }
+}
+
 impl Browsers {
     pub(super) fn page_table(&self) -> Table {
-        let rows = &self.pages;
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "browser": U32 = |row| row.browser,
-            "load": U32 = |row| row.load,
-            "start_s": F64 = |row| row.start.as_secs_f64(),
-            "first_s": F64 = |row| seconds(row.first),
-            "end_s": F64 = |row| seconds(row.end),
-            "failed": Bool = |row| row.failed,
-            "bytes": U64 = |row| row.bytes,
-            "connections": U32 = |row| row.connections,
-        );
-        Table { name: "pages", columns }
+        let rows = self.pages.iter().map(|row| PagesRow {
+            group: self.name.clone(),
+            browser: row.browser,
+            load: row.load,
+            start_s: row.start.as_secs_f64(),
+            first_s: seconds(row.first),
+            end_s: seconds(row.end),
+            failed: row.failed,
+            bytes: row.bytes,
+            connections: row.connections,
+        });
+        PagesRow::table(rows)
     }
 
     pub(super) fn object_table(&self) -> Table {
         let objects = &self.settings.objects;
-        let rows: Vec<_> = self.objects.iter().zip(objects.iter().cycle()).collect();
         let page = |row: &ObjectRow| &self.pages[row.page as usize];
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "browser": U32 = |(row, _)| page(row).browser,
-            "load": U32 = |(row, _)| page(row).load,
-            "object": Text = |(_, object)| object.name.clone(),
-            "bytes": U64 = |(row, _)| u64::from(row.bytes),
-            "ready_s": F64 = |(row, _)| seconds(row.ready),
-            "asked_s": F64 = |(row, _)| seconds(row.asked),
-            "end_s": F64 = |(row, _)| seconds(row.end),
-        );
-        Table { name: "objects", columns }
+        let rows =
+            self.objects.iter().zip(objects.iter().cycle()).map(|(row, object)| ObjectsRow {
+                group: self.name.clone(),
+                browser: page(row).browser,
+                load: page(row).load,
+                object: object.name.clone(),
+                bytes: u64::from(row.bytes),
+                ready_s: seconds(row.ready),
+                asked_s: seconds(row.asked),
+                end_s: seconds(row.end),
+            });
+        ObjectsRow::table(rows)
     }
 }
 

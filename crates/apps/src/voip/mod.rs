@@ -15,7 +15,8 @@ mod e_model;
 mod playout;
 mod sequence;
 
-use narrows_units::{Span, Time};
+use narrows_units::settings::{Kind, Rule, Setting, Value, any, span};
+use narrows_units::{ConfigError, Span, Time, keys, words};
 
 use self::e_model::{Equipment, Passage, mean_opinion_score, rating};
 use self::playout::Buffer;
@@ -25,60 +26,46 @@ use super::{
     Application, Association, Datagram, Draw, Host, Lost, Message, Settings, Use, is_moment,
 };
 use crate::record::Records;
-use crate::table::{Table, columns};
+use crate::table::{Head, Table, rows};
 use crate::{Environment, Random};
 
-/// The settings of a group of calls.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Voip {
-    /// The calls.
-    pub calls: Vec<Stream>,
+keys! {
+    /// The settings of a group of calls.
+    pub struct Voip {
+        /// The calls.
+        calls: Vec<Stream> = Vec::new(), any();
+        /// G.711 (64 kbit/s) without or with concealment of lost packets, or G.729A (8 kbit/s).
+        codec: Codec = Codec::G711Plc, any();
+        /// Speech in a packet: a multiple of 10 ms, up to `"100 ms"`; `"20 ms"` by default.
+        packet_time: Span = Span::from_ms(20), span(Span::from_ms(10), Span::from_ms(100));
+        /// When people speak; `None`: all the time.
+        talk: Option<Talk> = None, any();
+        /// How long the first packet of a talk spurt waits in the receiver's buffer before it is
+        /// heard (`"60 ms"` by default). With `"adaptive"`, the delays seen so far decide.
+        playout: Playout = Playout::Fixed(Span::from_ms(60)), any();
+    }
+}
+
+words! {
     /// How speech is coded.
-    pub codec: Codec,
-    /// The length of the speech in a packet: a multiple of 10 ms, up to 100 ms.
-    pub packet_time: Span,
-    /// When people speak; `None`: all the time.
-    pub talk: Option<Talk>,
-    /// When speech that has arrived is heard.
-    pub playout: Playout,
+    pub enum Codec {
+        /// ITU-T G.711, 64 kbit/s: a lost packet is silence.
+        G711 = "g711",
+        /// G.711 with the concealment of lost packets of its Appendix I.
+        G711Plc = "g711-plc",
+        /// ITU-T G.729 Annex A, 8 kbit/s.
+        G729a = "g729a",
+    }
 }
 
-/// How speech is coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Codec {
-    /// ITU-T G.711, 64 kbit/s: a lost packet is silence.
-    G711,
-    /// G.711 with the concealment of lost packets of its Appendix I.
-    G711Plc,
-    /// ITU-T G.729 Annex A, 8 kbit/s.
-    G729a,
-}
-
-/// Talk spurts and pauses.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Talk {
-    /// The length of a spurt. Only whole packets are sent.
-    pub spurt: Draw<Span>,
-    /// The length of a pause.
-    pub pause: Draw<Span>,
+keys! {
+    /// Talk spurts and pauses.
+    pub struct Talk {
+        /// The length of a spurt. Only whole packets are sent.
+        spurt: Draw<Span> = Draw::Constant(Span::ZERO), any();
+        /// The length of a pause.
+        pause: Draw<Span> = Draw::Constant(Span::ZERO), any();
+    }
 }
 
 /// When speech is heard.
@@ -94,6 +81,59 @@ pub enum Playout {
     Fixed(Span),
     /// The wait follows the delays so far. The buffer adapts at the start of each talk spurt.
     Adaptive,
+}
+
+impl Setting for Playout {
+    const KIND: Kind = Kind::WordOrSpan("adaptive", "fixed");
+
+    fn value(&self) -> Value {
+        match self {
+            Self::Fixed(wait) => wait.value(),
+            Self::Adaptive => Value::Word("adaptive"),
+        }
+    }
+
+    fn check(&self, _key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+rows! {
+    /// A direction of a call of `voip`.
+    pub(crate) struct VoipRow as "voip" {
+        /// The group that it belongs to.
+        group: String [""];
+        /// Number of the call within its group, from 0.
+        call: u32 [""];
+        /// `there`, from sender to receiver, or `back`.
+        direction: String [""];
+        /// When the call begins.
+        start_s: f64 ["s"];
+        /// Packets sent.
+        sent_packets: u32 ["packets"];
+        /// Packets received, including late ones.
+        received_packets: u32 ["packets"];
+        /// Packets lost in the network.
+        lost_packets: u32 ["packets"];
+        /// Packets received too late to be heard.
+        late_packets: u32 ["packets"];
+        /// One-way delay in the network, mean; null: nothing was received.
+        delay_mean_ms: f64 ["ms", null];
+        /// The longest one-way delay.
+        delay_max_ms: f64 ["ms", null];
+        /// Interarrival jitter (RFC 3550, 6.4.1), mean over the arrivals.
+        jitter_mean_ms: f64 ["ms", null];
+        /// Delay of codec, network and playout buffer, mean over what was heard; null: nothing was.
+        mouth_to_ear_ms: f64 ["ms", null];
+        /// Share of lost and late packets among those whose end is known.
+        missing_percent: f64 ["%", null];
+        /// Mean length of runs of missing packets, divided by that of random losses (G.107).
+        burst_ratio: f64 ["", null];
+        /// Transmission rating factor R (G.107).
+        r: f64 ["", null];
+        /// Estimated mean opinion score, 1 to 4.5 (G.107, Annex B).
+        mos: f64 ["", null];
+    }
 }
 
 /// RTP without contributing sources (RFC 3550, 5.1).
@@ -132,18 +172,11 @@ impl Codec {
 impl Settings for Voip {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         let ms = self.packet_time.as_ms();
-        if Span::from_ms(ms) != self.packet_time || !ms.is_multiple_of(10) || ms == 0 || ms > 100 {
-            return Err("packet_time: must be a multiple of 10 ms, up to 100 ms".into());
+        if Span::from_ms(ms) != self.packet_time || !ms.is_multiple_of(10) {
+            return Err("packet_time: must be a multiple of 10 ms".into());
         }
-        match &self.talk {
-            None if self.playout == Playout::Adaptive => {
-                return Err("playout: adapts between talk spurts, and there are none".into());
-            }
-            None => {}
-            Some(talk) => {
-                talk.spurt.check().map_err(|why| format!("spurt: {why}"))?;
-                talk.pause.check().map_err(|why| format!("pause: {why}"))?;
-            }
+        if self.talk.is_none() && self.playout == Playout::Adaptive {
+            return Err("playout: adapts between talk spurts, and there are none".into());
         }
         check(&self.calls, environment)
     }
@@ -153,6 +186,10 @@ impl Settings for Voip {
             [call.there, call.back].map(|path| Use { path, bytes: self.ip_bytes(), dns: false })
         };
         self.calls.iter().flat_map(of_one).collect()
+    }
+
+    fn heads() -> &'static [Head] {
+        &[VoipRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -267,7 +304,7 @@ impl Application for Calls {
         self.listener(&datagram).hear(datagram.message.tag, delay);
     }
 
-    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Lost) {
+    fn lost(&mut self, _records: &mut Records, datagram: Datagram, _loss: Option<Lost>) {
         self.listener(&datagram).miss(datagram.message.tag);
     }
 
@@ -276,26 +313,25 @@ impl Application for Calls {
             let of_side = |side: usize| Row::new(number as u32, side, call, &self.settings);
             [of_side(0), of_side(1)]
         };
-        let rows: Vec<Row> = self.calls.iter().enumerate().flat_map(of_call).collect();
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "call": U32 = |row| row.call,
-            "direction": Text = |row| row.direction.to_owned(),
-            "start_s": F64 = |row| row.start_s,
-            "sent_packets": U32 = |row| row.heard.sent_packets,
-            "received_packets": U32 = |row| row.heard.received_packets,
-            "lost_packets": U32 = |row| row.heard.lost_packets,
-            "late_packets": U32 = |row| row.heard.late_packets,
-            "delay_mean_ms": F64 = |row| row.heard.delay_mean_ms,
-            "delay_max_ms": F64 = |row| row.heard.delay_max_ms,
-            "jitter_mean_ms": F64 = |row| row.heard.jitter_mean_ms,
-            "mouth_to_ear_ms": F64 = |row| row.heard.mouth_to_ear_ms,
-            "missing_percent": F64 = |row| row.heard.missing_percent,
-            "burst_ratio": F64 = |row| row.heard.burst_ratio,
-            "r": F64 = |row| row.heard.r,
-            "mos": F64 = |row| row.heard.mos,
-        );
-        vec![Table { name: "voip", columns }]
+        let rows = self.calls.iter().enumerate().flat_map(of_call).map(|row| VoipRow {
+            group: self.name.clone(),
+            call: row.call,
+            direction: row.direction.to_owned(),
+            start_s: row.start_s,
+            sent_packets: row.heard.sent_packets,
+            received_packets: row.heard.received_packets,
+            lost_packets: row.heard.lost_packets,
+            late_packets: row.heard.late_packets,
+            delay_mean_ms: row.heard.delay_mean_ms,
+            delay_max_ms: row.heard.delay_max_ms,
+            jitter_mean_ms: row.heard.jitter_mean_ms,
+            mouth_to_ear_ms: row.heard.mouth_to_ear_ms,
+            missing_percent: row.heard.missing_percent,
+            burst_ratio: row.heard.burst_ratio,
+            r: row.heard.r,
+            mos: row.heard.mos,
+        });
+        vec![VoipRow::table(rows)]
     }
 }
 

@@ -1,3 +1,7 @@
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 

@@ -4,6 +4,7 @@
 //! forgotten, unless the discipline keeps it for what it knows about it. Memory therefore follows
 //! the active flows, whatever has passed before.
 
+use alloc::vec::Vec;
 use core::hint::black_box;
 
 use narrows_units::Bytes;
@@ -221,12 +222,12 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::touch`].
+    /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::prefetch`].
     ///
     /// Each read shows where the next one lies, so this goes in steps, each for all packets.
     ///
-    /// [`Qdisc::touch`]: crate::Qdisc::touch
-    pub(crate) fn touch_for_push(&self, flow_hashes: &[u64]) {
+    /// [`Qdisc::prefetch`]: crate::Qdisc::prefetch
+    pub(crate) fn prefetch_for_push(&self, flow_hashes: &[u64]) {
         for flow_hashes in flow_hashes.chunks(FORESEEN) {
             let mut nodes = [NIL; FORESEEN];
             let nodes = &mut nodes[..flow_hashes.len()];
@@ -237,16 +238,16 @@ impl<P: Packet> Flows<P> {
                 *node = self.flows.get(*node as usize).map_or(NIL, |flow| flow.list.back());
             }
             for node in nodes {
-                black_box(self.slab.touch(*node));
+                black_box(self.slab.prefetch(*node));
             }
         }
     }
 
     /// Reads what [`pop_front`](Self::pop_front) will need for the flows whose turn is next, and
-    /// shows their first packets: [`Qdisc::touch`].
+    /// shows their first packets: [`Qdisc::prefetch`].
     ///
-    /// [`Qdisc::touch`]: crate::Qdisc::touch
-    pub(crate) fn touch_for_pop(&self, show: &mut dyn FnMut(&P)) {
+    /// [`Qdisc::prefetch`]: crate::Qdisc::prefetch
+    pub(crate) fn prefetch_for_pop(&self, show: &mut dyn FnMut(&P)) {
         let mut nodes = [NIL; FORESEEN];
         let mut count = 0;
         let mut flow = self.turn;
@@ -267,7 +268,7 @@ impl<P: Packet> Flows<P> {
             *behind = self.slab.end(node).map_or(NIL, |(_, next)| next);
         }
         for node in behind {
-            black_box(self.slab.touch(node));
+            black_box(self.slab.prefetch(node));
         }
         for &mut node in nodes {
             if let Some((packet, _)) = self.slab.end(node) {
@@ -374,9 +375,9 @@ mod tests {
     fn what_is_foreseen_is_the_first_packet_of_each_flow_in_the_order_of_turns() {
         let mut flows = Flows::new(None, 1);
         let foreseen = |flows: &Flows<TestPacket>| {
-            flows.touch_for_push(&(0..50).collect::<Vec<u64>>());
+            flows.prefetch_for_push(&(0..50).collect::<Vec<u64>>());
             let mut numbers = Vec::new();
-            flows.touch_for_pop(&mut |packet| numbers.push(packet.number));
+            flows.prefetch_for_pop(&mut |packet| numbers.push(packet.number));
             numbers
         };
         assert!(foreseen(&flows).is_empty());

@@ -48,8 +48,8 @@ macro_rules! scheduled {
                 self.scheduler.dequeue(now, dropped)
             }
 
-            fn touch(&self, coming: $crate::Coming<'_, P>) {
-                self.scheduler.touch(coming);
+            fn prefetch(&self, coming: $crate::Coming<'_, P>) {
+                self.scheduler.prefetch(coming);
             }
 
             #[inline]

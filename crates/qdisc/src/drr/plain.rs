@@ -13,10 +13,10 @@ use super::flows::{Flow, Flows};
 use super::length::Lengths;
 use super::scheduler::{Scheduler, Shares, Victim};
 use super::{By, End, Ties};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, settings, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, size, whole};
 use crate::{Discipline, Levels, Packet};
 
-settings! {
+keys! {
     /// Deficit round robin that drops from the longest queue.
     pub struct Config {
         /// Packets that may wait, of all flows together.
@@ -34,8 +34,6 @@ settings! {
         drop_from: End = End::Front, any();
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "DRR";

@@ -15,10 +15,10 @@ use super::flows::{Flow, Flows};
 use super::length::{Lengths, Shortest};
 use super::scheduler::{Scheduler, Shares, Victim};
 use super::{By, End, Ties};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, settings, size, whole, words};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, size, whole, words};
 use crate::{Discipline, Levels, Packet};
 
-settings! {
+keys! {
     /// Queue state DRR (Kantawala and Turner 2002): keeps dropping from the queue that was the
     /// longest.
     ///
@@ -53,8 +53,6 @@ words! {
         Keep = "keep",
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "QSDRR";
@@ -147,6 +145,8 @@ impl Victim for Same {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use narrows_units::Time;
 
     use super::*;

@@ -138,7 +138,7 @@ mod tests {
                 let (x, y) = (Scaled::new(a), Scaled::new(b));
                 assert_eq!((x + y).over(Scaled::ONE), a + b);
                 assert_eq!((x * y).over(Scaled::ONE), a * b);
-                assert_eq!(x.cmp(&y), a.total_cmp(&b));
+                assert_eq!((x.cmp(&y), x == y), (a.total_cmp(&b), a == b));
             }
         }
     }

@@ -172,10 +172,10 @@ impl<P: Packet, V: Victim> Qdisc<P> for Scheduler<P, V> {
         Some(packet)
     }
 
-    fn touch(&self, coming: Coming<'_, P>) {
+    fn prefetch(&self, coming: Coming<'_, P>) {
         match coming {
-            Coming::Enqueue(flow_hashes) => self.flows.touch_for_push(flow_hashes),
-            Coming::Dequeue(show) => self.flows.touch_for_pop(show),
+            Coming::Enqueue(flow_hashes) => self.flows.prefetch_for_push(flow_hashes),
+            Coming::Dequeue(show) => self.flows.prefetch_for_pop(show),
         }
     }
 

@@ -5,6 +5,8 @@
 //! after it (`NIL` beyond the ends): given one neighbour, it yields the other. A packet therefore
 //! costs its own size plus eight bytes, and up to an eighth of that in reserve.
 
+use alloc::vec::Vec;
+
 /// No node.
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -104,7 +106,7 @@ impl<P> Slab<P> {
 
     /// Reads the node with this index, if there is one.
     #[inline]
-    pub(crate) fn touch(&self, index: u32) -> u32 {
+    pub(crate) fn prefetch(&self, index: u32) -> u32 {
         match self.nodes.get(index as usize) {
             Some(Node::Used { link, .. }) => *link,
             Some(Node::Free { next }) => *next,
@@ -180,7 +182,7 @@ impl<P> Slab<P> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use alloc::collections::VecDeque;
 
     use rand_core::{Rng, SeedableRng};
     use rand_pcg::Pcg32;

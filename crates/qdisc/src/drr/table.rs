@@ -10,6 +10,8 @@
 //! and a cache of 1 MB 0.7 times as often.
 
 use crate::mix;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The index that belongs to each key.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use alloc::collections::BTreeMap;
 
     use rand_core::{Rng, SeedableRng};
     use rand_pcg::Pcg32;

@@ -13,6 +13,8 @@
 //! - Which of several queues with the same throughput loses a packet: the one whose throughput has
 //!   not changed for the longest time.
 
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 
 use super::End;
@@ -22,12 +24,12 @@ use super::scaled::Scaled;
 use super::scheduler::{Scheduler, Shares, Victim};
 use super::slab::NIL;
 use crate::settings::{
-    Kind, MOST_BYTES, MOST_PACKETS, Rule, Setting, Settings, Value, any, fraction, positive,
-    settings, size, whole,
+    Kind, MOST_BYTES, MOST_PACKETS, Rule, Setting, Value, any, fraction, keys, positive, size,
+    whole,
 };
 use crate::{ConfigError, Discipline, Levels, Packet};
 
-settings! {
+keys! {
     /// Throughput DRR (Kantawala and Turner 2002): drops from the queue with the highest
     /// throughput.
     pub struct Config {
@@ -86,8 +88,6 @@ impl Setting for Sample {
         }
     }
 }
-
-impl Settings for Config {}
 
 impl Discipline for Config {
     const LABEL: &'static str = "TDRR";

@@ -1,3 +1,8 @@
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;

@@ -1,4 +1,6 @@
-use std::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;

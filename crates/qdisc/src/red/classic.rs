@@ -37,6 +37,9 @@
 //!   [`Config::automatic`] does what ns-2 does if `thresh_`, `maxthresh_`, `q_weight_` or `bottom_`
 //!   is zero.
 
+use alloc::format;
+use alloc::vec;
+
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
@@ -44,7 +47,7 @@ use rand_pcg::Pcg32;
 use crate::random::uniform;
 pub use crate::settings::Unit;
 use crate::settings::{
-    MOST_BYTES, Settings, any, in_unit, positive, probability, settings, size, threshold,
+    MOST_BYTES, Settings, any, in_unit, keys, positive, probability, settings, size, threshold,
 };
 use crate::storage::Storage;
 use crate::{
@@ -87,7 +90,7 @@ settings! {
     }
 }
 
-settings! {
+keys! {
     /// How Adaptive RED (Floyd, Gummadi, Shenker 2001) changes `max_p`; `true` stands for these
     /// defaults.
     pub struct Adaptive {
@@ -105,8 +108,6 @@ settings! {
     }
 }
 
-impl Settings for Adaptive {}
-
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
         let Self { min, max, .. } = self;
@@ -114,7 +115,7 @@ impl Settings for Config {
             return Ok(());
         }
         let what = format!("{min} is not below max ({max})");
-        Err(ConfigError::new("min", what).or("exchange or mend them"))
+        Err(ConfigError::new("min", what).or("exchange or fix them"))
     }
 }
 
@@ -159,7 +160,7 @@ impl Config {
         let min = (target_delay.as_secs_f64() * packets_per_second / 2.0).max(5.0);
         let bottom = (80_000.0 / bandwidth.as_bps() as f64).min(0.01);
         Self {
-            limit: (12.0 * min).ceil() as u64,
+            limit: libm::ceil(12.0 * min) as u64,
             min,
             max: 3.0 * min,
             weight: 1.0 - libm::exp(-1.0 / packets_per_second),

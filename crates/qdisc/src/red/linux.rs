@@ -1,14 +1,14 @@
 //! RED as in the Linux kernel: keeps the average queue, in bytes, between two thresholds by
 //! dropping or marking at random.
 //!
-//! Source: Linux 6.1, `include/net/red.h` and `net/sched/sch_red.c`; tc-red(8). What tc computes
-//! from the settings is in [`tc`]; what the header computes is in `average.rs`.
+//! Written from the papers that `average.rs` names, tc-red(8), and the behaviour of Linux 6.1's
+//! `red`. What tc computes from the settings is in [`tc`].
 //!
-//! Differences from the source:
+//! Differences from Linux:
 //!
 //! - Random numbers come from a seeded PCG, not from the kernel's pool.
 //! - The adaptive timer fires every 500 ms from time zero on; in Linux, from the time of
-//!   configuration, rounded to a jiffy. It is caught up with at the next call, with the same
+//!   configuration, rounded to a jiffy. The next call catches up with it, with the same
 //!   result.
 //! - `adaptive` adapts. With tc 6.1 on Linux 6.1 it does not: tc sends the flag in TCA_RED_FLAGS,
 //!   and `sch_red.c` looks for it in TCA_RED_PARMS before it starts the timer.
@@ -34,11 +34,13 @@
 mod average;
 pub mod tc;
 
+use alloc::format;
+
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
-use self::average::{Action, Parms, Vars};
+use self::average::{Decision, Parameters, State};
 use self::tc::Derived;
 use crate::settings::{MOST_BYTES, Settings, any, probability, settings, size, whole};
 use crate::storage::Storage;
@@ -200,8 +202,8 @@ const TC_BANDWIDTH: Rate = const { Rate::from_bps(10_000_000).expect("not zero")
 #[derive(Clone, Debug)]
 pub struct Red<P> {
     config: Config,
-    parms: Parms,
-    vars: Vars,
+    parameters: Parameters,
+    state: State,
     adapt_at: Time,
     random: Pcg32,
     storage: Storage<P>,
@@ -220,8 +222,8 @@ impl<P: Packet> Red<P> {
             Err(error) => panic!("settings that check() refuses: {error}"),
         };
         Self {
-            parms: Parms::new(&config, &derived),
-            vars: Vars { qcount: -1, qr: 0, qavg: 0, qidlestart: Some(Time::ZERO) },
+            parameters: Parameters::new(&config, &derived),
+            state: State::new(),
             adapt_at: if config.adaptive { Time::ZERO + ADAPTATION } else { Time::MAX },
             random: Pcg32::seed_from_u64(seed),
             storage: Storage::new(),
@@ -232,13 +234,13 @@ impl<P: Packet> Red<P> {
 
     /// Returns the average queue in bytes, after the last arrival.
     pub fn average(&self) -> f64 {
-        self.vars.qavg as f64 / (1u64 << self.parms.wlog) as f64
+        self.state.average as f64 / (1u64 << self.parameters.w) as f64
     }
 
     /// Returns the marking probability when the average reaches `max`. It changes only with
     /// `adaptive`.
     pub fn probability(&self) -> f64 {
-        f64::from(self.parms.max_p) / 4_294_967_296.0
+        f64::from(self.parameters.max_p) / 4_294_967_296.0
     }
 
     /// Returns the settings.
@@ -246,14 +248,13 @@ impl<P: Packet> Red<P> {
         &self.config
     }
 
-    /// Does what `red_enqueue` does with an action: marks `packet`, or returns why it has to be
-    /// dropped.
+    /// Carries out a decision: marks `packet`, or returns why it has to be dropped.
     #[inline]
-    fn act(&mut self, action: Action, packet: &mut P) -> Disposition {
-        let (reason, may_mark) = match action {
-            Action::Pass => return Disposition::Pass,
-            Action::Prob => (DropReason::Early, self.config.ecn),
-            Action::Hard => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
+    fn carry_out(&mut self, decision: Decision, packet: &mut P) -> Disposition {
+        let (reason, may_mark) = match decision {
+            Decision::Pass => return Disposition::Pass,
+            Decision::Early => (DropReason::Early, self.config.ecn),
+            Decision::Forced => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
         };
         if !may_mark {
             return Disposition::Drop(reason);
@@ -279,10 +280,10 @@ impl<P: Packet> Red<P> {
     #[cold]
     fn adapt(&mut self, now: Time) {
         while self.adapt_at <= now {
-            let before = self.parms.max_p;
-            let qavg = self.parms.adaptative_algo(&self.vars, self.adapt_at);
-            let settled = self.vars.qidlestart.is_none() || qavg < self.parms.target_min;
-            let periods = if settled && self.parms.max_p == before {
+            let before = self.parameters.max_p;
+            let average = self.parameters.adapt(&self.state, self.adapt_at);
+            let settled = self.state.idle_since.is_none() || average < self.parameters.low;
+            let periods = if settled && self.parameters.max_p == before {
                 // Nothing changes until the next packet: skip to the last time due.
                 now.since(self.adapt_at).as_ps() / ADAPTATION.as_ps()
             } else {
@@ -303,10 +304,9 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.counters.arrived_packets += 1;
         self.counters.arrived_bytes += u64::from(bytes);
 
-        self.vars.qavg = self.parms.calc_qavg(&self.vars, self.child_backlog(), now);
-        self.vars.qidlestart = None;
-        let action = self.vars.action(&self.parms, &mut self.random);
-        let disposition = self.act(action, &mut packet);
+        self.state.see(&self.parameters, self.child_backlog(), now);
+        let decision = self.state.decide(&self.parameters, &mut self.random);
+        let disposition = self.carry_out(decision, &mut packet);
 
         let fits = self.child_backlog() + u64::from(bytes) <= self.config.limit.get();
         let reason = match disposition {
@@ -340,9 +340,8 @@ impl<P: Packet> Qdisc<P> for Red<P> {
                 self.counters.sent_packets += 1;
                 self.counters.sent_bytes += u64::from(packet.bytes());
             }
-            // `red_start_of_idle_period`
             None if self.config.idles => {
-                self.vars.qidlestart.get_or_insert(now);
+                self.state.idle_since.get_or_insert(now);
             }
             None => {}
         }
@@ -377,7 +376,7 @@ enum Disposition {
     Drop(DropReason),
 }
 
-/// Half a second: `HZ/2` at `adapt_timer`.
+/// The interval of Adaptive RED.
 const ADAPTATION: Span = Span::from_ms(500);
 
 #[cfg(test)]

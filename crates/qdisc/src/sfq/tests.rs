@@ -1,6 +1,8 @@
 use super::*;
 use crate::laws;
 use crate::traffic::TestPacket;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 
 fn packet(flow: u8, number: u64) -> TestPacket {
     TestPacket { flow, number, ..TestPacket::default() }

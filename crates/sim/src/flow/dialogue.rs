@@ -11,25 +11,6 @@ use crate::packet::Packet;
 use crate::transport::{Connection, News};
 
 impl Flows {
-    /// Reports the bytes that arrived in order at the first ends of these connections, the clients.
-    /// Each part goes to `report`, with the client's application.
-    pub(crate) fn received_by_clients(&self, mut report: impl FnMut(u32, u64)) {
-        for (application, &bytes) in self.received_by_ended.iter().enumerate() {
-            report(application as u32, bytes);
-        }
-        if self.listed.len() == self.table.len() {
-            // There is no such connection now.
-            return;
-        }
-        for (flow, owners) in self.table.iter().zip(&self.owners) {
-            if let Flow::Tcp(connection) = flow
-                && connection.dialogue.is_some()
-            {
-                report(owners.applications[0], connection.first().bytes_received());
-            }
-        }
-    }
-
     /// Handles a segment that has reached an end of such a connection.
     #[inline(never)]
     pub(super) fn handle_dialogue(&mut self, now: Time, packet: Packet, network: &mut Network) {

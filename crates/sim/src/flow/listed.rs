@@ -3,6 +3,8 @@
 use core::ops::Range;
 
 use narrows_apps::Socket;
+use narrows_apps::flow_samples::{Sample, Sampled};
+use narrows_apps::goodput::Delivered;
 use narrows_units::Time;
 
 use super::{Flow, Flows};
@@ -39,12 +41,6 @@ impl Flows {
         self.listed.len() as u32 - 1
     }
 
-    /// Returns the bytes that arrived in order at the receivers of these rows' connections.
-    pub(crate) fn received_by_listed(&self, rows: Range<usize>) -> u64 {
-        let connections = self.listed[rows].iter().map(|listed| self.listed_connection(listed));
-        connections.map(|connection| connection.second().bytes_received()).sum()
-    }
-
     /// Returns the rows of the table `flows`, each with its name, owner, first path and connection.
     pub(crate) fn listed(&self) -> impl Iterator<Item = Row<'_>> {
         let mut name_start = 0;
@@ -67,5 +63,39 @@ impl Flows {
             unreachable!("a listed flow is a connection, and is never freed")
         };
         connection
+    }
+}
+
+impl Delivered for Flows {
+    fn received_by_rows(&self, rows: Range<usize>) -> u64 {
+        let connections = self.listed[rows].iter().map(|listed| self.listed_connection(listed));
+        connections.map(|connection| connection.second().bytes_received()).sum()
+    }
+
+    fn received_by_clients(&self, mut report: impl FnMut(u32, u64)) {
+        for (application, &bytes) in self.received_by_ended.iter().enumerate() {
+            report(application as u32, bytes);
+        }
+        if self.listed.len() == self.table.len() {
+            // There is no such connection now.
+            return;
+        }
+        for (flow, owners) in self.table.iter().zip(&self.owners) {
+            if let Flow::Tcp(connection) = flow
+                && connection.dialogue.is_some()
+            {
+                report(owners.applications[0], connection.first().bytes_received());
+            }
+        }
+    }
+}
+
+impl Sampled for Flows {
+    fn sample(&self) -> impl Iterator<Item = Sample> {
+        self.listed().map(|row| Sample {
+            received: row.connection.second().bytes_received(),
+            counters: row.connection.first().counters(),
+            srtt: row.connection.first().srtt(),
+        })
     }
 }

@@ -138,7 +138,7 @@ impl Sent {
 mod tests {
     use narrows_qdisc::AnyQdisc;
     use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
-    use narrows_units::{Bytes, Rate};
+    use narrows_units::Rate;
 
     use super::super::{Link, Looks, Mode, Passage, Released};
     use super::*;
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_packet_is_sent_to_the_end_at_the_rate_at_which_it_started() {
         let changes = [change(us(2_500), 4_000_000, None), change(us(9_000), 16_000_000, None)];
-        for ring in [None, Some(Ring::Packets(4)), Some(Ring::Bytes(Bytes::new(3_000)))] {
+        for ring in [None, Some(Ring::packets(4)), Some(Ring::bytes(3_000))] {
             // Three take 1 ms each, three take 2 ms, and the rest half a millisecond.
             let times = arrivals(&changes, ring, 8);
             let expected = [11_000, 12_000, 13_000, 15_000, 17_000, 19_000, 19_500, 20_000];
@@ -240,8 +240,7 @@ mod tests {
         assert_eq!(arrivals(&changes, None, 3), [11_000, 4_000, 5_000].map(us));
     }
 
-    const RINGS: [Option<Ring>; 3] =
-        [None, Some(Ring::Packets(4)), Some(Ring::Bytes(Bytes::new(3_000)))];
+    const RINGS: [Option<Ring>; 3] = [None, Some(Ring::packets(4)), Some(Ring::bytes(3_000))];
 
     #[test]
     fn a_link_that_goes_down_loses_the_packet_in_transmission_and_the_others_wait() {
@@ -311,7 +310,7 @@ mod tests {
         // and so on.
         let changes = [change(us(1_000), 4_000_000, None)];
         let changes: Vec<&LinkChange> = changes.iter().collect();
-        let plan = plan(Some(Ring::Bytes(Bytes::new(2_500))));
+        let plan = plan(Some(Ring::bytes(2_500)));
         let mut clocked = Link::new(&plan, &changes, 1, WATCHED);
         let scheduled_plan = LinkPlan { scheduled: true, ..plan };
         let mut scheduled = Link::new(&scheduled_plan, &changes, 1, WATCHED);

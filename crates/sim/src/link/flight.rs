@@ -8,7 +8,7 @@
 //! It is not the store of `narrows-qdisc`: that one cuts lists only at their ends, and its places
 //! would take 48 bytes for a packet and its time, not 44.
 
-use narrows_transport::touch::{Step, Touch};
+use narrows_transport::prefetch::{Prefetch, Step};
 use narrows_units::Time;
 
 use crate::maybe_index::MaybeIndex;
@@ -198,9 +198,9 @@ impl Flights {
 }
 
 /// Reads ahead the packet at a place.
-impl Touch<MaybeIndex> for Flights {
+impl Prefetch<MaybeIndex> for Flights {
     #[inline(always)]
-    fn touch(&self, index: MaybeIndex, _step: Step) -> u32 {
+    fn prefetch(&self, index: MaybeIndex, _step: Step) -> u32 {
         self.places.get(index.place()).map_or(0, |place| place.neighbours.0)
     }
 }

@@ -25,7 +25,7 @@ mod scheduled;
 mod short;
 
 use narrows_qdisc::DropReason;
-use narrows_transport::touch::{Step, Touch};
+use narrows_transport::prefetch::{Prefetch, Step};
 use narrows_units::{Bytes, MaybeTime, Pace, Rate, Span, Time};
 
 use self::changes::Changes;
@@ -258,14 +258,14 @@ impl Link {
     }
 }
 
-impl Touch for Link {
+impl Prefetch for Link {
     #[inline(always)]
-    fn touch(&self, (): (), step: Step) -> u32 {
+    fn prefetch(&self, (): (), step: Step) -> u32 {
         match (step, &self.mode) {
             (Step::First, mode) => {
                 self.free_at.as_ps() as u32 ^ u32::from(matches!(mode, Mode::Short(_)))
             }
-            (_, Mode::Short(queue)) => queue.touch((), step),
+            (_, Mode::Short(queue)) => queue.prefetch((), step),
             (_, Mode::Clock(_) | Mode::Scheduled(_)) => 0,
         }
     }

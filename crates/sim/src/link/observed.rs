@@ -128,3 +128,17 @@ impl Observed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sojourn_times_have_a_mean_and_a_maximum_once_a_packet_has_left() {
+        let mut sum = SojournSum::default();
+        assert!(sum.mean_ms().is_nan() && sum.max_ms().is_nan());
+        sum.add(3_000);
+        sum.add(500);
+        assert_eq!((sum.mean_ms(), sum.max_ms()), (1.75, 3.0));
+    }
+}

@@ -3,7 +3,7 @@
 //!
 //! A packet leaves the queue as soon as the ring has room for it. If the ring counts packets, the
 //! end of each transmission makes room, unless the driver waits until more have ended
-//! ([`Ring::Thresholds`]). If it counts bytes, every transmitted byte makes room, like the tokens
+//! ([`Ring::wake`]). If it counts bytes, every transmitted byte makes room, like the tokens
 //! of a bucket: on Linux, such a ring is a `tbf` above another one of the same rate
 //! (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what this changes). In all cases,
 //! the time is known when a packet is enqueued, from the packets before it.
@@ -77,12 +77,14 @@ impl RingState {
     pub(crate) fn new(ring: Option<Ring>, rate_changes: bool) -> Self {
         let room = match ring {
             None => Room::Single,
-            Some(Ring::Packets(packets)) => Room::packets(packets, packets - 1),
-            Some(Ring::Thresholds { stop, wake }) => Room::packets(stop, wake),
-            Some(Ring::Bytes(bytes)) if rate_changes => {
+            Some(Ring { bytes: Some(bytes), .. }) if rate_changes => {
                 Room::BytesAtRates(bytes.get(), Sent::default())
             }
-            Some(Ring::Bytes(bytes)) => Room::Bytes(bytes.get()),
+            Some(Ring { bytes: Some(bytes), .. }) => Room::Bytes(bytes.get()),
+            Some(Ring { packets, wake, .. }) => {
+                let packets = packets.expect("`Plan::check` refuses a ring without both");
+                Room::packets(packets, wake.unwrap_or(packets - 1))
+            }
         };
         Self { room, last_leaves_at: Time::ZERO }
     }
@@ -253,19 +255,19 @@ mod tests {
 
     #[test]
     fn a_ring_of_packets_takes_that_many_at_once() {
-        let times = leave_times(Some(Ring::Packets(3)), 6);
+        let times = leave_times(Some(Ring::packets(3)), 6);
         assert_eq!(times, [ms(0), ms(0), ms(0), ms(1), ms(2), ms(3)]);
     }
 
     #[test]
     fn a_stopped_ring_takes_packets_when_few_enough_are_left() {
         // It stops at 4 packets and takes 3 more when 1 is left.
-        let times = leave_times(Some(Ring::Thresholds { stop: 4, wake: 1 }), 11);
+        let times = leave_times(Some(Ring::thresholds(4, 1)), 11);
         let bursts = [0, 0, 0, 0, 3, 3, 3, 6, 6, 6, 9].map(ms);
         assert_eq!(times, bursts);
         for (stop, packets) in [(1, 4), (3, 9)] {
-            let plain = leave_times(Some(Ring::Packets(stop)), packets);
-            let same = Ring::Thresholds { stop, wake: stop - 1 };
+            let plain = leave_times(Some(Ring::packets(stop)), packets);
+            let same = Ring::thresholds(stop, stop - 1);
             assert_eq!(leave_times(Some(same), packets), plain);
         }
     }
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn a_ring_that_is_not_full_takes_a_packet_at_once() {
         // After the stop, 3 of 4 have ended; then it holds 2 packets, more than `wake`, and room.
-        let mut state = RingState::new(Some(Ring::Thresholds { stop: 4, wake: 1 }), false);
+        let mut state = RingState::new(Some(Ring::thresholds(4, 1)), false);
         let mut free_at = Time::ZERO;
         let mut leaves = |at| {
             let (leaves_at, _) = state.admit(at, 1000, free_at, pace());
@@ -290,7 +292,7 @@ mod tests {
     fn room_in_bytes_comes_back_byte_by_byte() {
         // Two fit at once. The third fits when 1 of the 2000 bytes ahead of it has been
         // transmitted.
-        let times = leave_times(Some(Ring::Bytes(Bytes::new(2999))), 5);
+        let times = leave_times(Some(Ring::bytes(2999)), 5);
         let us = |us| Time::ZERO + Span::from_us(us);
         assert_eq!(times, [us(0), us(0), us(1), us(1001), us(2001)]);
     }
@@ -299,7 +301,7 @@ mod tests {
     fn in_a_full_ring_of_bytes_a_packet_follows_the_last_after_its_own_length() {
         // A long, a short and a long packet: the times do not depend on when earlier transmissions
         // end.
-        let mut state = RingState::new(Some(Ring::Bytes(Bytes::new(3000))), false);
+        let mut state = RingState::new(Some(Ring::bytes(3000)), false);
         let mut free_at = Time::ZERO;
         let mut times = Vec::new();
         for framed in [1000, 1000, 1000, 1000, 100, 1000] {
@@ -315,13 +317,13 @@ mod tests {
 
     #[test]
     fn a_packet_longer_than_the_ring_goes_through_an_empty_one() {
-        let times = leave_times(Some(Ring::Bytes(Bytes::new(10))), 3);
+        let times = leave_times(Some(Ring::bytes(10)), 3);
         assert_eq!(times, [ms(0), ms(1), ms(2)]);
     }
 
     #[test]
     fn a_dropped_packet_leaves_no_trace() {
-        let mut state = RingState::new(Some(Ring::Packets(1)), false);
+        let mut state = RingState::new(Some(Ring::packets(1)), false);
         let (leaves_at, _) = state.admit(ms(0), 1000, ms(0), pace());
         let ends_at = leaves_at + Span::from_ms(1);
         state.transmit(Entry { leaves_at, starts_at: leaves_at, ends_at, framed: 1000 });

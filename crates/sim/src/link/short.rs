@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_transport::touch::{Step, Touch};
+use narrows_transport::prefetch::{Prefetch, Step};
 use narrows_units::Time;
 
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
@@ -117,9 +117,9 @@ impl ShortQueue {
     }
 }
 
-impl Touch for ShortQueue {
+impl Prefetch for ShortQueue {
     #[inline(always)]
-    fn touch(&self, (): (), _step: Step) -> u32 {
+    fn prefetch(&self, (): (), _step: Step) -> u32 {
         self.packets.back().map_or(0, |&(_, counted)| self.bytes as u32 ^ counted)
     }
 }

@@ -1,9 +1,9 @@
 //! The rules that a plan must meet.
 
 use narrows_apps::Settings;
-use narrows_units::{Bytes, Span, Time};
+use narrows_units::{Span, Time};
 
-use super::{Link, Path, Plan, PlanError, Ring};
+use super::{Link, Path, Plan, PlanError};
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
 
@@ -20,9 +20,9 @@ impl Plan {
 
     /// Returns all violations of what [`Plan::check`] checks that do not follow from each other.
     ///
-    /// Of a queue, of TCP settings and of an application, it returns the first. Paths are checked
-    /// only if all links connect nodes, and applications and neighbours only if all paths and the
-    /// end of the run are sound.
+    /// It returns the first violation of each link's settings, of each set of TCP settings and of
+    /// each application. Paths are checked only if all links connect nodes, and applications and
+    /// neighbours only if all paths and the end of the run are sound.
     pub fn errors(&self) -> Vec<PlanError> {
         /// Half the largest index of an event, because connections have two ends.
         const MOST: usize = (crate::agenda::Event::MAX_INDEX / 2) as usize;
@@ -42,7 +42,7 @@ impl Plan {
             });
         }
         for link in &self.links {
-            link.check(self.nodes.len(), &mut found);
+            link.check_in(self.nodes.len(), &mut found);
         }
         found.unless(self.tcp.len() <= usize::from(u16::MAX), || "tcp: too many settings".into());
         for (index, config) in self.tcp.iter().enumerate() {
@@ -87,9 +87,7 @@ impl Plan {
                 found.unless(monitor.link < self.links.len(), || {
                     format!("{name}[{index}]: no such link")
                 });
-                found.unless(monitor.interval > Span::ZERO, || {
-                    format!("{name}[{index}]: interval must be above zero")
-                });
+                found.take(monitor.check().map_err(|why| format!("{name}[{index}]: {why}")));
             }
         }
         found.unless(self.goodput_interval != Some(Span::ZERO), || {
@@ -111,6 +109,7 @@ impl Plan {
     fn check_captures(&self, found: &mut Found) {
         let nodes = self.nodes.len();
         for (index, capture) in self.captures.iter().enumerate() {
+            found.take(capture.check().map_err(|why| format!("captures[{index}]: {why}")));
             let back = capture.back.map(|back| self.links.get(back));
             match (self.links.get(capture.link), back) {
                 (None, _) | (_, Some(None)) => {
@@ -155,46 +154,18 @@ impl Link {
         self.from < nodes && self.to < nodes
     }
 
-    fn check(&self, nodes: usize, found: &mut Found) {
+    fn check_in(&self, nodes: usize, found: &mut Found) {
         let name = |why: &str| format!("{}: {why}", self.name);
         found.unless(self.connects(nodes), || name("no such node"));
-        found.unless((0.0..=1.0).contains(&self.loss), || name("loss: must be from 0 to 1"));
-        found.unless(self.framing.overhead <= 1000 && self.framing.min <= 65_535, || {
-            name("framing: overhead is at most 1000 bytes, min at most 65535")
-        });
-        found.unless(self.framing.queue_overhead <= 1000, || {
-            name("framing: queue_overhead is at most 1000 bytes")
-        });
-        if let Some(jitter) = &self.jitter {
-            found.unless((0.0..=1.0).contains(&jitter.correlation), || {
-                name("jitter: correlation must be from 0 to 1")
-            });
-            found.unless(jitter.deviation <= Span::from_ms(2147), || {
-                name("jitter: deviation is at most 2.147 s (netem's own limit)")
-            });
-        }
-        let ring_fits = match self.ring {
-            None => true,
-            Some(Ring::Packets(packets)) => packets > 0,
-            Some(Ring::Thresholds { stop, wake }) => wake < stop,
-            Some(Ring::Bytes(bytes)) => bytes > Bytes::ZERO,
-        };
-        found.unless(ring_fits, || name("ring: must hold something, and wake must be below stop"));
-        found.unless(self.mtu >= SMALLEST_MTU, || {
-            let every = format!("every host takes {SMALLEST_MTU}");
-            name(&format!("mtu: must be {SMALLEST_MTU} to 65535 bytes ({every})"))
-        });
         if let Some(ms) = &self.opportunities_ms {
             let checked = check_opportunities(ms, self.ring.is_some());
             found.take(checked.map_err(|why| name(&format!("opportunities_ms: {why}"))));
         }
-        let queue = self.queue.clone().settled(self.rate);
-        found.take(queue.check().map_err(|why| name(&format!("queue: {why}"))));
+        let settled = || self.queue.clone().settled(self.rate).check();
+        let checked = self.check().and_then(|()| settled().map_err(|why| why.inside("queue")));
+        found.take(checked.map_err(|why| name(&why.to_string())));
     }
 }
-
-/// The MTU that every IPv4 host must accept (RFC 791, 3.1).
-const SMALLEST_MTU: u16 = 576;
 
 fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), &'static str> {
     if ms.last().is_none_or(|&last| last == 0) {

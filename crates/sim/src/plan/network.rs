@@ -2,9 +2,13 @@
 
 use narrows_apps::Path;
 use narrows_transport::tcp;
-use narrows_units::{Bytes, Rate, Span, Time};
+use narrows_units::settings::{
+    MOST_BYTES, MOST_PACKETS, Settings, any, positive, share, size, span, whole,
+};
+use narrows_units::{Bytes, ConfigError, Rate, Span, Time, keys, settings, words};
 
 pub use narrows_qdisc::AnyConfig as Queue;
+use narrows_qdisc::fifo::PfifoConfig;
 
 /// What the network knows of a plan: everything but its applications. The fields are the plan's.
 #[derive(Clone, Copy, Debug)]
@@ -24,26 +28,19 @@ pub(crate) struct Topology<'a> {
     pub(crate) collapse: bool,
 }
 
-/// Packets kept for a capture file.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Capture {
-    /// The name of what is captured.
-    pub name: String,
-    /// The link whose packets are seen when it has transmitted them: an index into `links`.
-    pub link: usize,
-    /// The link in the other direction, whose packets are seen where they arrive; `None`: they are
-    /// not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub back: Option<usize>,
-    /// The bytes kept of each frame; `None`: all.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub snaplen: Option<u32>,
+keys! {
+    /// Packets kept for a capture file.
+    pub struct Capture {
+        /// The name of what is captured.
+        name: String = String::new(), any();
+        /// The link whose packets are seen when it has transmitted them: an index into `links`.
+        link: usize = 0, any();
+        /// The link in the other direction, whose packets are seen where they arrive; `None`: they
+        /// are not.
+        back: Option<usize> = None, any();
+        /// Bytes kept of each frame; all by default.
+        snaplen: Option<u32> = None, size(14, 65_535);
+    }
 }
 
 impl Capture {
@@ -58,262 +55,246 @@ impl Capture {
     }
 }
 
-/// A directed link: a queue, then the network card's ring, then the wire.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Link {
-    /// Its unique name, such as `bottleneck:BN2->BN1`. Its random streams are derived from it.
-    pub name: String,
-    /// Where it starts: an index into `nodes`.
-    pub from: usize,
-    /// Where it ends: an index into `nodes`.
-    pub to: usize,
-    /// The transmission rate.
-    pub rate: Rate,
-    /// Milliseconds at which 1500 bytes may leave, never decreasing. The list starts again after
-    /// its last entry, which must be above zero. `rate` is then its mean. `None`: the link can
-    /// always send.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub opportunities_ms: Option<Vec<u32>>,
-    /// The propagation delay.
-    pub delay: Span,
-    /// Delay variation, applied after transmission.
-    pub jitter: Option<Jitter>,
-    /// The probability that a packet is lost on the wire, 0 to 1.
-    pub loss: f64,
-    /// Whether DNS packets are exempt from `delay`, `jitter` and `loss` (as in the classful queue
-    /// of Harhalakis et al., 2011).
-    pub dns_exempt: bool,
-    /// The bytes that framing adds to every IP packet on the wire and in queues.
-    pub framing: Framing,
-    /// The queue discipline at the link's head.
-    pub queue: Queue,
-    /// Whether every departure from the queue gets an event, even if the discipline needs none. The
-    /// results are the same; this is for tests and measurements.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub scheduled: bool,
-    /// The network card's ring buffer below the queue. `None`: the card takes one packet at a time.
-    pub ring: Option<Ring>,
-    /// The longest IP packet that the link takes, 576 to 65535 bytes.
-    ///
-    /// A host sends a datagram in fragments if some link on its path is too short for it. TCP
-    /// starts from the MTU of its own first link, and learns of a smaller one further on from the
-    /// router there.
-    #[cfg_attr(feature = "serde", serde(default = "ethernet_mtu"))]
-    pub mtu: u16,
-    /// A middlebox at the link's head.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub middlebox: Option<Middlebox>,
+keys! {
+    /// A directed link: a queue, then the network card's ring, then the wire.
+    pub struct Link {
+        /// Its unique name, such as `bottleneck:BN2->BN1`. Its random streams are derived from it.
+        name: String = String::new(), any().required();
+        /// Where it starts: an index into `nodes`.
+        from: usize = 0, any().required();
+        /// Where it ends: an index into `nodes`.
+        to: usize = 0, any().required();
+        /// Transmission rate; each direction must have one, or `rate_trace`.
+        rate: Rate = const { Rate::from_bps(10_000_000).expect("not zero") }, any().required();
+        /// Milliseconds at which 1500 bytes may leave, never decreasing. The list starts again
+        /// after its last entry, which must be above zero. `rate` is then its mean. `None`: the
+        /// link can always send.
+        opportunities_ms: Option<Vec<u32>> = None, any();
+        /// Propagation delay; none by default.
+        delay: Span = Span::ZERO, any();
+        /// What the link layer adds to IP packets: a table, or `"ethernet"`; nothing by default.
+        framing: Framing = Framing::default(), any();
+        /// The queue discipline at the link's head; by default a pfifo of 1000 packets, as in
+        /// Linux.
+        queue: Queue = Queue::Pfifo(PfifoConfig::default()), any();
+        /// The network card's ring buffer below the queue; by default the card takes one packet at
+        /// a time.
+        ring: Option<Ring> = None, any();
+        /// Delay variation after transmission; none by default.
+        jitter: Option<Jitter> = None, any();
+        /// Probability that a packet is lost on the wire; 0 by default.
+        loss: f64 = 0.0, share();
+        /// The longest IP packet that the link takes, 576 B to 65535 B; 1500 B by default. Hosts
+        /// send longer datagrams in fragments. TCP uses the MTU of its host's own link, and what
+        /// routers report.
+        // Every host takes 576 bytes (RFC 791, 3.1).
+        mtu: u16 = ETHERNET_MTU, size(576, 65_535);
+        /// A middlebox at the link's head that drops some packets; none by default.
+        middlebox: Option<Middlebox> = None, any();
+        /// Exempts DNS packets from `delay`, `jitter` and `loss`; false by default.
+        // As in the classful queue of Harhalakis et al., 2011.
+        dns_exempt: bool = false, any();
+        /// Whether every departure from the queue gets an event, even if the discipline needs none.
+        /// The results are the same; this is for tests and measurements.
+        scheduled: bool = false, any();
+    }
 }
 
-/// Two routers, at the ends of a link, that resolve each other's addresses.
-///
-/// Neither may be an end of another path, because the entries that a host has for its neighbours
-/// are also confirmed by its TCP, which is not modelled.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NeighbourPair {
-    /// The path from one to the other, of a single link: an index into `paths`.
-    pub there: usize,
-    /// The path back, of a single link: an index into `paths`.
-    pub back: usize,
+keys! {
+    #[derive(Copy)]
+    /// Two routers, at the ends of a link, that resolve each other's addresses.
+    ///
+    /// Neither may be an end of another path, because the entries that a host has for its
+    /// neighbours are also confirmed by its TCP, which is not modelled.
+    pub struct NeighbourPair {
+        /// The path from one to the other, of a single link: an index into `paths`.
+        there: usize = 0, any();
+        /// The path back, of a single link: an index into `paths`.
+        back: usize = 0, any();
+    }
 }
 
 /// Ethernet's MTU.
 pub const ETHERNET_MTU: u16 = 1500;
 
-#[cfg(feature = "serde")]
-const fn ethernet_mtu() -> u16 {
-    ETHERNET_MTU
+settings! {
+    #[derive(Eq)]
+    /// A middlebox at the head of a link, before the queue, and what it drops.
+    pub struct Middlebox {
+        /// Drops DNS datagrams with a longer message. Old firewalls have 512 B.
+        drop_dns_above: Option<u16> = None, size(1, 65_507);
+        /// Drops every IP fragment.
+        drop_fragments: bool = false, any();
+        /// Drops the ICMP messages with which routers report that a packet was too big. Senders
+        /// that rely on them stall.
+        drop_too_big: bool = false, any();
+        /// Blocks TCP to port 53: drops it silently, or answers with a reset.
+        block_tcp_53: Option<Block> = None, any();
+        /// Drops SYNs that carry data, as TCP Fast Open's do.
+        drop_syn_data: bool = false, any();
+    }
 }
 
-/// A middlebox at the head of a link, which drops certain packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Middlebox {
-    /// Drops DNS datagrams whose message is longer than this many bytes. `None`: drops none.
-    pub drop_dns_above: Option<u16>,
-    /// Drops every fragment.
-    pub drop_fragments: bool,
-    /// Drops routers' messages that a packet was too big. Senders that rely on these messages then
-    /// face a black hole.
-    pub drop_too_big: bool,
-    /// Blocks TCP to port 53. `None`: lets it pass.
-    pub block_tcp_53: Option<Block>,
-    /// Drops SYNs that carry data (RFC 7413, 7.1).
-    pub drop_syn_data: bool,
+impl Settings for Middlebox {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        if *self != Self::default() {
+            return Ok(());
+        }
+        let why = ConfigError::new("", "lets everything pass");
+        Err(why.or("such as { drop_fragments = true }"))
+    }
 }
 
-/// What a middlebox does with packets that it blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Block {
-    /// It drops them silently.
-    Drop,
-    /// It answers them with a reset.
-    Reject,
+words! {
+    /// What a middlebox does with packets that it blocks.
+    pub enum Block {
+        /// It drops them silently.
+        Drop = "drop",
+        /// It answers them with a reset.
+        Reject = "reject",
+    }
 }
 
-/// A change of a link's rate, delay or state during the run.
-///
-/// The new rate holds for packets whose transmission starts at that moment or later. A packet in
-/// transmission finishes at the old rate; packets waiting in the queue or in the ring leave at the
-/// new one. Queue disciplines are not told, as in Linux: one with a `bandwidth` of its own (RED
-/// uses it for the decay of its average in idle times) keeps it.
-///
-/// While a link is down, no packet leaves its queue, and no transmission starts. The packet that is
-/// in transmission when the link goes down is lost at that moment; it counts as sent, and as lost
-/// on the wire. Packets sent before arrive. This is how a modem waits for its line. A Linux host
-/// whose device loses its carrier drops what waits there, and whatever comes until the carrier is
-/// back (net/sched/sch_generic.c, `dev_deactivate_many`, Linux 6.1).
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LinkChange {
-    /// The time of the change. If a link changes twice at the same time, the later entry counts.
-    pub at: Time,
-    /// An index into `links`.
-    pub link: usize,
-    /// The new rate.
-    pub rate: Rate,
-    /// The new propagation delay. `None`: the delay stays. If it falls, packets may overtake
-    /// earlier ones.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub delay: Option<Span>,
-    /// Whether the link sends from then on. `None`: as before; at the start of the run it does.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub state: Option<LinkState>,
+keys! {
+    #[derive(Copy)]
+    /// A change of a link's rate, delay or state during the run.
+    ///
+    /// The new rate holds for packets whose transmission starts at that moment or later. A packet
+    /// in transmission finishes at the old rate; packets waiting in the queue or in the ring leave
+    /// at the new one. Queue disciplines are not told, as in Linux: one with a `bandwidth` of its
+    /// own (RED uses it for the decay of its average in idle times) keeps it.
+    ///
+    /// While a link is down, no packet leaves its queue, and no transmission starts. The packet
+    /// that is in transmission when the link goes down is lost at that moment; it counts as sent,
+    /// and as lost on the wire. Packets sent before arrive. This is how a modem waits for its line.
+    /// A Linux host whose device loses its carrier drops what waits there, and whatever comes until
+    /// the carrier is back (net/sched/sch_generic.c, `dev_deactivate_many`, Linux 6.1).
+    pub struct LinkChange {
+        /// The time of the change. If a link changes twice at the same time, the later entry
+        /// counts.
+        at: Time = Time::ZERO, any();
+        /// An index into `links`.
+        link: usize = 0, any();
+        /// The new rate.
+        rate: Rate = const { Rate::from_bps(1).expect("not zero") }, any();
+        /// The new propagation delay. `None`: the delay stays. If it falls, packets may overtake
+        /// earlier ones.
+        delay: Option<Span> = None, any();
+        /// Whether the link sends from then on. `None`: as before; at the start of the run it does.
+        state: Option<LinkState> = None, any();
+    }
 }
 
-/// Whether a link sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum LinkState {
-    /// It sends.
-    Up,
-    /// It does not.
-    Down,
+words! {
+    /// Whether a link sends.
+    pub enum LinkState {
+        /// It sends.
+        Up = "up",
+        /// It does not.
+        Down = "down",
+    }
 }
 
-/// Link-layer framing.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Framing {
-    /// Bytes added to the IP packet's length on the wire (Ethernet: 14 for the header, 4 for the
-    /// checksum, 20 for preamble and gap).
-    pub overhead: u32,
-    /// The shortest frame on the wire in bytes, overhead included (Ethernet: 84).
-    pub min: u32,
-    /// Bytes added to the IP packet's length where queues count bytes. Linux counts the 14 bytes of
-    /// the Ethernet header, but not what tc-tbf(8)'s `overhead` adds.
-    pub queue_overhead: u32,
+keys! {
+    #[derive(Copy, Eq)]
+    /// What the link layer adds to IP packets; `"ethernet"` sets 38 B, 84 B, 14 B in this order.
+    pub struct Framing {
+        /// Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
+        /// preamble and gap).
+        overhead: u32 = 0, size(0, 1000);
+        /// Shortest frame on the wire, `overhead` included (Ethernet: 84).
+        min: u32 = 0, size(0, 65_535);
+        /// Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14).
+        // Linux does not count what tc-tbf(8)'s `overhead` adds.
+        queue_overhead: u32 = 0, size(0, 1000);
+    }
 }
 
-/// A network card's ring buffer. It holds packets that have left the queue discipline, out of reach
-/// of any AQM.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Ring {
-    /// Holds this many packets, including the one in transmission.
-    Packets(u32),
-    /// A driver that refills in bursts: it stops the queue when the ring holds `stop` packets,
-    /// including the one in transmission, and wakes it when no more than `wake` are left (e1000's
-    /// `e1000_maybe_stop_tx` and `TX_WAKE_THRESHOLD`). With `wake` = `stop` - 1, it is
-    /// [`Ring::Packets`].
-    Thresholds {
-        /// The most packets in the ring.
-        stop: u32,
-        /// Below `stop`.
-        wake: u32,
-    },
-    /// Holds this many bytes, framing included. Each transmitted byte makes room at once.
-    Bytes(Bytes),
+settings! {
+    #[derive(Copy, Eq)]
+    /// A network card's ring buffer. Packets in it have left the queue, so no AQM sees them.
+    pub struct Ring {
+        /// Packets that it holds, including the one in transmission.
+        packets: Option<u32> = None, whole(1, MOST_PACKETS);
+        /// Packets left at which a full ring takes more, so that it refills in bursts. By default,
+        /// the end of each transmission makes room. (e1000 with 80 descriptors: `packets = 60, wake
+        /// = 47`.)
+        // e1000's `e1000_maybe_stop_tx` and `TX_WAKE_THRESHOLD`.
+        wake: Option<u32> = None, whole(1, MOST_PACKETS);
+        /// Bytes that it holds, including `framing`; every transmitted byte makes room.
+        bytes: Option<Bytes> = None, size(1, MOST_BYTES);
+    }
 }
 
-/// Delay variation as netem computes it (`net/sched/sch_netem.c`, Linux 6.1, `tabledist`).
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Jitter {
-    /// The half-width of the uniform distribution, or the standard deviation of the normal one.
-    pub deviation: Span,
-    /// The correlation of successive values, 0 to 1.
-    pub correlation: f64,
-    /// The shape of the distribution.
-    pub distribution: Distribution,
-    /// Whether a packet may overtake another.
-    pub reorder: bool,
+impl Ring {
+    /// Creates a ring that holds this many packets.
+    pub const fn packets(packets: u32) -> Self {
+        Self { packets: Some(packets), wake: None, bytes: None }
+    }
+
+    /// Creates a ring of a driver that stops the queue at `stop` packets, and wakes it at `wake`.
+    pub const fn thresholds(stop: u32, wake: u32) -> Self {
+        Self { wake: Some(wake), ..Self::packets(stop) }
+    }
+
+    /// Creates a ring that holds this many bytes.
+    pub const fn bytes(bytes: u64) -> Self {
+        Self { packets: None, wake: None, bytes: Some(Bytes::new(bytes)) }
+    }
 }
 
-/// The shape of delay variation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Distribution {
-    /// Uniform.
-    Uniform,
-    /// Normal, from a table of quantiles like netem's.
-    Normal,
+impl Settings for Ring {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        match (self.packets, self.wake, self.bytes) {
+            (None, _, None) | (Some(_), _, Some(_)) => {
+                let why = ConfigError::new("", "needs either packets or bytes");
+                Err(why.or("such as { packets = 80 }"))
+            }
+            (None, Some(_), _) => Err(ConfigError::new("wake", "is for a ring of packets")
+                .or("leave it out, or give packets")),
+            (Some(packets), Some(wake), _) if wake >= packets => {
+                Err(ConfigError::new("wake", "must be below packets")
+                    .or("such as { packets = 60, wake = 47 }"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
-/// What a monitor samples, and how often.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Monitor {
-    /// An index into `links`.
-    pub link: usize,
-    /// The time between samples. The first sample is taken at `interval`.
-    pub interval: Span,
+keys! {
+    #[derive(Copy)]
+    /// Delay variation as netem computes it: tc-netem(8).
+    // net/sched/sch_netem.c, Linux 6.1, `tabledist`.
+    pub struct Jitter {
+        /// Half the width of the uniform distribution, or the standard deviation of the normal one;
+        /// at most 2147 ms, as in netem.
+        deviation: Span = Span::ZERO, span(Span::ZERO, Span::from_ms(2147)).required();
+        /// Correlation of successive values, 0 to 1 (netem's 25 % is 0.25).
+        correlation: f64 = 0.0, share();
+        /// The distribution's shape.
+        distribution: Distribution = Distribution::Uniform, any();
+        /// Whether a packet may overtake another, as in netem.
+        reorder: bool = true, any();
+    }
+}
+
+words! {
+    /// The shape of delay variation.
+    pub enum Distribution {
+        /// Uniform.
+        Uniform = "uniform",
+        /// Normal, from a table of quantiles like netem's.
+        Normal = "normal",
+    }
+}
+
+keys! {
+    #[derive(Copy)]
+    /// What a monitor samples, and how often.
+    pub struct Monitor {
+        /// An index into `links`.
+        link: usize = 0, any();
+        /// The time between samples. The first sample is taken at `interval`.
+        interval: Span = Span::from_ms(100), positive();
+    }
 }

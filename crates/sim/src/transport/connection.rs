@@ -5,8 +5,8 @@
 
 use std::num::NonZeroU64;
 
+use narrows_transport::prefetch::{Prefetch, Step};
 use narrows_transport::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
-use narrows_transport::touch::{Step, Touch};
 use narrows_units::{MaybeTime, Time};
 
 use super::Dialogue;
@@ -344,15 +344,15 @@ impl Connection {
 }
 
 /// Reads ahead the end to which a way leads.
-impl Touch<u32> for Connection {
+impl Prefetch<u32> for Connection {
     #[inline(always)]
-    fn touch(&self, way: u32, step: Step) -> u32 {
+    fn prefetch(&self, way: u32, step: Step) -> u32 {
         let end = &self.ends[usize::from(way.is_multiple_of(2))];
         let own = match step {
             Step::First => u32::from(self.configs[0]) ^ u32::from(end.armed == MaybeTime::NONE),
             Step::Second | Step::Third => 0,
         };
-        own ^ end.endpoint.touch((), step)
+        own ^ end.endpoint.prefetch((), step)
     }
 }
 

@@ -216,7 +216,7 @@ pub(crate) fn send_forever(application: &mut Application) {
 /// Everything at once: RED with ECN, a ring, DNS, jitter with reordering, loss, bursts.
 pub(crate) fn busy_plan() -> Plan {
     let mut plan = dumbbell(12, 10, red_ecn());
-    plan.links[0].ring = Some(Ring::Bytes(Bytes::new(20_000)));
+    plan.links[0].ring = Some(Ring::bytes(20_000));
     for link in &mut plan.links[2..10] {
         link.jitter = Some(Jitter {
             deviation: Span::from_ms(4),
@@ -251,7 +251,7 @@ pub(crate) fn run(plan: Plan) -> Simulation {
 /// Runs a plan to its end, reading ahead of time what events need.
 pub(crate) fn run_foreseeing(plan: Plan) -> Simulation {
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
-    simulation.set_foresight(true);
+    simulation.set_prefetching(true);
     while !simulation.advance(1_000_000) {}
     simulation
 }

@@ -102,20 +102,24 @@ fn impossible_settings_are_refused() {
     for (client, server, said) in [
         (Client { tcp: None, ..client() }, server(), "dns: udp, tcp"),
         (with(Tcp { tcp: 9, ..over_tcp() }), server(), "dns: tcp: no such"),
-        (with(Tcp { attempts: Attempts::of(0), ..over_tcp() }), server(), "dns: attempts"),
+        (
+            with(Tcp { attempts: Attempts::of(0), ..over_tcp() }),
+            server(),
+            "dns: tcp.attempts.refused",
+        ),
         (with(Tcp { udp_between: true, ..over_tcp() }), server(), "dns: udp_between"),
-        (with(Tcp { refused_together: 0, ..over_tcp() }), server(), "dns: refused_together"),
+        (with(Tcp { refused_together: 0, ..over_tcp() }), server(), "dns: tcp.refused_together"),
         (Client { tcp: None, udp: Some(over_udp()), ..client() }, server(), "dns: tcp: is needed"),
         (
             Client { udp: Some(Udp { payload: 511, ..over_udp() }), ..client() },
             server(),
-            "dns: payload",
+            "dns: udp.payload",
         ),
         (client(), listens(server::Tcp { tcp: 9, ..listening() }), "dns: tcp: no such"),
         (
             client(),
             listens(server::Tcp { connections: Some(0), ..listening() }),
-            "dns: connections",
+            "dns: tcp.connections",
         ),
         (
             client(),

@@ -1,5 +1,7 @@
 //! Settings of a QUIC endpoint.
 
+use alloc::format;
+
 use narrows_units::settings::{Settings, any, positive, size, span, whole};
 use narrows_units::{ConfigError, Span, settings, words};
 

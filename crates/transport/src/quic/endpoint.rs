@@ -5,7 +5,7 @@ mod receiving;
 mod sending;
 mod timers;
 
-use std::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 
 use narrows_units::{Span, Time};
 

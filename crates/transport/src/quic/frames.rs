@@ -1,5 +1,7 @@
 //! Frames and packets, with their lengths on the wire (RFC 9000, 17 and 19).
 
+use alloc::vec::Vec;
+
 use narrows_units::Span;
 
 use super::ranges::Ranges;

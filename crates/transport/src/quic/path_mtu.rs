@@ -82,6 +82,9 @@ impl PathMtu {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// Returns the result of a search on a path that takes `limit` bytes, and the lengths of all

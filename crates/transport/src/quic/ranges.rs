@@ -1,5 +1,7 @@
 //! Sets of numbers as ranges: packets that have arrived, and bytes of streams.
 
+use alloc::vec::Vec;
+
 /// Ranges in ascending order, each from its first number to the one after its last. No two of them
 /// touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl Ranges {
 
     /// Removes a range.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
-        let old = std::mem::take(&mut self.0);
+        let old = core::mem::take(&mut self.0);
         for (from, to) in old {
             if from < start.min(to) {
                 self.0.push((from, to.min(start)));

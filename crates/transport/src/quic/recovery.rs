@@ -1,5 +1,7 @@
 //! Round trips and losses (RFC 9002, 5, 6 and appendix A).
 
+use alloc::vec::Vec;
+
 use narrows_units::{Span, Time};
 
 use super::space::{Sent, Space};
@@ -118,6 +120,7 @@ pub(super) fn is_persistent(lost: &[Sent], duration: Span, rtt: &RoundTrip) -> b
 mod tests {
     use super::*;
     use crate::quic::frames::Frame;
+    use alloc::vec;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)

@@ -1,7 +1,8 @@
 //! A packet number space (RFC 9000, 12.3): what was sent and is not yet acknowledged, and what
 //! arrived.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use narrows_units::{Span, Time};
 

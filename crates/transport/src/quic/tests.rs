@@ -5,6 +5,8 @@ mod handshake;
 mod loss;
 mod reordering;
 
+use alloc::vec::Vec;
+
 use narrows_units::{Span, Time};
 
 use super::config::Config;

@@ -12,7 +12,7 @@ mod established;
 mod handshake;
 mod without_handshake;
 
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 pub use self::without_handshake::Adopted;
 use super::clock::Context;
@@ -22,7 +22,7 @@ use super::segment::Header;
 use super::sender::{Half, Outgoing};
 use super::{Config, Counters, Flags, SackBlocks, Segment, Seq};
 use crate::Closed;
-use crate::touch::{Step, Touch};
+use crate::prefetch::{Prefetch, Step};
 
 /// One end of a connection.
 ///
@@ -284,8 +284,7 @@ impl Endpoint {
     /// not be.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        let next = self.sender.deadline().min(self.receiver.deadline());
-        (next != Time::MAX).then_some(next)
+        self.sender.deadline().min(self.receiver.deadline()).get()
     }
 
     /// Returns the payload bytes that the other end has acknowledged.
@@ -341,7 +340,7 @@ impl Endpoint {
     /// Drops the SYN-ACK's timer, because the SYN was answered with a cookie: nothing remembers to
     /// repeat the answer.
     pub fn forget_handshake(&mut self) {
-        self.sender.repeat_syn_at(Time::MAX);
+        self.sender.repeat_syn_at(MaybeTime::NONE);
     }
 
     /// Lets the application decide when this end closes, even after the other end has.
@@ -410,8 +409,7 @@ impl Endpoint {
 
     /// Returns the smoothed round-trip time, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Span> {
-        let us = self.sender.srtt_us();
-        (us > 0).then(|| Span::from_us(u64::from(us)))
+        self.sender.srtt_us().map(|us| Span::from_us(u64::from(us)))
     }
 
     /// Returns the shortest round-trip time, or `None` before the first sample.
@@ -470,13 +468,13 @@ fn payload(mss: u16, timestamps: bool) -> u16 {
 const IP_TCP_HEADERS: u16 = 40;
 
 /// Reads ahead what a segment needs.
-impl Touch for Endpoint {
+impl Prefetch for Endpoint {
     #[inline(always)]
-    fn touch(&self, (): (), step: Step) -> u32 {
+    fn prefetch(&self, (): (), step: Step) -> u32 {
         let own = match step {
-            Step::First => self.segments_sent as u32 ^ self.receiver.touch((), step),
+            Step::First => self.segments_sent as u32 ^ self.receiver.prefetch((), step),
             Step::Second | Step::Third => 0,
         };
-        own ^ self.sender.touch((), step)
+        own ^ self.sender.prefetch((), step)
     }
 }

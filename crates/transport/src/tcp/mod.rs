@@ -1,7 +1,8 @@
 //! TCP as a state machine without I/O that behaves like current Linux (6.1).
 //!
 //! An [`Endpoint`] takes segments and the time, and returns segments and the next deadline. Each
-//! file names the kernel functions whose decisions it makes, and lists the differences.
+//! file names what it was written from or the kernel functions whose decisions it makes, and lists
+//! the differences.
 
 mod clock;
 mod config;

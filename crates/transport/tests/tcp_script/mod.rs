@@ -30,6 +30,11 @@ pub fn linux() -> Config {
     Config::profile("linux-6").expect("a known profile")
 }
 
+/// A time in milliseconds, rounded down to a hundredth: the timers of a jiffy take microseconds.
+pub fn in_ms(at: Time) -> f64 {
+    (at.as_ps() / 10_000_000) as f64 / 100.0
+}
+
 pub fn ms(ms: f64) -> Time {
     Time::ZERO + Span::from_secs_f64(ms / 1000.0)
 }
@@ -144,11 +149,8 @@ impl Script {
     /// Does the same with the times, in milliseconds.
     #[track_caller]
     pub fn sends_at(&mut self, expected: &[(f64, &str)]) -> &mut Self {
-        let sent: Vec<(f64, String)> = self
-            .sent
-            .drain(..)
-            .map(|(at, segment)| ((at.as_secs_f64() * 1e6).round() / 1e3, show(&segment)))
-            .collect();
+        let sent: Vec<(f64, String)> =
+            self.sent.drain(..).map(|(at, segment)| (in_ms(at), show(&segment))).collect();
         let expected: Vec<(f64, String)> =
             expected.iter().map(|&(at, text)| (at, text.to_owned())).collect();
         assert_eq!(sent, expected, "at {}", self.now);

@@ -211,7 +211,7 @@ fn rfc8985_7_a_tail_loss_is_probed() {
     client.at(500.0);
     let sent = client.take_sent();
     let probe = &sent[0];
-    assert_eq!(probe.0, tcp_script::ms(308.0));
+    assert_eq!(tcp_script::in_ms(probe.0), 308.0);
     assert_eq!(show(&probe.1), format!("P. {}:{} ack 1", byte(2), byte(3)));
     assert_eq!(client.endpoint.counters().tail_probes, 1);
 
@@ -220,7 +220,7 @@ fn rfc8985_7_a_tail_loss_is_probed() {
     // 50 + 50 jiffies would be level 1 of the wheel; the RTO of 300 ms (75 jiffies) comes first.
     client.at(500.0);
     let sent = client.take_sent();
-    assert_eq!(sent[0].0, tcp_script::ms(416.0));
+    assert_eq!(tcp_script::in_ms(sent[0].0), 416.0);
     assert_eq!(client.endpoint.counters().timeouts + client.endpoint.counters().tail_probes, 1);
 }
 
@@ -234,7 +234,7 @@ fn a_probe_s_slack_is_two_milliseconds_at_any_granularity() {
         let mut client = Script::connected(&config, 100.0);
         client.write(3 * u64::from(MSS)).forget();
         client.at(500.0);
-        assert_eq!(client.take_sent()[0].0, tcp_script::ms(probe_ms), "{tick_ms} ms");
+        assert_eq!(tcp_script::in_ms(client.take_sent()[0].0), probe_ms, "{tick_ms} ms");
     }
 }
 

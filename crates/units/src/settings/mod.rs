@@ -12,6 +12,9 @@ mod setting;
 
 pub use self::setting::{Setting, Value, Words};
 use crate::{ConfigError, Span};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
 
 /// The description of a table of settings.
 #[derive(Clone, Copy, Debug)]
@@ -71,10 +74,14 @@ pub enum Kind {
     Name,
     /// A table. If the key is optional, a configuration may write `true` for its defaults.
     Table(&'static Table),
-    /// A list of tables.
-    Tables(&'static Table),
-    /// A choice with settings of its own, such as a queue discipline.
-    Choice,
+    /// A list of such values.
+    List(&'static Kind),
+    /// Successive values: always the same, listed, or drawn from a distribution.
+    Drawn(&'static Kind),
+    /// Two values.
+    Pair(&'static Kind, &'static Kind),
+    /// A choice with settings of its own, such as a queue discipline; some of their tables.
+    Choice(&'static [Table]),
 }
 
 /// The rule for a single value.
@@ -127,6 +134,16 @@ pub const fn span(least: Span, most: Span) -> Rule {
 /// Allows values above zero.
 pub const fn positive() -> Rule {
     Rule { least: Some(0.0), above: true, ..any() }
+}
+
+/// Allows a number from `least` to `most` that need not be whole.
+pub const fn number(least: f64, most: f64) -> Rule {
+    Rule { least: Some(least), most: Some(most), ..any() }
+}
+
+/// Allows a share from 0 to 1.
+pub const fn share() -> Rule {
+    number(0.0, 1.0)
 }
 
 /// Allows a probability above 0 and at most 1.
@@ -189,6 +206,25 @@ impl Rule {
             }
         }
         Ok(())
+    }
+
+    /// Checks whether a list with this number of entries keeps the rule.
+    ///
+    /// # Errors
+    ///
+    /// Returns how it breaks the rule.
+    pub fn check_entries(&self, key: &str, count: usize) -> Result<(), ConfigError> {
+        let entries = |most: f64| if most == 1.0 { "entry" } else { "entries" };
+        let what = match (self.least, self.most) {
+            (Some(least), _) if (count as f64) < least => {
+                format!("needs at least {least} {}", entries(least))
+            }
+            (_, Some(most)) if count as f64 > most => {
+                format!("has {count} entries; at most {most} are possible")
+            }
+            _ => return Ok(()),
+        };
+        Err(ConfigError::new(key, what))
     }
 
     /// Returns whether its values are whole.
@@ -335,6 +371,51 @@ macro_rules! settings {
     };
 }
 
+/// `settings!` for keys that do not depend on each other.
+#[macro_export]
+macro_rules! keys {
+    ($(#[$($meta:tt)*])* pub struct $name:ident $($rest:tt)*) => {
+        $crate::settings! { $(#[$($meta)*])* pub struct $name $($rest)* }
+
+        impl $crate::settings::Settings for $name {}
+    };
+}
+
+/// Declares an enum for a key whose choices have settings of their own. The enum needs a function
+/// `check` like the one that `settings!` generates. The tables of settings follow `with`.
+#[macro_export]
+macro_rules! choice {
+    ($(#[$($meta:tt)*])* pub enum $name:ident $variants:tt with $($table:ty),+) => {
+        $(#[$($meta)*])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize, serde::Deserialize),
+            serde(rename_all = "kebab-case", deny_unknown_fields)
+        )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name $variants
+
+        impl $crate::settings::Setting for $name {
+            const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(&[
+                $(<$table as $crate::settings::Declared>::TABLE),+
+            ]);
+
+            fn value(&self) -> $crate::settings::Value {
+                $crate::settings::Value::Table
+            }
+
+            fn check(
+                &self,
+                key: &str,
+                _rule: &$crate::settings::Rule,
+            ) -> Result<(), $crate::ConfigError> {
+                $name::check(self).map_err(|error| error.inside(key))
+            }
+        }
+    };
+}
+
 /// A name, or the one that follows `as`.
 #[doc(hidden)]
 #[macro_export]
@@ -390,7 +471,7 @@ macro_rules! words {
     };
 }
 
-pub use {settings, shown, words};
+pub use {choice, keys, settings, shown, words};
 
 words! {
     /// What a queue is counted in.

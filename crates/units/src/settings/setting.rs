@@ -1,7 +1,10 @@
 //! The types of settings.
 
-use super::{Declared, Key, Kind, Rule};
-use crate::{Bytes, ConfigError, Rate, Span};
+use super::{Key, Kind, Rule};
+use crate::{Bytes, ConfigError, Rate, Span, Time};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// A type that a setting may have.
 pub trait Setting {
@@ -52,9 +55,10 @@ impl Key {
         rule: Rule,
         default: fn() -> Value,
     ) -> Self {
-        let kind = match rule.kind {
-            Some(kind) => kind,
-            None => T::KIND,
+        let kind = match (T::KIND, rule.kind) {
+            (drawn @ Kind::Drawn(_), _) => drawn,
+            (_, Some(kind)) => kind,
+            (usual, None) => usual,
         };
         Self { name, about, kind, optional: T::OPTIONAL, rule, default }
     }
@@ -83,6 +87,7 @@ numbers! {
     u16: Whole, value => Value::Whole(value.into()), value.into();
     u32: Whole, value => Value::Whole(value.into()), value.into();
     u64: Whole, value => Value::Whole(value), value as f64;
+    usize: Whole, value => Value::Whole(value as u64), value as f64;
     f64: Number, value => Value::Number(value), value;
     Bytes: Size, value => Value::Whole(value.get()), value.get() as f64;
     Rate: Rate, value => Value::Whole(value.as_bps()), value.as_bps() as f64;
@@ -108,6 +113,18 @@ impl Setting for Span {
             }
             _ => rule.check(key, value),
         }
+    }
+}
+
+impl Setting for Time {
+    const KIND: Kind = Kind::Span;
+
+    fn value(&self) -> Value {
+        self.since(Self::ZERO).value()
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        self.since(Self::ZERO).check(key, rule)
     }
 }
 
@@ -169,21 +186,28 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-impl<T: Declared + Setting> Setting for Vec<T> {
-    const KIND: Kind = Kind::Tables(&T::TABLE);
+impl<A: Setting, B: Setting> Setting for (A, B) {
+    const KIND: Kind = Kind::Pair(&A::KIND, &B::KIND);
+
+    fn value(&self) -> Value {
+        Value::Table
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        self.0.check(key, rule)?;
+        self.1.check(key, rule)
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    const KIND: Kind = Kind::List(&T::KIND);
 
     fn value(&self) -> Value {
         Value::Empty
     }
 
     fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
-        let count = self.len();
-        let too_few = rule.least.is_some_and(|least| (count as f64) < least);
-        if too_few || rule.most.is_some_and(|most| count as f64 > most) {
-            let (least, most) = (rule.least.unwrap_or(0.0), rule.most.unwrap_or(f64::INFINITY));
-            let what = format!("has {count} entries, and may have {least} to {most}");
-            return Err(ConfigError::new(key, what));
-        }
+        rule.check_entries(key, self.len())?;
         self.iter()
             .enumerate()
             .try_for_each(|(index, entry)| entry.check(&format!("{key}[{index}]"), &super::any()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
-from narrows.backends.kernel import kernels
+from narrows.backends.kernel import kernels, live
 from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
@@ -29,8 +29,6 @@ from narrows.results import Run
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
-
-__all__ = ["BACKEND", "HOST", "OF_2010", "REAL", "VIRTUAL", "run_kernel", "told"]
 
 
 def run_kernel(
@@ -104,7 +102,15 @@ def _design(
     scenario: Scenario, plan: Mapping[str, Any], prefix: str, stall_s: float, profile: str
 ) -> Design:
     own = json.loads(_core.tcp_profile(profile))
-    return Design(plan, own, prefix=prefix, stall_s=stall_s, software=named(scenario))
+    software = named(scenario)
+    return Design(
+        plan,
+        own,
+        prefix=prefix,
+        stall_s=stall_s,
+        software=software,
+        live=live.plays(plan, software),
+    )
 
 
 def _run(
@@ -126,6 +132,8 @@ def _run(
         design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
         job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
         complete(job["dns_servers"])
+        places = design.places()
+        job["live"] = None if places is None else live.give(plan, places, place.folder)
         done = conduct(
             way, job, place, core=cores[number], progress=progress, interrupts=interrupts
         )

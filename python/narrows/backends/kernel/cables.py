@@ -25,8 +25,6 @@ from narrows.backends.kernel.ways import choose
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["unlike_cables"]
-
 _TXREHASH = (5, 18)
 """The first version with `net.core.txrehash`."""
 

@@ -15,9 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
-from narrows.lab.needs import PATH
-
-__all__ = ["pem"]
+from narrows.testbed.needs import PATH
 
 _ALGORITHMS = {
     "ecdsa-p256": ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],

@@ -20,8 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["MTU_IN_QUEUES", "commands"]
-
 Plan = Mapping[str, Any]
 Refuse = Callable[[str, str], None]
 """Called with a key below the queue, and the reason in a few words."""

@@ -24,8 +24,6 @@ from narrows.backends.interrupts import Held
 from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import Workspace
 
-__all__ = ["conduct"]
-
 BOOT_S = 60.0
 """Seconds that a guest may take to start the agent; it usually takes one."""
 
@@ -37,6 +35,7 @@ END_S = 120.0
 
 MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
 
+_LIVE_MB = 640
 _LOOK_S = 0.05
 _ROOM_HINT = "set TMPDIR to a place with more room"
 _INSIDE = Path(__file__).parent / "inside"
@@ -178,6 +177,8 @@ def _memory_mb(job: Mapping[str, Any]) -> int:
         len(group["servers"]) * group.get("browsers", 1) * group.get("connections", 1)
         for group in job["asking"]
     )
+    if job.get("live") is not None:
+        return _LIVE_MB + len(job["namespaces"])
     workers: int = sum(group["workers"] for group in job["dns"])
     processes = len(job["bulk"]) + len(job["datagrams"]) + 2 * len(job["dns"]) + 3
     processes += len(job["floods"]) + len(job["transfers"])

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["idle_red"]
-
 
 def idle_red(scenario: Scenario) -> Iterator[str]:
     """A sentence for each RED whose given `idles` differs from what a kernel does.

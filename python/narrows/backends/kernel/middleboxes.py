@@ -20,8 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["SINK", "commands"]
-
 SINK = "sink"
 """The name of a device that is down, in each namespace with a middlebox."""
 

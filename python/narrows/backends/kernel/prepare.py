@@ -27,8 +27,6 @@ from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.errors import argument
 from narrows.private import open_lock
 
-__all__ = ["Step", "check_tools", "estimate_s", "prepare"]
-
 Step = Callable[[str, float], object]
 """Called with the current step, and the completed share of the build, from 0 to 1."""
 

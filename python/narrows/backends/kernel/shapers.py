@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["commands"]
-
 _LOOKED_AT = frozenset({"pfifo", "bfifo", "red"})
 """Disciplines whose `peek` leaves the packet where it is."""
 

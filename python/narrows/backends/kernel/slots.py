@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from narrows.backends.backend import BackendError
 from narrows.private import open_lock, private_folder
 
-__all__ = ["slot"]
-
 _LOOK_S = 0.1
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["small_queues"]
-
 Plan = Mapping[str, Any]
 
 

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.certificates import pem
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query
-from narrows.lab.needs import LabError
-from narrows.lab.software import SOFTWARE, Setup
 from narrows.scenario.amounts import SECOND
-
-__all__ = ["Chosen", "complete", "logs", "longest_name", "named", "settings", "zone"]
+from narrows.testbed.needs import BedError
+from narrows.testbed.software import SOFTWARE, Setup
 
 FOLDER = "@FOLDER@"
 """Stands for a server's folder until the agent knows it."""
@@ -51,7 +49,11 @@ def named(scenario: Any) -> dict[str, Chosen]:
         if answers.software is not None:
             given = answers.model_fields_set - {"software", "profile", "threads"}
             own = [key for key in ("service", "service_jitter_mean") if getattr(group, key)]
-            own += [f"tcp.{key}" for key in ("nagle", "mss") if getattr(group.tcp, key) is not None]
+            own += [
+                f"transport.tcp.{key}"
+                for key in ("nagle", "mss")
+                if getattr(group.tcp, key) is not None
+            ]
             found[group.name] = Chosen(
                 answers.software,
                 {key: getattr(answers, key) for key in given},
@@ -176,7 +178,7 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
         try:
             software.need()
             version = software.version()
-        except LabError as error:
+        except BedError as error:
             raise BackendError("", str(error)) from None
         setup = Setup(
             FOLDER,

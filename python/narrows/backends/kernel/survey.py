@@ -8,8 +8,6 @@ from typing import Any
 
 from narrows.backends.kernel.ways import NEEDED, Need, Way, look, missing_tools
 
-__all__ = ["Survey", "survey"]
-
 
 @dataclass(frozen=True)
 class Survey:
@@ -35,7 +33,7 @@ class Survey:
                     "title": way.title,
                     "usable": not way.lacks,
                     "lacks": way.lacks,
-                    "mend": way.mend,
+                    "fix": way.fix,
                     "virtual_time": way.virtual,
                 }
                 for way in self.ways
@@ -48,7 +46,7 @@ class Survey:
         """A line for each way and each missing program, and a line for the way that a run uses."""
         for way in self.ways:
             mark = "*" if way.name == self.chosen else " "
-            says = f"no: {way.lacks} ({way.mend})" if way.lacks else "yes"
+            says = f"no: {way.lacks} ({way.fix})" if way.lacks else "yes"
             yield f"{mark} {way.name:<8} {way.title}: {says}"
         for need in self.missing_tools:
             yield f"  {need.command} is missing: apt-get install {need.package}"

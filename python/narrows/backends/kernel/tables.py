@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
-
-__all__ = ["captures", "captures_missed", "gap_flags", "gaps", "read_tables"]
+from narrows.backends.kernel import live
 
 Columns = dict[str, list[Any]]
 Plan = Mapping[str, Any]
@@ -39,14 +38,18 @@ def read_tables(
         ValueError: A file of the agent is not JSON.
     """
     links = {link["name"]: link for link in plan["links"]}
-    tables = {
-        **_flows(folder, job, flows),
-        **_asking(folder, job),
-        **_dns(folder, job),
-        **_datagrams(folder, job),
-        **_calls(folder, job),
-        **_goodput(folder, plan, job),
-    }
+    tables: dict[str, Any] = (
+        live.tables(folder)
+        if job.get("live")
+        else {
+            **_flows(folder, job, flows),
+            **_asking(folder, job),
+            **_dns(folder, job),
+            **_datagrams(folder, job),
+            **_calls(folder, job),
+            **_goodput(folder, plan, job),
+        }
+    )
     if job["samples"]["queues"] is not None:
         found = _read(folder, "queues")
         tables["queues"] = _queues(found["rows"])

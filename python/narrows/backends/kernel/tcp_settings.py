@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["TcpUse", "use"]
-
 Refuse = Callable[[str, str], None]
 
 _TIMER = (10**9, 4 * 10**9, 10**10)

@@ -13,8 +13,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-__all__ = ["why_not"]
-
 BOOT_S = 30.0
 """Seconds after which a guest that has not ended counts as hung; it usually takes one or two."""
 

@@ -23,17 +23,6 @@ from narrows.backends.kernel.kernels import Kernel
 from narrows.backends.kernel.workspace import PREFIX
 from narrows.private import cache_folder
 
-__all__ = [
-    "NEEDED",
-    "Need",
-    "Way",
-    "choose",
-    "guest_folder",
-    "guest_version",
-    "look",
-    "missing_tools",
-]
-
 CONFIG = Path(__file__).parent / "guest.config"
 
 NEEDED = ("tbf", "netem", "pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "sfq", "prio", "htb")
@@ -70,7 +59,7 @@ class Way:
     """Whether the guest has its own clock, which skips time in which nothing happens."""
     lacks: str = ""
     """Why it is not available; empty if it is."""
-    mend: str = ""
+    fix: str = ""
     """What would help."""
     hint: str = "narrows kernel check lists the kernels"
     profile: str = "linux-6"
@@ -123,7 +112,7 @@ def choose(name: str | None = None) -> Way:
         if not found.lacks:
             return found
         if name is not None:
-            raise BackendError(found.title, found.lacks, found.mend)
+            raise BackendError(found.title, found.lacks, found.fix)
     raise BackendError(
         "",
         "no kernel has the necessary queues, and no guest is ready",
@@ -222,8 +211,8 @@ def _booted(way: Way) -> Way:
     return _lacking(way, why, "run narrows kernel prepare") if why else way
 
 
-def _lacking(way: Way, lacks: str, mend: str) -> Way:
-    return replace(way, lacks=lacks, mend=mend)
+def _lacking(way: Way, lacks: str, fix: str) -> Way:
+    return replace(way, lacks=lacks, fix=fix)
 
 
 _NUMBERS = itertools.count()

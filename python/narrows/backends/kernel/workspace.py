@@ -30,8 +30,6 @@ from narrows.backends.backend import BackendError
 from narrows.private import private_folder
 from narrows.unfinished import write_whole
 
-__all__ = ["PREFIX", "Workspace", "remove_leftovers", "workspace"]
-
 PREFIX = "nrwk"
 """The prefix of the names of namespaces on the host."""
 

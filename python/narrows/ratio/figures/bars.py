@@ -10,8 +10,6 @@ from narrows.ratio.failures import Failures
 from narrows.report import style
 from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 
-__all__ = ["failures_figure"]
-
 _COLOURS = {
     "timeout": BLUE,
     "closed": VERMILION,

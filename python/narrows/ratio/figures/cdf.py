@@ -13,8 +13,6 @@ from narrows.ratio.analysis import Group
 from narrows.report import style
 from narrows.report.style import BLUE, CYCLE, GREEN, MUTED, PURPLE, VERMILION
 
-__all__ = ["ratio_cdf", "times_cdf"]
-
 
 @style.styled
 def times_cdf(group: Group) -> Figure:

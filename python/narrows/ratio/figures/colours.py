@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from narrows.report.style import BLUE, INK, ORANGE, PURPLE, SKY, VERMILION
 
-__all__ = ["RANGES", "Range", "colour_of", "range_of"]
-
 
 @dataclass(frozen=True)
 class Range:

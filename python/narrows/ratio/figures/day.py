@@ -18,8 +18,6 @@ from narrows.ratio.density import over_the_day
 from narrows.report import style
 from narrows.report.style import BLUE, INK, MUTED, SKY
 
-__all__ = ["over_day_figure"]
-
 # The lightest colour is that of a single pair, which must be visible on white.
 _COLOURS = LinearSegmentedColormap.from_list("narrows", ["#b9d7ea", SKY, BLUE, INK])
 

@@ -14,8 +14,6 @@ from narrows.ratio.figures.colours import colour_of
 from narrows.report import style
 from narrows.report.style import BLUE, MUTED
 
-__all__ = ["histogram_figure", "histograms_figure"]
-
 
 @style.styled
 def histogram_figure(group: Group, top: float = 6.0) -> Figure:

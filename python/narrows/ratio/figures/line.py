@@ -11,8 +11,6 @@ from narrows.ratio.figures.colours import RANGES, range_of
 from narrows.report import style
 from narrows.report.style import INK, MUTED
 
-__all__ = ["LEGEND", "excess_figure", "line_figure"]
-
 LEGEND = "Each point: one vantage point's medians. Colour: TCP's time divided by UDP's"
 """The heading of the legend, which explains points and colours."""
 

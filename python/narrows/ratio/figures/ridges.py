@@ -13,8 +13,6 @@ from narrows.ratio.figures.colours import colour_of
 from narrows.report import style
 from narrows.report.style import INK, MUTED
 
-__all__ = ["ridges_figure"]
-
 _TOP = 6.0
 
 

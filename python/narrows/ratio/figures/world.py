@@ -21,8 +21,6 @@ from narrows.ratio.figures.colours import RANGES, range_of
 from narrows.report import style
 from narrows.report.style import PAPER
 
-__all__ = ["hover_map", "map_figure", "placed"]
-
 _SOUTH, _NORTH = -60.0, 84.0
 _LAND = "#d9dee4"
 _SCALE = 1000.0 / 360.0

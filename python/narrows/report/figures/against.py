@@ -16,8 +16,6 @@ from matplotlib.transforms import offset_copy
 from narrows.report import style
 from narrows.report.style import CYCLE, MUTED
 
-__all__ = ["Mean", "Scale", "Series", "Ticks", "against"]
-
 DECADES = 30.0
 """The largest value divided by the smallest, from which on `auto` chooses a logarithmic axis."""
 

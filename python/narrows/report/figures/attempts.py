@@ -13,8 +13,6 @@ from narrows.report.source import asked
 from narrows.report.style import BLUE, VERMILION
 from narrows.results import Run
 
-__all__ = ["attempts"]
-
 
 @style.styled
 def attempts(run: Run) -> Figure:

@@ -13,8 +13,6 @@ from narrows.report.source import NONE, column, queue_facts
 from narrows.report.style import CYCLE, INK
 from narrows.results import Run
 
-__all__ = ["backlogs"]
-
 
 @style.styled
 def backlogs(

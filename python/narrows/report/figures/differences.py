@@ -11,8 +11,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from narrows.report import style
 from narrows.report.style import BLUE, INK, MUTED, VERMILION
 
-__all__ = ["Change", "differences"]
-
 LINEAR_TO = 100.0
 """The percentage up to which the axis is linear if a change is larger than `WIDE`."""
 WIDE = 300.0

@@ -14,8 +14,6 @@ from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
 from narrows.results import Run
 from narrows.results.schema import DROPS, MARKS
 
-__all__ = ["drop_rate", "ewma"]
-
 SLOT_S = 0.1
 """The paper counts drops in slots of 100 ms."""
 

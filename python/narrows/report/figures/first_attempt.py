@@ -14,8 +14,6 @@ from narrows.report import style
 from narrows.report.figures import share_bars
 from narrows.report.style import BLUE, MUTED
 
-__all__ = ["Bar", "first_attempt"]
-
 
 @dataclass(frozen=True)
 class Bar:

@@ -15,8 +15,6 @@ from narrows.report.style import CYCLE
 from narrows.results import Run
 from narrows.results.goodput import delivered, goodput_of, goodput_series
 
-__all__ = ["goodput", "goodput_groups", "goodputs", "series_name"]
-
 _MOST = 200
 """The most intervals of a curve; with more, the segments of slow connections look like noise."""
 

@@ -13,8 +13,6 @@ from narrows.report.source import dns_start
 from narrows.report.style import Floats
 from narrows.results import Run
 
-__all__ = ["as_steps", "averages", "over_time"]
-
 
 def averages(axes: Axes, ends: Floats, values: Floats, **looks: Any) -> float:
     """Draws averages over intervals, such as goodput, as steps; returns the highest, or 0.

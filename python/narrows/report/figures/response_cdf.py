@@ -18,8 +18,6 @@ from narrows.report.style import CYCLE
 from narrows.report.units import Milliseconds
 from narrows.results import Run
 
-__all__ = ["response_cdf"]
-
 
 @style.styled
 def response_cdf(

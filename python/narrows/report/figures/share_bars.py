@@ -8,8 +8,6 @@ from matplotlib.axes import Axes
 
 from narrows.report.style import INK
 
-__all__ = ["THICK", "complete", "interval", "say"]
-
 THICK = 0.62
 """How thick a bar is; bars are 1 apart."""
 

@@ -12,8 +12,6 @@ from narrows.report.figures.over_time import over_time
 from narrows.report.source import NONE, column, queue_facts
 from narrows.results import Run
 
-__all__ = ["sojourn"]
-
 
 @style.styled
 def sojourn(

@@ -13,8 +13,6 @@ from narrows.report.source import NONE, counter, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
 
-__all__ = ["utilisation"]
-
 
 @style.styled
 def utilisation(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Measured, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, Claim, Measured, Worded, less
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 
 FULL_AT_S, FULL_TOLERANCE_S = 156.0, 10.0
@@ -43,10 +43,6 @@ def _worded(
     return Claim(id, metric, unit, tuple(cells), measure, worded=worded, bounds=bounds)
 
 
-def _less(upper: str, lower: str, figure: str) -> Callable[[Runs], float]:
-    return lambda runs: runs[upper][figure] - runs[lower][figure]
-
-
 def _order(
     id: str, words: str, unit: str, upper: str, lower: str, figure: str, by: float = 0.0
 ) -> Claim:
@@ -56,7 +52,7 @@ def _order(
         f"{words}: {TITLES[upper]} less {TITLES[lower]}",
         unit,
         (upper, lower),
-        _less(upper, lower, figure),
+        less(upper, lower, figure),
         f"{TITLES[upper]} is above {TITLES[lower]}{margin}",
         "at least",
         by,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from narrows.reproduce.harhalakis_2011 import kernel, published, reply_and_ring
+from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import CELLS, ECN_TITLES
 from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.output import range_text
@@ -13,6 +13,9 @@ from narrows.reproduce.statistics import Interval, normal_interval, plus_minus, 
 
 def tables(outcome: Measurements) -> list[Table]:
     """The tables for which cells were run."""
+    # Not at the top: `python -m` warns if the package has already imported the module that it runs.
+    from narrows.reproduce.harhalakis_2011 import reply_and_ring
+
     built = [
         _attempts(
             outcome,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from narrows.dns_profiles import sizes, sizes_names
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded
+from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, worded
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import CHECKS4, CHECKS6, TITLES
 from narrows.reproduce.hayes_2010.measure import value
@@ -79,18 +78,6 @@ def _seen(id: str, check: str, sentence: str) -> Claim:
     )
 
 
-def _worded(
-    id: str,
-    metric: str,
-    unit: str,
-    cells: tuple[str, ...],
-    measure: Callable[[Runs], float],
-    worded: tuple[str, Literal["at least", "at most"], float],
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> Claim:
-    return Claim(id, metric, unit, cells, measure, worded=Worded(*worded), bounds=bounds)
-
-
 def _figure(cell: str, name: str) -> Callable[[Runs], float]:
     return lambda runs: value(runs, cell, name)
 
@@ -144,7 +131,7 @@ def _seconds(id: str, what: str, part: str, printed: Mapping[str, float]) -> lis
 def _processor() -> list[Claim]:
     claims = _seconds("S5", "kernel's processor time", "kernel", published.KERNEL_S)
     claims += [
-        _worded(
+        worded(
             "S5",
             "kernel's processor time: TCP minus stateless TCP",
             "s",
@@ -165,7 +152,7 @@ def _processor() -> list[Claim]:
             bounds=NOT_NEGATIVE,
             reason=_KERNEL,
         ),
-        _worded(
+        worded(
             "S5",
             "kernel's processor time: TCP over UDP, times",
             "",
@@ -192,7 +179,7 @@ def _processor() -> list[Claim]:
         for cell, percent in published.OVER_UDP_PERCENT.items()
     ]
     claims.append(
-        _worded(
+        worded(
             "S6",
             "kernel and server: TCP over UDP, times",
             "",
@@ -203,7 +190,7 @@ def _processor() -> list[Claim]:
         )
     )
     claims += [
-        _worded(
+        worded(
             "S6",
             f"the server's share of kernel and server: {TITLES[cell]}",
             "%",
@@ -216,7 +203,7 @@ def _processor() -> list[Claim]:
     ]
     claims.append(
         replace(
-            _worded(
+            worded(
                 "S6",
                 "the server's processor time: TCP minus stateless TCP",
                 "s",
@@ -231,7 +218,7 @@ def _processor() -> list[Claim]:
         )
     )
     claims += [
-        _worded(
+        worded(
             "S6",
             f"linear in {RATES[0]} to {TOP} q/s: {TITLES[cell]}",
             "",
@@ -258,7 +245,7 @@ def _server() -> list[Claim]:
             tolerance=SAME_PERCENT,
             note="The paper says that it is the same.",
         ),
-        _worded(
+        worded(
             "S7",
             "kernel's processor time: with detection over without",
             "%",
@@ -271,7 +258,7 @@ def _server() -> list[Claim]:
 
 def _memory() -> list[Claim]:
     claims = [
-        _worded(
+        worded(
             "S8",
             "state of a connection: stateless TCP",
             "bytes",
@@ -289,7 +276,7 @@ def _memory() -> list[Claim]:
             tolerance=round(SECONDS_TOLERANCE * published.BYTES["tcp"], 1),
             bounds=NOT_NEGATIVE,
         ),
-        _worded(
+        worded(
             "S8",
             "memory for a connection: TCP over stateless TCP, times",
             "",
@@ -329,7 +316,7 @@ def _families() -> list[Claim]:
         return 100.0 * same / len(shared) if shared else math.nan
 
     return [
-        _worded(
+        worded(
             "S10",
             "checks of S1 to S9: the same over IPv6 as over IPv4",
             "%",
@@ -363,7 +350,7 @@ def _packets() -> list[Claim]:
 
 def _premises() -> list[Claim]:
     return [
-        _worded(
+        worded(
             "S12",
             "clients turn to TCP after a truncated reply",
             "",
@@ -379,7 +366,7 @@ def _premises() -> list[Claim]:
         ),
         *(_socket(rate) for rate in (TOP, FAST)),
         replace(
-            _worded(
+            worded(
                 "S12",
                 "smallest reply with signatures",
                 "bytes",
@@ -391,7 +378,7 @@ def _premises() -> list[Claim]:
             reason="An answer with one signature fits: an IPv6 address with ECDSA takes 177 bytes, "
             "with RSA 365. Negative answers, and those with servers and addresses, exceed 512.",
         ),
-        _worded(
+        worded(
             "S12",
             "datagrams above 512 bytes, and fragments, that middleboxes drop",
             "%",
@@ -410,7 +397,7 @@ def _smallest_signed() -> int:
 
 def _socket(rate: int) -> Claim:
     """Most of what stateless TCP saves is saved on connections, at a rate."""
-    claim = _worded(
+    claim = worded(
         "S12",
         f"saved on opening and closing connections, of all that is saved at {rate} q/s",
         "%",

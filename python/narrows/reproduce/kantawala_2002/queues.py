@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from narrows.scenario.toml_text import inline
+
 QUEUES = ("droptail", "red", "blue", "drr", "tdrr", "qsdrr")
 """The queues in the order of the paper's legends: first those for all flows, then per-flow ones."""
 
@@ -44,7 +46,7 @@ def queue(name: str, limit: int, **settings: object) -> str:
         settings: Keys that differ from the choice for this queue.
     """
     kind, chosen = _CHOSEN[name](limit)
-    return _inline({"kind": kind, "limit": limit, **chosen, **settings})
+    return inline({"kind": kind, "limit": limit, **chosen, **settings})
 
 
 def _red(limit: int) -> tuple[str, Mapping[str, object]]:
@@ -79,13 +81,3 @@ _CHOSEN: Mapping[str, _Choice] = {
     "tdrr": _plain("tdrr", weight=WEIGHT),
     "qsdrr": _plain("qsdrr"),
 }
-
-
-def _inline(values: Mapping[str, object]) -> str:
-    return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in values.items()) + " }"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -103,7 +103,7 @@ ROWS = [
     ),
     _row(
         "NewReno",
-        "Reno, mended for several losses in a window",
+        "Reno, changed for several losses in a window",
         _tcp(recovery="new-reno"),
         _some((SINGLE, ROUND_TRIPS)),
     ),

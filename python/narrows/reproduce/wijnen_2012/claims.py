@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
 
-from narrows.reproduce.claims import SHARE, Claim, Measured, Worded, figure_of
+from narrows.reproduce.claims import SHARE, Claim, Measured, figure_of, less, worded
 from narrows.reproduce.wijnen_2012.cells import (
     BIND_2012,
     FARTHER,
@@ -28,30 +27,6 @@ LOADED = 0.1
 """The same for a server with other clients."""
 
 Runs = Mapping[str, Measured]
-
-
-def _worded(
-    id: str,
-    metric: str,
-    unit: str,
-    cells: tuple[str, ...],
-    measure: Callable[[Runs], float],
-    worded: tuple[str, Literal["at least", "at most"], float],
-    note: str = "",
-    reason: str = "",
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> Claim:
-    return Claim(
-        id,
-        metric,
-        unit,
-        cells,
-        measure,
-        worded=Worded(*worded),
-        note=note,
-        reason=reason,
-        bounds=bounds,
-    )
 
 
 def _two_peaks(runs: Runs) -> float:
@@ -84,7 +59,7 @@ CLAIMS: list[Claim] = [
         for program, name in TODAY.items()
     ),
     *(
-        _worded(
+        worded(
             "R1",
             f"pairs within 0.2 of 2: {name} of today",
             "%",
@@ -113,7 +88,7 @@ CLAIMS: list[Claim] = [
         published=1.0,
         tolerance=NEAR,
     ),
-    _worded(
+    worded(
         "R2",
         "pairs at 2 or at 3, ten servers of the first kind and three of the second",
         "%",
@@ -123,7 +98,7 @@ CLAIMS: list[Claim] = [
         note="90 % is our reading of two distinct peaks",
         bounds=SHARE,
     ),
-    _worded(
+    worded(
         "R2",
         "the three root servers at 3 are those that run NSD",
         "",
@@ -131,7 +106,7 @@ CLAIMS: list[Claim] = [
         _not_tested,
         ("needs a day's results of each root server, and what each ran in 2012", "at least", 0.0),
     ),
-    _worded(
+    worded(
         "R3",
         "pairs above 4: ten connections at most",
         "%",
@@ -141,7 +116,7 @@ CLAIMS: list[Claim] = [
         note="5 % is our reading of the paper's words",
         bounds=SHARE,
     ),
-    _worded(
+    worded(
         "R3",
         "pairs above 10: ten connections at most",
         "%",
@@ -160,7 +135,7 @@ CLAIMS: list[Claim] = [
         published=3.0,
         tolerance=LOADED,
     ),
-    _worded(
+    worded(
         "R3",
         "pairs within 0.3 of 3: a hundred connections",
         "%",
@@ -170,15 +145,15 @@ CLAIMS: list[Claim] = [
         note="50 % is our reading of the paper's words",
         bounds=SHARE,
     ),
-    _worded(
+    worded(
         "R3",
         "pairs above 4: ten connections minus a hundred",
         "%",
         (OLD_10, OLD_100),
-        lambda runs: runs[OLD_10]["above_4"] - runs[OLD_100]["above_4"],
+        less(OLD_10, OLD_100, "above_4"),
         ("a hundred connections bring the ratio back", "at least", 5.0),
     ),
-    _worded(
+    worded(
         "R3",
         "pairs above 4: NSD of today with ten connections",
         "%",
@@ -218,7 +193,7 @@ CLAIMS: list[Claim] = [
             ),
         )
     ),
-    _worded(
+    worded(
         "R3",
         "queries that timed out at a client",
         "",
@@ -226,7 +201,7 @@ CLAIMS: list[Claim] = [
         _not_tested,
         ("the paper says only that some may have; Figure 2's table has our share", "at least", 0.0),
     ),
-    _worded(
+    worded(
         "R3",
         "why L-root's ratios vary, up to 10",
         "",
@@ -234,7 +209,7 @@ CLAIMS: list[Claim] = [
         _not_tested,
         ("needs a day of L-root's results; Figure 2's table has a guess", "at least", 0.0),
     ),
-    _worded(
+    worded(
         "R4",
         "the paper's figures, from a day of RIPE Atlas results",
         "",
@@ -303,7 +278,7 @@ CLAIMS: list[Claim] = [
         tolerance=0.0,
         note="the emulated server's reply is as long as the root zone of 2012 makes it",
     ),
-    _worded(
+    worded(
         "R6",
         "why C-root's ratios lie between 2 and 3",
         "",

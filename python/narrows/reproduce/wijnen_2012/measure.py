@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrows.backends.interrupts import Stopped, until
-from narrows.lab import (
+from narrows.probe import Plan, Target, probe
+from narrows.reproduce.claims import Measured
+from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
+from narrows.reproduce.wijnen_2012.settings import (
+    CROWD,
+    CROWD_RTT_MS,
+    RTTS_MS,
+    Settings,
+    address,
+)
+from narrows.testbed import (
     SERVER,
     Bed,
     Crowd,
@@ -30,23 +40,11 @@ from narrows.lab import (
     missing,
     real,
 )
-from narrows.probe import Plan, Target, probe
-from narrows.reproduce.claims import Measured
-from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
-from narrows.reproduce.wijnen_2012.settings import (
-    CROWD,
-    CROWD_RTT_MS,
-    RTTS_MS,
-    Settings,
-    address,
-)
 
 if TYPE_CHECKING:
     from narrows.reproduce.cells import Cell
     from narrows.reproduce.paper import Paper
     from narrows.results import Run
-
-__all__ = ["execute", "figures_of", "lacks", "not_a_scenario", "peak", "segments_of"]
 
 SETTLE_S = 2.5
 """Seconds until a crowd is in its steady state."""
@@ -72,7 +70,7 @@ def execute(
     """Runs a cell once.
 
     Raises:
-        LabError: The bed or the server is not available.
+        BedError: The bed or the server is not available.
         RuntimeError: The run was interrupted.
     """
     settings = Settings.read(set)

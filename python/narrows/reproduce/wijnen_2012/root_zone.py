@@ -9,8 +9,6 @@ replies have 745 bytes over TCP, so its queries had no EDNS: with an OPT record 
 
 from __future__ import annotations
 
-__all__ = ["soa_reply_bytes", "zone_file"]
-
 HOSTS = "abcdefghijklm"
 WITH_IPV6 = "adfhijklm"
 PRIMARY, PERSON = "a.root-servers.net", "nstld.verisign-grs.com"

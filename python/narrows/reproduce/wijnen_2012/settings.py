@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-__all__ = ["CROWD", "CROWD_RTT_MS", "RTTS_MS", "Settings", "address"]
-
 RTTS_MS = (2, 10, 16, 20, 30, 40, 60, 80, 100, 120, 160, 200, 240, 300)
 """Round trips of the fourteen vantage points: those of the reference measurements."""
 
@@ -22,7 +20,7 @@ class Settings:
     """One experiment."""
 
     server: str = "old"
-    """`old` for the emulated server, otherwise a program of `narrows.lab.SERVERS`."""
+    """`old` for the emulated server, otherwise a program of `narrows.testbed.SERVERS`."""
     writing: str = "two"
     slots: int = 100
     """The most connections at once: the emulated server's limit, or NSD's `tcp-count`."""

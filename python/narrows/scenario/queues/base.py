@@ -9,11 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from narrows import _core
-from narrows.scenario.base import Table
+from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
-
-__all__ = ["Discipline", "Facts", "Settings"]
 
 
 class Facts(NamedTuple):
@@ -31,31 +29,15 @@ class Facts(NamedTuple):
     """How many queues it holds from the start, including those of disciplines inside it."""
 
 
-class Settings(Table):
+class Settings(DeclaredTable):
     """A discipline's settings, or a table among them."""
 
     # The extension gives the meanings. Pydantic must not search the source for them: it has none,
     # and the search takes a while.
     model_config = ConfigDict(use_attribute_docstrings=False)
 
-    tags: ClassVar[dict[str, str]] = {}
-    """Keys that take a word or a duration, and how a plan tags the duration."""
-
     switched: ClassVar[tuple[str, ...]] = ()
     """Keys that take a table, or `true` for one with its defaults."""
-
-    def plain(self) -> dict[str, Any]:
-        """The keys as a plan has them, in base units."""
-        return {key: self._plain(key, getattr(self, key)) for key in type(self).model_fields}
-
-    def _plain(self, key: str, value: Any) -> Any:
-        if isinstance(value, Settings):
-            return value.plain()
-        if isinstance(value, tuple):
-            return [entry.plain() for entry in value]
-        if key in self.tags and isinstance(value, int):
-            return {self.tags[key]: value}
-        return value
 
 
 class Discipline(Settings):

@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, create_model, field_serializer
 
 from narrows import _core
+from narrows.scenario import declared
 from narrows.scenario.amounts import DataSize
-from narrows.scenario.declared import annotation, default, text
+from narrows.scenario.declared import annotation, text
 from narrows.scenario.queues.base import Discipline, Settings
-
-__all__ = ["DISCIPLINES", "TABLES", "AnyDiscipline"]
 
 TABLES: dict[str, type[Settings]] = {}
 """Tables among the disciplines' settings, by their Python names."""
@@ -39,7 +38,7 @@ def _table(key: dict[str, Any]) -> Any:
 
 
 def _tables(key: dict[str, Any]) -> Any:
-    entry: Any = _declared_table(key["of"])
+    entry: Any = _declared_table(key["of"]["of"])
     least = int(key["least"]) or None
     length = Field(min_length=least, max_length=int(key["most"]), fail_fast=True)
     return Annotated[tuple[entry, ...], length]
@@ -50,7 +49,7 @@ def _annotation(key: dict[str, Any]) -> Any:
     match key["kind"]:
         case "table":
             return _table(key)
-        case "tables":
+        case "list":
             return _tables(key)
         case "choice":
             found: Any = "AnyDiscipline"
@@ -59,14 +58,15 @@ def _annotation(key: dict[str, Any]) -> Any:
     return found | None if key["optional"] else found
 
 
-def _default(key: dict[str, Any]) -> Any:
+def default(key: dict[str, Any]) -> Any:
+    """A key's default, also if it holds a table, a list or a discipline."""
     if key["required"]:
         return ...
-    if key["kind"] == "tables":
+    if key["kind"] == "list":
         return ()
     if key["kind"] == "choice":
         return DISCIPLINES[key["default"]].model_construct(**_DEFAULTS[key["default"]])
-    return default(key)
+    return declared.default(key)
 
 
 def _in_unit(self: Any, value: float | None) -> float | str | None:
@@ -82,7 +82,7 @@ def _declare(
     fields = {
         key["name"]: (
             _annotation(key),
-            Field(default=_default(key), description=text(key["about"])),
+            Field(default=default(key), description=text(key["about"])),
         )
         for key in keys
     }
@@ -98,7 +98,8 @@ def _declare(
         __validators__=validators,
         **{**first, **fields},
     )
-    made.tags = {key["name"]: key["of"][1] for key in keys if key["kind"] == "word-or-span"}
+    made.declared = {"kind": {"kind": "words"}} if first else {}
+    made.declared |= {key["name"]: key for key in keys}
     made.switched = tuple(key["name"] for key in keys if key["kind"] == "table" and key["optional"])
     return made
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.declared import Declared, find
 from narrows.scenario.draws import Amounts, Pauses, TransferDistribution, draw
-from narrows.scenario.quantities import Name, PositiveBytes, at_most, refuse
+from narrows.scenario.quantities import Name, refuse
 from narrows.scenario.rules import Faults
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Group
@@ -16,10 +17,7 @@ from narrows.scenario.traffic.base import Group
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Asking", "bounded"]
-
-# The simulator's limit: a message's length takes 32 bits.
-LONGEST = 10**9
+LONGEST = int(find("Incast", "block")["most"])
 
 
 def bounded(sizes: Amounts, key: str) -> Faults:
@@ -41,7 +39,7 @@ class Asking(Group):
 
     client: Name
     """The node that asks."""
-    request: Annotated[PositiveBytes, at_most(1_000_000, "1 MB")] = DataSize("300 B")
+    request: Annotated[DataSize, Declared("Incast", "request")] = DataSize("300 B")
     """Bytes of a request."""
     service: Pauses = Duration("0 s")
     """Time from a request's arrival at a server to its answer: a duration, a list that starts again

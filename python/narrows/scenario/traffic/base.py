@@ -20,8 +20,6 @@ from narrows.scenario.quantities import Name, Span
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Amount", "Countable", "Group", "Leg"]
-
 
 @dataclass(frozen=True)
 class Countable:

@@ -9,8 +9,6 @@ from narrows.scenario.traffic.connections import Connections
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Bulk"]
-
 
 class Bulk(Connections):
     """Connections that send data without end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
 from narrows.scenario.draws import Amounts, draw
 from narrows.scenario.traffic.connections import Connections
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["BURSTS", "Bursts"]
 
 
 def _times(bursts: pl.DataFrame) -> pl.Series:
@@ -50,34 +48,7 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 BURSTS = Record(
-    table=Table(
-        "bursts",
-        "a burst of an `on-off` source, a file of `ftp`, or what `once` sends",
-        (
-            Column("flow", "u32", "", "Number of the connection, from 0 in the scenario's order."),
-            Column("burst", "u32", "", "Number of the burst within its connection, from 0."),
-            Column(
-                "start_s",
-                "f64",
-                "s",
-                "When it began. A connection's first burst begins when the connection begins to "
-                "open, before the handshake; each later burst begins when the application hands "
-                "it to TCP.",
-            ),
-            Column(
-                "end_s",
-                "f64",
-                "s",
-                "When the acknowledgement of its last byte reached the sender; null: not by the "
-                "end of the run.",
-                nullable=True,
-            ),
-            Column("bytes", "u64", "bytes", "Its size."),
-            Column(
-                "segments_retransmitted", "u32", "segments", "Data segments that were sent again."
-            ),
-        ),
-    ),
+    table=declared_table("bursts"),
     title="bursts",
     figures=(
         Figure("bursts", "bursts", doc="Bursts that began."),
@@ -97,8 +68,8 @@ BURSTS = Record(
     summarise=_summarise,
     headline=Headline("completion_mean_s", "mean burst completion"),
     completed=Completed("bursts", ("completion_mean_s", "completion_p50_s", "completion_p99_s")),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "burst-cdf",
             title="Burst completion time, until all of it is acknowledged",
             x="completion time (s)",

@@ -17,8 +17,6 @@ from narrows.scenario.traffic.flows import Flows
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Connections"]
-
 CONNECTIONS = Countable("connection", "connections", 100_000)
 
 

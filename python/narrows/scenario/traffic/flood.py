@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
-from narrows.scenario.amounts import SECOND, Duration
-from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse
+from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.scenario.amounts import SECOND, DataSize
+from narrows.scenario.declared import TABLES, Declared, DeclaredTable
+from narrows.scenario.quantities import Name, PositiveSpan, refuse
 from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["Flood"]
 
 ADDRESSES = Countable("forged address", "forged addresses", 1_000_000)
 PACKETS = Countable("forged packet", "forged packets", 100_000_000, can_be="sent")
@@ -91,27 +90,7 @@ def _of(column: str) -> pl.Expr:
 
 
 FLOODS = Record(
-    table=Table(
-        "floods",
-        "a period of a flood, and what its target did in it",
-        (
-            Column("group", "string", "", "The traffic group that it belongs to."),
-            Column("from_s", "f64", "s", "When the period begins."),
-            Column("t_s", "f64", "s", "When it ends."),
-            Column("sent", "u64", "packets", "Packets that the flood sent."),
-            Column("lost", "u64", "packets", "Its queries that were lost on the way."),
-            Column("replies", "u64", "packets", "Replies to forged addresses."),
-            Column("reply_bytes", "u64", "bytes", "Total length of their IP packets."),
-            Column(
-                "half_open", "u32", "", "Half-open connections at the server when the period ends."
-            ),
-            Column("syns", "u64", "SYNs", "SYNs that reached the server, from any sender."),
-            Column("dropped", "u64", "SYNs", "SYNs that the server dropped."),
-            Column("cookies", "u64", "SYNs", "SYNs that the server answered with a cookie."),
-            Column("repeated", "u64", "segments", "SYN-ACKs repeated to forged addresses."),
-            Column("expired", "u64", "", "Half-open connections that the server gave up."),
-        ),
-    ),
+    table=declared_table("floods"),
     title="flood",
     figures=(
         Figure("sent", "packets sent"),
@@ -136,8 +115,8 @@ FLOODS = Record(
     ),
     summarise=_summarise,
     headline=Headline("half_open_max", "half-open connections at most"),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "flood-half-open",
             title="Half-open connections at the flooded server",
             x="time (s)",
@@ -150,7 +129,7 @@ FLOODS = Record(
             says=_entries_say,
             draw=_draw_entries,
         ),
-        Picture(
+        Plot(
             "flood-replies",
             title="Replies of the flooded server to forged addresses",
             x="time (s)",
@@ -163,7 +142,12 @@ FLOODS = Record(
 )
 
 
-class Flood(Group):
+class Flood(
+    DeclaredTable,
+    Group,
+    declares="Flood",
+    without=("server", "there", "back", "of", "interval", "start", "stop"),
+):
     """SYNs, or DNS queries over UDP, that are sent from forged addresses to a DNS server.
 
     The addresses belong to nobody, so nothing answers what the server sends to them.
@@ -183,21 +167,15 @@ class Flood(Group):
     there, the first group's is the target."""
     per_second: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
     """Packets a second."""
-    spacing: Literal["even", "poisson"] = "poisson"
-    """Time between packets: always the same, or exponentially distributed."""
-    addresses: Annotated[int, Field(strict=True, ge=1, le=65_536)] = 1000
-    """Number of forged addresses, which take turns. Fair queues treat each as a flow."""
     stop: PositiveSpan | None = None
     """Nothing is sent from then on; without it, the flood lasts to the end."""
-    query: Annotated[Size, Field(ge=12, le=65_507)] | None = None
+    query: Annotated[DataSize, Declared("FloodQueries", "query")] | None = None
     """Length of a query's DNS message, with `of = "queries"`; `"40 B"` by default."""
-    reply: Annotated[Size, Field(ge=12, le=65_507)] | None = None
+    reply: Annotated[DataSize, Declared("FloodQueries", "reply")] | None = None
     """Length of the whole reply; `"1000 B"` by default."""
-    udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    udp_size: Annotated[DataSize, Declared("FloodQueries", "payload")] | None = None
     """The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one is
     truncated."""
-    period: PositiveSpan = Duration("1 s")
-    """The time that each row of the table `floods` covers."""
 
     @rule
     def _has_two_ends(self) -> Faults:
@@ -248,18 +226,17 @@ class Flood(Group):
         """One application; that of its target may come later."""
         of: str | dict[str, Any] = "syns"
         if self.of == "queries":
-            lengths = {"query": self.query or 40, "reply": self.reply or 1000}
-            of = {"queries": {**lengths, "payload": self.udp_size or 1232}}
+            given = {"query": self.query, "reply": self.reply, "payload": self.udp_size}
+            keys = TABLES["FloodQueries"]["keys"]
+            of = {"queries": {key["name"]: given[key["name"]] or key["default"] for key in keys}}
         settings: dict[str, Any] = {
             "there": planner.path(self.source, self.server),
             "back": planner.path(self.server, self.source),
             "of": of,
             "interval": SECOND // self.per_second,
-            "spacing": self.spacing,
-            "addresses": self.addresses,
             "start": self.start,
             "stop": self.stop,
-            "period": self.period,
+            **self.plain(),
         }
         planner.at_last(lambda: settings.update(server=planner.dns_server_at(self.server)))
         return [{"name": self.name, "kind": {"flood": settings}}]

@@ -14,8 +14,6 @@ from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.base import Group, Leg
 
-__all__ = ["Flows"]
-
 RampPoint = tuple[Span, Annotated[int, Field(strict=True, ge=0, le=100_000)]]
 Ramp = Annotated[tuple[RampPoint, ...], Field(min_length=1, max_length=10_000, fail_fast=True)]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from narrows.scenario.amounts import Duration
+from narrows.scenario.declared import Declared
 from narrows.scenario.draws import Pauses, Sizes
 from narrows.scenario.quantities import Name, refuse
 from narrows.scenario.rules import Faults, rule
@@ -15,8 +16,6 @@ from narrows.scenario.traffic.bursts import Bursts
 
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
-
-__all__ = ["Ftp"]
 
 MOST_CHOICES = 100_000
 
@@ -45,7 +44,7 @@ class Ftp(Bursts):
     pause: Pauses = Duration("0 s")
     """Time from the end of a file to the start of the next: a duration, a list, or a distribution
     such as `{ distribution = "exponential", mean = "1 s" }`."""
-    files: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None
+    files: Annotated[int, Declared("OnOff", "bursts")] | None = None
     """Files in a session; without it, a session lasts until `stop` or the end of the run."""
     opener: Literal["sender", "receiver"] = "receiver"
     """The end that sends the SYN; the client opens an FTP session."""

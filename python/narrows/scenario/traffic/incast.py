@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
-from narrows.scenario.draws import Pauses, Sizes, draw
+from narrows.scenario.declared import DeclaredTable
+from narrows.scenario.draws import Pauses, Sizes
 from narrows.scenario.quantities import Name
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.asking import Asking, bounded
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["Incast"]
 
 BLOCKS = Countable("block", "blocks", 20_000_000, can_be="asked for")
 CONNECTIONS = Countable("incast connection", "incast connections", 100_000)
@@ -68,30 +67,7 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 ROUNDS = Record(
-    table=Table(
-        "rounds",
-        "a round of `incast`: all servers are asked, and all answer",
-        (
-            Column("group", "string", "", "The traffic group that it belongs to."),
-            Column("round", "u32", "", "Number of the round in its group, from 0."),
-            Column("start_s", "f64", "s", "When the servers were asked."),
-            Column("first_s", "f64", "s", "When the first block had arrived.", nullable=True),
-            Column(
-                "end_s",
-                "f64",
-                "s",
-                "When the last block had arrived; null: not by the end of the run, or one failed.",
-                nullable=True,
-            ),
-            Column("blocks", "u32", "blocks", "Blocks that were asked for."),
-            Column("failed", "u32", "blocks", "Blocks whose connection failed."),
-            Column("bytes", "u64", "bytes", "Bytes of the blocks that arrived."),
-            Column(
-                "segments_retransmitted", "u64", "segments", "Segments that servers sent again."
-            ),
-            Column("timeouts", "u32", "", "Retransmission timeouts of the servers."),
-        ),
-    ),
+    table=declared_table("rounds"),
     title="incast",
     figures=(
         Figure("rounds", "rounds", doc="Rounds that began."),
@@ -122,8 +98,8 @@ ROUNDS = Record(
     summarise=_summarise,
     headline=Headline("round_mean_ms", "mean time until the last block"),
     completed=Completed("rounds", ("round_mean_ms", "round_p50_ms", "round_p99_ms")),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "incast-cdf",
             title="Time of a round, until the last server's block arrives",
             x="time of a round (ms)",
@@ -140,7 +116,12 @@ ROUNDS = Record(
 )
 
 
-class Incast(Asking):
+class Incast(
+    DeclaredTable,
+    Asking,
+    declares="Incast",
+    without=("responder", "servers", "tcp", "start", "kept"),
+):
     """A client that asks many servers at once, each of which answers with a block.
 
     Each server answers over a TCP connection of its own. The next round begins when the last block
@@ -160,8 +141,6 @@ class Incast(Asking):
     block: Sizes
     """Bytes of a block, at most 1 GB: a size, a list, or a distribution. A list serves all blocks
     of a round, then of the next, and starts again at its end."""
-    rounds: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
-    """Rounds, one after the other."""
     pause: Pauses = Duration("0 s")
     """Time from the end of a round to the start of the next: a duration, a list, or a
     distribution."""
@@ -206,10 +185,7 @@ class Incast(Asking):
             servers=[way for way in ways for _ in range(self.connections)],
             tcp=self.tcp_settings(planner),
             start=self.start,
-            rounds=self.rounds,
-            pause=draw(self.pause),
-            request=self.request,
-            block=draw(self.block),
             kept=self.reuse,
+            **self.plain(),
         )
         return [client, self.responder(planner)]

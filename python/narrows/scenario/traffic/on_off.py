@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
-
+from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, Sizes, SpanDistribution
 from narrows.scenario.quantities import Span, refuse
 from narrows.scenario.rules import Faults, rule
@@ -14,10 +13,8 @@ from narrows.scenario.traffic.bursts import Bursts
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["OnOff"]
 
-
-class OnOff(Bursts):
+class OnOff(DeclaredTable, Bursts, declares="OnOff", without=("connections",)):
     """Bursts, with idle times from the acknowledgement of one to the start of the next."""
 
     kind: Literal["on-off"] = "on-off"
@@ -30,8 +27,6 @@ class OnOff(Bursts):
     idle: Pauses | None = None
     """The idle time: a duration, a list that starts again at its end, or a distribution such as
     `{ distribution = "pareto", mean = "2 s", shape = 1.5 }`."""
-    bursts: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None
-    """Number of bursts after which a connection closes; without it, connections stay open."""
 
     @rule
     def _has_one_idle_time(self) -> Faults:

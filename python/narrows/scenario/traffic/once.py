@@ -10,8 +10,6 @@ from narrows.scenario.traffic.bursts import Bursts
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Once"]
-
 
 class Once(Bursts):
     """Connections that send a number of bytes and then close."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table as Keys
+from narrows.scenario.declared import DeclaredTable, find
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name, Span, refuse
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 
     from narrows.scenario.planner import Planner
 
-__all__ = ["Page", "PageObject"]
-
 BROWSERS = Countable("browser", "browsers", 100_000)
 OBJECTS = Countable("page object", "page objects", 10_000_000, can_be="recorded")
-MOST_OBJECTS = 10_000
+MOST_OBJECTS = int(find("Page", "objects")["most"])
 MOST_WAITS = 1_000_000
 
 # Connections to a server, and requests at a time on each.
@@ -74,27 +73,7 @@ def _draw_pages(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 PAGES = Record(
-    table=Table(
-        "pages",
-        "a load of a page",
-        (
-            Column("group", "string", "", "The traffic group that it belongs to."),
-            Column("browser", "u32", "", "Number of the browser in its group, from 0."),
-            Column("load", "u32", "", "Number of the load of its browser, from 0."),
-            Column("start_s", "f64", "s", "When the browser began the load."),
-            Column("first_s", "f64", "s", "When the first object had arrived.", nullable=True),
-            Column(
-                "end_s",
-                "f64",
-                "s",
-                "When the last object had arrived; null: not by the end of the run, or it failed.",
-                nullable=True,
-            ),
-            Column("failed", "bool", "", "Whether a connection failed, and the page with it."),
-            Column("bytes", "u64", "bytes", "Bytes of the objects that arrived."),
-            Column("connections", "u32", "connections", "Connections that were opened."),
-        ),
-    ),
+    table=declared_table("pages"),
     title="pages",
     figures=(
         Figure("loads", "loads", doc="Loads that began."),
@@ -123,8 +102,8 @@ PAGES = Record(
     summarise=_summarise_pages,
     headline=Headline("load_p50_s", "median page load"),
     completed=Completed("loads", ("load_mean_s", "load_p50_s", "load_p95_s")),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "page-cdf",
             title="Page load time, until the last object arrives",
             x="load time (s)",
@@ -222,26 +201,7 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 WATERFALL = Record(
-    table=Table(
-        "objects",
-        "an object of a load of a page",
-        (
-            Column("group", "string", "", "The traffic group that it belongs to."),
-            Column("browser", "u32", "", "Number of the browser in its group, from 0."),
-            Column("load", "u32", "", "Number of the load of its browser, from 0."),
-            Column("object", "string", "", "The object's name."),
-            Column("bytes", "u64", "bytes", "Its length."),
-            Column(
-                "ready_s",
-                "f64",
-                "s",
-                "When all that it depends on had arrived, and its wait was over.",
-                nullable=True,
-            ),
-            Column("asked_s", "f64", "s", "When the request was written.", nullable=True),
-            Column("end_s", "f64", "s", "When its last byte had arrived.", nullable=True),
-        ),
-    ),
+    table=declared_table("objects"),
     title="page objects",
     figures=(
         Figure("objects", "objects"),
@@ -262,8 +222,8 @@ WATERFALL = Record(
         ),
     ),
     summarise=_summarise_objects,
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "page-waterfall",
             title="First page load, object by object",
             x="time since the load began (s)",
@@ -303,7 +263,12 @@ class PageObject(Keys):
 Objects = Annotated[tuple[PageObject, ...], Field(min_length=1, max_length=MOST_OBJECTS)]
 
 
-class Page(Asking):
+class Page(
+    DeclaredTable,
+    Asking,
+    declares="Page",
+    without=("responder", "servers", "tcp", "start", "connections", "streams", "secure"),
+):
     """Browsers that load a web page by HTTP/1.1, 2 or 3. Each load opens new connections."""
 
     countables: ClassVar[tuple[Countable, ...]] = (BROWSERS, OBJECTS)
@@ -330,12 +295,6 @@ class Page(Asking):
     profile: Literal["desktop-2024"] | None = None
     """A named page. `desktop-2024` has the types, sizes and numbers of objects of the median home
     page in October 2024 (HTTP Archive, Web Almanac 2024)."""
-    browsers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
-    """Browsers at the client."""
-    spread: Span = Duration("0 s")
-    """Browsers start at random times within this time after `start`."""
-    loads: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
-    """Loads of each browser, one after the other."""
     pause: Pauses = Duration("0 s")
     """Time from the end of a load to the start of the next: a duration, a list, or a
     distribution."""
@@ -479,16 +438,11 @@ class Page(Asking):
             responder=planner.position + 1,
             servers=[self.way(planner, server) for server in servers],
             tcp=self.tcp_settings(planner),
-            browsers=self.browsers,
             start=self.start,
-            spread=self.spread,
-            loads=self.loads,
-            pause=draw(self.pause),
             connections=connections,
             streams=streams,
-            request=self.request,
-            objects=list(self._objects(servers)),
             secure=self.tls.client(self.speaks, quic) if encrypts else None,
+            **self.plain() | {"objects": list(self._objects(servers))},
         )
         return [browsers, self.responder(planner, self.tls.server(quic) if encrypts else None)]
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
-from narrows.scenario.amounts import DataSize, Duration
-from narrows.scenario.quantities import DatagramSize, PositiveSpan
+from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.scenario.amounts import DataSize
+from narrows.scenario.declared import Declared, DeclaredTable
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.streams import Datagrams
 
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["PINGS", "Ping"]
 
 PROBERS = Countable("prober", "probers", 100_000)
 PROBES = Countable("probe", "probes", 10_000_000, "recorded")
@@ -74,43 +70,7 @@ def _says_times(figures: Mapping[str, Any]) -> str | None:
 
 
 PINGS = Record(
-    table=Table(
-        "pings",
-        "a probe of `ping`",
-        (
-            Column("group", "string", "", "The group that it belongs to."),
-            Column("prober", "u32", "", "Number of the pair within its group, from 0."),
-            Column("probe", "u32", "", "Number of the probe, from 0."),
-            Column("sent_s", "f64", "s", "When it was sent."),
-            Column(
-                "fate",
-                "string",
-                "",
-                "`answered`, `probe-lost`, `answer-lost`, or `pending` at the end of the run.",
-            ),
-            Column(
-                "there_ms",
-                "f64",
-                "ms",
-                "One-way delay of the probe; null: it did not arrive.",
-                nullable=True,
-            ),
-            Column(
-                "rtt_ms",
-                "f64",
-                "ms",
-                "Time until its answer arrived; null: none did.",
-                nullable=True,
-            ),
-            Column("lost_at", "string", "", "The directed link where it was lost; empty: nowhere."),
-            Column(
-                "reason",
-                "string",
-                "",
-                "Why it was lost, as in `attempts`; empty: it was not.",
-            ),
-        ),
-    ),
+    table=declared_table("pings"),
     title="probes",
     figures=(
         Figure("probes", "probes"),
@@ -130,8 +90,8 @@ PINGS = Record(
     ),
     summarise=_summarise,
     headline=Headline("rtt_median_ms", "round trip of a probe, median"),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "ping-time",
             title="Round-trip time of probes",
             x="sent at (s)",
@@ -140,7 +100,7 @@ PINGS = Record(
             says=_says_times,
             draw=_draw_times,
         ),
-        Picture(
+        Plot(
             "ping-cdf",
             title="How many probes were answered within a time",
             x="round-trip time (ms)",
@@ -156,7 +116,7 @@ PINGS = Record(
 )
 
 
-class Ping(Datagrams):
+class Ping(DeclaredTable, Datagrams, declares="Ping", without=("streams", "packet_bytes")):
     """Probes that are answered at once by packets of the same size, as ping(8) sends them."""
 
     countables: ClassVar[tuple[Countable, ...]] = (PROBERS,)
@@ -164,15 +124,8 @@ class Ping(Datagrams):
 
     kind: Literal["ping"] = "ping"
     """Which kind of traffic this is."""
-    interval: PositiveSpan = Duration("1 s")
-    """Time between probes, or its mean; by default `"1 s"`."""
-    spacing: Literal["even", "poisson"] = "even"
-    """Time between probes: always the same, or exponentially distributed, so that probes see
-    queues as they are on average over time."""
-    packet: DatagramSize = DataSize("84 B")
+    packet: Annotated[DataSize, Declared("Ping", "packet_bytes")] = DataSize("84 B")
     """Length of the IP packet of a probe, and of its answer; by default ping's `"84 B"`."""
-    probes: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """Probes for each pair; without it, they go on until `stop` or the end of the run."""
 
     @property
     def each(self) -> int:
@@ -197,8 +150,6 @@ class Ping(Datagrams):
                 "ping",
                 streams=self.lower_flows(planner),
                 packet_bytes=self.packet,
-                interval=self.interval,
-                spacing=self.spacing,
-                probes=self.probes,
+                **self.plain(),
             )
         ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["STREAMS", "Datagrams", "Streams"]
 
 MOST_STREAMS = 100_000
 # The simulator's own limit for a group.
@@ -100,55 +98,7 @@ def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 STREAMS = Record(
-    table=Table(
-        "streams",
-        "a period of a stream of `udp` or `trace` in which it sent packets, and what happened to "
-        "these packets",
-        (
-            Column("group", "string", "", "The group that it belongs to."),
-            Column("stream", "u32", "", "Number of the stream within its group, from 0."),
-            Column("t_s", "f64", "s", "When the period begins."),
-            Column("period_s", "f64", "s", "How long it is."),
-            Column("sent_packets", "u32", "packets", "Packets sent in the period."),
-            Column("sent_bytes", "u64", "bytes", "Total length of these IP packets."),
-            Column(
-                "received_packets",
-                "u32",
-                "packets",
-                "Packets of these that were received, then or later.",
-            ),
-            Column("received_bytes", "u64", "bytes", "Total length of the received packets."),
-            Column(
-                "lost_packets",
-                "u32",
-                "packets",
-                "Packets of these that were lost; others may still be under way.",
-            ),
-            Column(
-                "reordered_packets",
-                "u32",
-                "packets",
-                "Packets of these that were received after one that was sent later (RFC 4737, "
-                "3.3).",
-            ),
-            Column(
-                "delay_mean_ms",
-                "f64",
-                "ms",
-                "One-way delay, mean; null: none was received.",
-                nullable=True,
-            ),
-            Column("delay_min_ms", "f64", "ms", "The shortest one-way delay.", nullable=True),
-            Column("delay_max_ms", "f64", "ms", "The longest one-way delay.", nullable=True),
-            Column(
-                "jitter_ms",
-                "f64",
-                "ms",
-                "Interarrival jitter (RFC 3550, 6.4.1) after the last arrival of these.",
-                nullable=True,
-            ),
-        ),
-    ),
+    table=declared_table("streams"),
     title="streams of datagrams",
     figures=(
         Figure("streams", "streams"),
@@ -170,8 +120,8 @@ STREAMS = Record(
     ),
     summarise=_summarise,
     headline=Headline("lost_percent", "of the datagrams lost"),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "stream-delay",
             title="One-way delay of datagrams, all streams together",
             x="sent at (s)",
@@ -184,7 +134,7 @@ STREAMS = Record(
             says=_says,
             draw=_draw_delay,
         ),
-        Picture(
+        Plot(
             "stream-loss",
             title="Loss of datagrams, all streams together",
             x="sent at (s)",

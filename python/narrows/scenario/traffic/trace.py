@@ -15,8 +15,6 @@ from narrows.scenario.traffic.streams import Streams
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Trace"]
-
 
 class Trace(Streams):
     """Datagrams at listed times, whether earlier ones arrive or not."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.declared import Declared, DeclaredTable, find
 from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
 from narrows.scenario.rules import Faults, Unknown, rule
 from narrows.scenario.tcp import Tcp
@@ -19,16 +20,14 @@ if TYPE_CHECKING:
 
     from narrows.scenario.planner import Planner
 
-__all__ = ["Transfer"]
-
 SECONDARIES = Countable("secondary", "secondaries", 100_000)
 TRANSFERS = Countable("zone transfer", "zone transfers", 1_000_000, can_be="recorded")
 MESSAGES = Countable("message of zones", "messages of zones", 20_000_000, can_be="sent")
 
 _HEADER = 12
 """Bytes of a DNS message without question and records (RFC 1035, 4.1.1)."""
-_LONGEST = 65_535
-_MOST_BYTES = 10**9
+_LONGEST = int(find("Transfer", "message")["most"])
+_MOST_BYTES = int(find("Transfer", "zone")["most"])
 _MOST_MESSAGES = 10**6
 
 
@@ -73,46 +72,7 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 RECORDS = Record(
-    table=Table(
-        "transfers",
-        "a zone transfer of `transfer`: a secondary fetches the zone",
-        (
-            Column("group", "string", "", "The traffic group that it belongs to."),
-            Column("secondary", "string", "", "The node that fetches the zone."),
-            Column("transfer", "u32", "", "Number of the transfer of its secondary, from 0."),
-            Column("start_s", "f64", "s", "When its connection began to open."),
-            Column(
-                "established_s",
-                "f64",
-                "s",
-                "When the connection was open, and the zone was asked for; null: never.",
-                nullable=True,
-            ),
-            Column("first_s", "f64", "s", "When the first message had arrived.", nullable=True),
-            Column(
-                "end_s",
-                "f64",
-                "s",
-                "When the last message had arrived; null: not by the end of the run, or it failed.",
-                nullable=True,
-            ),
-            Column(
-                "fate",
-                "string",
-                "",
-                "`whole`, `unfinished` at the end of the run, or how the connection ended: "
-                "`refused`, `reset`, `timed-out`, `closed` by the server.",
-            ),
-            Column("messages", "u32", "messages", "DNS messages that arrived."),
-            Column(
-                "bytes", "u64", "bytes", "Bytes of these messages, each with its two-byte length."
-            ),
-            Column(
-                "segments_retransmitted", "u64", "segments", "Segments that the server sent again."
-            ),
-            Column("timeouts", "u32", "", "Retransmission timeouts of the server."),
-        ),
-    ),
+    table=declared_table("transfers"),
     title="zone transfers",
     figures=(
         Figure("transfers", "transfers", doc="Transfers that began."),
@@ -149,8 +109,8 @@ RECORDS = Record(
     summarise=_summarise,
     headline=Headline("transfer_mean_s", "mean time of a zone transfer"),
     completed=Completed("transfers", ("transfer_mean_s", "transfer_p50_s", "transfer_p99_s")),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "transfer-cdf",
             title="Time of a zone transfer, until the last message arrives",
             x="time of a transfer (s)",
@@ -166,7 +126,12 @@ RECORDS = Record(
 )
 
 
-class Transfer(Group):
+class Transfer(
+    DeclaredTable,
+    Group,
+    declares="Transfer",
+    without=("server", "secondaries", "tcp", "at", "zone", "message"),
+):
     """Secondaries that fetch a zone from a DNS server over TCP (AXFR, RFC 5936).
 
     Each transfer has a connection of its own, under the limits and with the service time of the
@@ -196,15 +161,13 @@ class Transfer(Group):
     default is BIND's `transfer-message-size`."""
     records_per_message: Annotated[int, Field(strict=True, ge=1, le=_LONGEST)] | None = None
     """The most records in a message; 1 is BIND's `transfer-format one-answer`."""
-    query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = DataSize("29 B")
+    query: Annotated[DataSize, Declared("Transfer", "query")] = DataSize("29 B")
     """Bytes of the query, a DNS message; the first message of the zone repeats its question."""
     at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (
         Duration("0 s"),
     )
     """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. If a transfer is
     due while the secondary's previous one still runs, it starts when that ends."""
-    spread: Span = Duration("0 s")
-    """Each transfer begins at a random time, at most this long after its time in `at`."""
     tcp: Tcp = Tcp()
     """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""
 
@@ -306,8 +269,7 @@ class Transfer(Group):
             ],
             "tcp": planner.tcp_settings(self.tcp),
             "at": [self.start + at for at in self.at],
-            "spread": self.spread,
-            "query": self.query,
+            **self.plain(),
             "zone": self._bytes,
             "message": _HEADER + self._in_a_message * self.record,
         }

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-
 from narrows.scenario.amounts import SECOND, DataSize
+from narrows.scenario.declared import Declared, DeclaredTable
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
-from narrows.scenario.quantities import DatagramSize, Rate, refuse
+from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.streams import Streams
 
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-__all__ = ["Udp"]
 
-
-class Udp(Streams):
+class Udp(DeclaredTable, Streams, declares="Udp", without=("streams", "packet_bytes", "on_off")):
     """Datagrams that nobody answers, at a rate: constant, Poisson, or on and off."""
 
     kind: Literal["udp"] = "udp"
     """Which kind of traffic this is."""
-    rate: Rate
-    """The rate of IP packets while a stream is on. Their headers count, `framing` does not."""
-    packet: DatagramSize = DataSize("1500 B")
+    packet: Annotated[DataSize, Declared("Udp", "packet_bytes")] = DataSize("1500 B")
     """Length of an IP packet; `"1500 B"` by default. If a link takes less, the packet goes in
     fragments."""
-    spacing: Literal["even", "poisson"] = "even"
-    """Time between packets: always the same, or exponentially distributed."""
     on: Pauses | None = None
     """How long a stream is on, such as `{ distribution = "exponential", mean = "1 s" }`; it goes
     with `off`. Without both, a stream is always on."""
     off: Pauses | None = None
     """How long it is off. The wait for the next packet pauses then, and continues in the next on
     time."""
-    packets: Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)] | None = None
-    """Number of packets after which a stream ends; without it, a stream lasts until `stop` or the
-    end of the run."""
 
     @rule
     def _has_both_times(self) -> Faults:
@@ -66,11 +56,8 @@ class Udp(Streams):
                 "udp",
                 streams=self.lower_flows(planner),
                 packet_bytes=self.packet,
-                rate=self.rate,
-                spacing=self.spacing,
                 on_off=both,
-                packets=self.packets,
-                period=self.period,
+                **self.plain(),
             )
         ]
 

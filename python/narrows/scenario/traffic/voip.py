@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Figure, Headline, Parts, Pen, Picture, Record, Table
-from narrows.scenario.amounts import MILLISECOND, Duration
+from narrows.records import Figure, Headline, Parts, Pen, Plot, Record, declared_table
+from narrows.scenario.amounts import MILLISECOND
+from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
-from narrows.scenario.quantities import PositiveSpan, Span, refuse
+from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, known, rule
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.streams import Datagrams
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from narrows.scenario.planner import Planner
-
-__all__ = ["VOIP", "Voip"]
 
 CALLS = Countable("call", "calls", 100_000)
 
@@ -69,65 +68,7 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 
 
 VOIP = Record(
-    table=Table(
-        "voip",
-        "a direction of a call of `voip`",
-        (
-            Column("group", "string", "", "The group that it belongs to."),
-            Column("call", "u32", "", "Number of the call within its group, from 0."),
-            Column("direction", "string", "", "`there`, from sender to receiver, or `back`."),
-            Column("start_s", "f64", "s", "When the call begins."),
-            Column("sent_packets", "u32", "packets", "Packets sent."),
-            Column("received_packets", "u32", "packets", "Packets received, including late ones."),
-            Column("lost_packets", "u32", "packets", "Packets lost in the network."),
-            Column("late_packets", "u32", "packets", "Packets received too late to be heard."),
-            Column(
-                "delay_mean_ms",
-                "f64",
-                "ms",
-                "One-way delay in the network, mean; null: nothing was received.",
-                nullable=True,
-            ),
-            Column("delay_max_ms", "f64", "ms", "The longest one-way delay.", nullable=True),
-            Column(
-                "jitter_mean_ms",
-                "f64",
-                "ms",
-                "Interarrival jitter (RFC 3550, 6.4.1), mean over the arrivals.",
-                nullable=True,
-            ),
-            Column(
-                "mouth_to_ear_ms",
-                "f64",
-                "ms",
-                "Delay of codec, network and playout buffer, mean over what was heard; null: "
-                "nothing was.",
-                nullable=True,
-            ),
-            Column(
-                "missing_percent",
-                "f64",
-                "%",
-                "Share of lost and late packets among those whose end is known.",
-                nullable=True,
-            ),
-            Column(
-                "burst_ratio",
-                "f64",
-                "",
-                "Mean length of runs of missing packets, divided by that of random losses (G.107).",
-                nullable=True,
-            ),
-            Column("r", "f64", "", "Transmission rating factor R (G.107).", nullable=True),
-            Column(
-                "mos",
-                "f64",
-                "",
-                "Estimated mean opinion score, 1 to 4.5 (G.107, Annex B).",
-                nullable=True,
-            ),
-        ),
-    ),
+    table=declared_table("voip"),
     title="calls",
     figures=(
         Figure("calls", "calls"),
@@ -161,8 +102,8 @@ VOIP = Record(
         ("late_percent", "delay_mean_ms", "mouth_to_ear_mean_ms", "mos_mean", "mos_p5"),
         whole="both directions",
     ),
-    pictures=(
-        Picture(
+    plots=(
+        Plot(
             "voip-mos",
             title="Mean opinion score of calls, by the E-model",
             x="mean opinion score (1 bad, 4.4 as good as G.711 gets)",
@@ -178,7 +119,7 @@ VOIP = Record(
 )
 
 
-class Voip(Datagrams):
+class Voip(DeclaredTable, Datagrams, declares="Voip", without=("calls", "talk")):
     """Telephone calls: speech in both directions, and an estimate of its quality (ITU-T G.107)."""
 
     countables: ClassVar[tuple[Countable, ...]] = (CALLS,)
@@ -188,23 +129,16 @@ class Voip(Datagrams):
     """Which kind of traffic this is."""
     calls: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Calls for each pair."""
-    codec: Literal["g711", "g711-plc", "g729a"] = "g711-plc"
-    """G.711 (64 kbit/s) without or with concealment of lost packets, or G.729A (8 kbit/s)."""
-    packet_time: PositiveSpan = Duration("20 ms")
-    """Speech in a packet: a multiple of 10 ms, up to `"100 ms"`; `"20 ms"` by default."""
     talk: Literal["spurts", "constant"] = "spurts"
     """When somebody speaks: in spurts, with nothing sent in the pauses, or all the time."""
     spurt: Pauses | None = None
     """Length of a talk spurt; exponential with a mean of 1.004 s by default (ITU-T P.59)."""
     pause: Pauses | None = None
     """Length of a pause; exponential with a mean of 1.587 s by default (ITU-T P.59)."""
-    playout: Literal["adaptive"] | Span = Duration("60 ms")
-    """How long the first packet of a talk spurt waits in the receiver's buffer before it is heard
-    (`"60 ms"` by default). With `"adaptive"`, the delays seen so far decide."""
 
     @rule
     def _packets_hold_whole_frames(self) -> Faults:
-        if self.packet_time % (10 * MILLISECOND) or self.packet_time > 100 * MILLISECOND:
+        if self.packet_time % (10 * MILLISECOND):
             yield refuse(
                 "is not a multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time"
             )
@@ -242,9 +176,7 @@ class Voip(Datagrams):
             self.application(
                 "voip",
                 calls=self.lower_flows(planner),
-                codec=self.codec,
-                packet_time=self.packet_time,
                 talk=talk,
-                playout="adaptive" if self.playout == "adaptive" else {"fixed": self.playout},
+                **self.plain(),
             )
         ]

@@ -16,8 +16,6 @@ from narrows.reproduce.hayes_2010.measure import BENCH
 from narrows.results.gateway_bench import GatewayBench
 from narrows.study.dns_transport.factors import transport
 
-__all__ = ["RATE", "SERVERS", "per_answer", "source"]
-
 RATE = 5000.0
 """The rate in queries per second at which the server's time was measured."""
 

@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import NarrowsError, argument
-from narrows.scenario.near import nearest
+from narrows.scenario.suggestions import suggestion
 from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
 from narrows.study.dns_transport.network import network, testbed
-
-__all__ = ["PAPER_H", "Block", "EmptyChoiceError", "UnknownLevel", "blocks", "load_names"]
 
 PAPER_H = "paper-h"
 """The load of paper H's worst cell. This name is not among the levels of the factor `load`."""
@@ -135,7 +133,7 @@ def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         given = list(wanted.get(factor.name) or known)
         for name in given:
             if name not in known:
-                hint = nearest(name, known, many=len(known))
+                hint = suggestion(name, known, many=len(known))
                 raise UnknownLevel(f"{name!r} is not a {factor.title} of this study; hint: {hint}")
         chosen[factor.name] = given
     return chosen
@@ -186,7 +184,7 @@ def _paper_h(transports: Sequence[str]) -> Block:
     (group,) = scenario["dns"]
     # The same lengths, but of DNS messages, which all transports share. Fewer queries will do,
     # because the third digit does not matter here.
-    del group["query_size"], group["reply_size"], group["retry"]
+    del group["query_size"], group["reply_size"], group["transport"]
     group |= {
         "messages": {"query": "36 B", "reply": "72 B"},
         "warm_up": 10,

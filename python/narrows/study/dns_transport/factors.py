@@ -12,8 +12,6 @@ from typing import Any
 
 from narrows.study.dns_transport.network import network
 
-__all__ = ["TRANSPORTS", "Factor", "Level", "Transport", "factors", "transport"]
-
 
 @dataclass(frozen=True)
 class Level:
@@ -40,65 +38,62 @@ class Transport:
     """The same transport without ECN."""
 
 
+def _over(kind: str, **keys: Any) -> dict[str, Any]:
+    return {"transport": {"kind": kind, **keys}}
+
+
 def _ecn(
-    name: str, title: str, of: str, keys: Mapping[str, Any], settings: str = "tcp"
+    name: str,
+    title: str,
+    of: str,
+    keys: Mapping[str, Any],
+    ecn: bool | str = True,
+    **more: Any,
 ) -> Transport:
     """A transport with ECN switched on in TCP's or QUIC's settings."""
-    return Transport(name, title, {**keys, settings: {"ecn": True}}, ecn_of=of)
+    settings = "quic" if keys["transport"]["kind"] == "quic" else "tcp"
+    marked = {**keys, "transport": {**keys["transport"], settings: {"ecn": ecn}}}
+    return Transport(name, title, marked, ecn_of=of, **more)
 
 
-_TCP: dict[str, Any] = {"transport": "tcp"}
-_TCP_KEPT: dict[str, Any] = {"transport": "tcp", "connections": {"reuse": True}}
-_TLS: dict[str, Any] = {"transport": "tls"}
-_TLS_RESUMED: dict[str, Any] = {"transport": "tls", "connections": {"tls": {"resume": True}}}
-_TLS_EARLY: dict[str, Any] = {
-    "transport": "tls",
-    "connections": {"tls": {"resume": True, "early_data": True}},
-    "answers": {"tls": {"early_data": True}},
-}
-_TLS_KEPT: dict[str, Any] = {"transport": "tls", "connections": {"reuse": True}}
-_HTTPS: dict[str, Any] = {"transport": "https"}
-_HTTPS_KEPT: dict[str, Any] = {"transport": "https", "connections": {"reuse": True}}
-_QUIC: dict[str, Any] = {"transport": "quic"}
-_QUIC_EARLY: dict[str, Any] = {**_TLS_EARLY, "transport": "quic"}
-_QUIC_KEPT: dict[str, Any] = {"transport": "quic", "connections": {"reuse": True}}
+_RESUMED = {"resume": True}
+_EARLY = {"resume": True, "early_data": True}
+_TAKES_EARLY = {"answers": {"tls": {"early_data": True}}}
+
+_TCP = _over("tcp")
+_TCP_KEPT = _over("tcp", reuse=True)
+_TLS = _over("tls")
+_TLS_RESUMED = _over("tls", tls=_RESUMED)
+_TLS_EARLY = _over("tls", tls=_EARLY) | _TAKES_EARLY
+_TLS_KEPT = _over("tls", reuse=True)
+_HTTPS = _over("https")
+_HTTPS_KEPT = _over("https", reuse=True)
+_QUIC = _over("quic")
+_QUIC_EARLY = _over("quic", tls=_EARLY) | _TAKES_EARLY
+_QUIC_KEPT = _over("quic", reuse=True)
 
 TRANSPORTS: tuple[Transport, ...] = (
     # Windows' five attempts. RFC 5452 asks for a new port for each, so a per-flow queue does not
     # keep a client in the same bucket forever. Replies may have any length and come in fragments.
-    Transport(
-        "udp", "UDP", {"transport": "udp", "retry": "windows", "new_port": True}, {"udp": "udp"}
-    ),
+    Transport("udp", "UDP", _over("udp", retry="windows", new_port=True), {"udp": "udp"}),
     # As DNS flag day 2020 asks: TCP after a truncated reply, or after two attempts without a reply.
     Transport(
         "udp-tcp",
         "UDP then TCP",
-        {
-            "transport": "udp",
-            "retry": ["1 s", "2 s"],
-            "new_port": True,
-            "edns_size": "1232 B",
-            "tcp_if_truncated": True,
-            "tcp_if_silent": True,
-        },
+        _over(
+            "udp",
+            retry=["1 s", "2 s"],
+            new_port=True,
+            edns_size="1232 B",
+            tcp_if_truncated=True,
+            tcp_if_silent=True,
+        ),
         {"udp": "udp", "tcp": "tcp"},
     ),
     Transport("tcp-new", "TCP new", _TCP, {"tcp": "tcp"}),
-    Transport(
-        "tcp-new-ecn",
-        "TCP new + ECN",
-        {**_TCP, "tcp": {"ecn": True}},
-        {"tcp": "tcp"},
-        ecn_of="tcp-new",
-    ),
+    _ecn("tcp-new-ecn", "TCP new + ECN", "tcp-new", _TCP, bench={"tcp": "tcp"}),
     # ECN++: routers can mark SYN-ACKs, FINs and retransmissions too.
-    Transport(
-        "tcp-new-ecn++",
-        "TCP new + ECN++",
-        {**_TCP, "tcp": {"ecn": "plus-plus"}},
-        {"tcp": "tcp"},
-        ecn_of="tcp-new",
-    ),
+    _ecn("tcp-new-ecn++", "TCP new + ECN++", "tcp-new", _TCP, "plus-plus", bench={"tcp": "tcp"}),
     Transport("tcp-kept", "TCP kept", _TCP_KEPT),
     _ecn("tcp-kept-ecn", "TCP kept + ECN", "tcp-kept", _TCP_KEPT),
     # There is no line with ECN, because the gateway never accepts ECN in a SYN.
@@ -121,11 +116,11 @@ TRANSPORTS: tuple[Transport, ...] = (
     Transport("https-kept", "HTTPS kept", _HTTPS_KEPT),
     _ecn("https-kept-ecn", "HTTPS kept + ECN", "https-kept", _HTTPS_KEPT),
     Transport("quic-new", "QUIC new", _QUIC),
-    _ecn("quic-new-ecn", "QUIC new + ECN", "quic-new", _QUIC, "quic"),
+    _ecn("quic-new-ecn", "QUIC new + ECN", "quic-new", _QUIC),
     Transport("quic-early", "QUIC 0-RTT", _QUIC_EARLY),
-    _ecn("quic-early-ecn", "QUIC 0-RTT + ECN", "quic-early", _QUIC_EARLY, "quic"),
+    _ecn("quic-early-ecn", "QUIC 0-RTT + ECN", "quic-early", _QUIC_EARLY),
     Transport("quic-kept", "QUIC kept", _QUIC_KEPT),
-    _ecn("quic-kept-ecn", "QUIC kept + ECN", "quic-kept", _QUIC_KEPT, "quic"),
+    _ecn("quic-kept-ecn", "QUIC kept + ECN", "quic-kept", _QUIC_KEPT),
 )
 
 _BYTES = "137500 B"

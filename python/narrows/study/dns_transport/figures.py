@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from narrows.reproduce.statistics import Interval
 
-__all__ = ["figures"]
-
 _SHARES = "viridis"
 _TIMES = "viridis_r"
 _EMPTY = "#e3e6ea"

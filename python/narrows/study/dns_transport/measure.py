@@ -26,8 +26,6 @@ from narrows.records.numbers import floats, percentile, reached
 if TYPE_CHECKING:
     from narrows.results import Run
 
-__all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure", "response_times"]
-
 GIVEN_UP_S = 17.0
 """Seconds after which a client gives a query up: `gives_up` of the network."""
 
@@ -129,7 +127,7 @@ def _connections(run: Run) -> float | None:
     watched = cycles.select((pl.col("end_s") - pl.col("begin_s")).sum()).item()
     if not watched:
         return None
-    kept = bool(group.get("connections", {}).get("reuse"))
+    kept = bool(group["transport"].get("reuse"))
     inside = (
         _spans(run, kept=kept)
         .join(cycles, on="worker", how="inner")

@@ -8,8 +8,6 @@ from typing import Any
 
 from narrows.scenario.reading import read
 
-__all__ = ["NETWORK", "TESTBED", "network", "testbed"]
-
 NETWORK = Path(__file__).parent / "network.toml"
 """The file of the study's network: a line of 10 Mbit/s, the clients behind it, and the resolver."""
 

@@ -1,10 +1,11 @@
-"""The study on the terminal and on disk: sentences, heat maps, tables, `study.json`."""
+"""The study on the terminal and on disk: tables, heat maps, `study.json`."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any, TextIO
@@ -24,18 +25,8 @@ from narrows.study.dns_transport.phrases import title
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.study.dns_transport.study import RUNS_FILE, STUDY_FILE, Study
 
-__all__ = ["print_study", "write"]
-
-
 WIDTH = 100
-"""The width of sentences on the terminal, in columns."""
-
-_HEADINGS = {
-    "dns operator": "For DNS operators",
-    "network operator": "For network operators",
-    "paper H's worst cell": "Paper H's worst cell",
-    "limits": "What the figures are",
-}
+"""The width of prose on the terminal, in columns."""
 
 _COLUMNS = {
     "without_retry_percent": "without retry, %",
@@ -57,22 +48,18 @@ _COLUMNS = {
 
 
 def print_study(study: Study, to: TextIO, *, as_json: bool = False) -> None:
-    """The sentences and their tables, by reader, or one JSON document."""
+    """The tables and their notes, or one JSON document."""
     if as_json:
         print(json.dumps(study.document(), indent=2, allow_nan=False), file=to)
         return
     to.write(f"{study.cells.height} cells, {study.runs.height} runs, {study.status}\n")
-    for audience, heading in _HEADINGS.items():
-        told = [each for each in study.sentences if each.audience == audience]
-        if told:
-            to.write(f"\n{heading}\n")
-        for each in told:
-            text = f"{each.advice} {each.text}".strip()
-            to.write(fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ") + "\n")
-        for table in study.tables:
-            if table.audience == audience:
-                to.write("\n" + fill(f"{table.title}:", WIDTH) + "\n\n")
-                to.write(_aligned([table.columns, *table.rows]))
+    for heading, tables in groupby(study.tables, key=lambda table: table.heading):
+        to.write(f"\n{heading}\n")
+        for table in tables:
+            to.write("\n" + fill(f"{table.title}:", WIDTH) + "\n\n")
+            to.write(_aligned([table.columns, *table.rows]))
+    for note in study.notes:
+        to.write("\n" + fill(note, WIDTH) + "\n")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -120,8 +107,7 @@ def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE
         failures=study.failures,
         runs=study.runs.height,
         seeds=len(study.seeds),
-        headings=_HEADINGS,
-        sentences=study.sentences,
+        notes=study.notes,
         tables=study.tables,
         figures=shown_on_page(drawn),
         surprises=[_surprise(each) for each in study.surprises.found],

@@ -52,9 +52,9 @@ def base() -> dict[str, str]:
 
 
 def loaded(runs: pl.DataFrame) -> dict[str, str | list[str]]:
-    """The cells of the base plane with any load."""
+    """The cells of the base plane with any load; if no load was run, those without."""
     loads = [name for name in runs["load"].unique().to_list() if name not in ("none", PAPER_H)]
-    return {**base(), "load": sorted(loads)}
+    return {**base(), "load": sorted(loads) or ["none"]}
 
 
 def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -83,6 +83,8 @@ def pooled_over(runs: pl.DataFrame, factor: str) -> str:
 def under_loads(runs: pl.DataFrame) -> str:
     """Names the loads that a mean under load covers; `LOADED` for all loads."""
     names, count = _pooled(runs, "load")
+    if names == [title("load", "none")]:
+        return "without load"
     # One of the levels is "no load".
     return LOADED if len(names) == count - 1 else f"under {listed(names)}"
 
@@ -110,19 +112,9 @@ def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Int
     return sorted(known, key=lambda item: -item[1].mean)
 
 
-def more(gap: Interval) -> bool:
-    """Whether the difference is certainly positive, and matters."""
-    return gap.low > 0.0 and gap.mean >= MATTERS
-
-
 def fewer(gap: Interval) -> bool:
     """Whether the difference is certainly negative, and matters."""
     return gap.high < 0.0 and gap.mean <= -MATTERS
-
-
-def differs(gap: Interval | None) -> bool:
-    """Whether the difference is certainly positive or negative, and matters."""
-    return gap is not None and (more(gap) or fewer(gap))
 
 
 def transport_title(name: str) -> str:
@@ -130,31 +122,9 @@ def transport_title(name: str) -> str:
     return transport(name).title
 
 
-def queue_title(name: str) -> str:
-    """A queue in words."""
-    return title("queue", name)
-
-
-def listed(names: Sequence[str], word: str = "and") -> str:
+def listed(names: Sequence[str]) -> str:
     """Names as a list in a sentence."""
-    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def percent(value: Interval) -> str:
-    """`98.2 % (97.9 to 98.5)`."""
-    return f"{value.mean:.1f} %{_ends(value)}"
-
-
-def points(value: Interval) -> str:
-    """`+3.1 points (+2.0 to +4.2)`."""
-    return f"{rounded(value.mean, '+')} points{_ends(value, '+')}"
-
-
-def number(value: Interval, unit: str = "", *, signed: bool = False) -> str:
-    """`20.7 ms (20.6 to 20.8)`; with a sign, two places."""
-    if signed:
-        return f"{rounded(value.mean, '+', 2)} {unit}{_ends(value, '+', 2)}"
-    return f"{value.mean:.1f} {unit}".strip() + _ends(value)
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def bare(value: Interval) -> str:
@@ -162,22 +132,16 @@ def bare(value: Interval) -> str:
     return f"{value.mean:.1f}{_ends(value)}"
 
 
-def spread(value: Interval, *, signed: bool = False) -> str:
-    """`3.1 (2.0 to 4.2)`: the size of a difference, or the difference with its sign.
-
-    A difference whose interval includes zero always has its sign.
-    """
-    if signed or value.low < 0.0 < value.high:
-        return f"{rounded(value.mean, '+')}{_ends(value, '+')}"
-    ends = sorted((abs(value.low), abs(value.high)))
-    return bare(Interval(abs(value.mean), ends[0], ends[1], value.count))
+def signed(value: Interval) -> str:
+    """`+3.1 (+2.0 to +4.2)`: a difference, likewise."""
+    return f"{rounded(value.mean, '+')}{_ends(value, '+')}"
 
 
-def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
+def _ends(value: Interval, sign: str = "") -> str:
     """The interval that follows a mean; empty without one, or if rounding hides it."""
     if not math.isfinite(value.low):
         return ""
-    low, high = (rounded(end, sign, places) for end in (value.low, value.high))
+    low, high = (rounded(end, sign) for end in (value.low, value.high))
     return "" if low == high else f" ({low} to {high})"
 
 

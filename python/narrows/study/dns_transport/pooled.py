@@ -22,8 +22,6 @@ import polars as pl
 from narrows.reproduce.statistics import Interval
 from narrows.results.intervals import newcombe, wilson, within
 
-__all__ = ["FACTORS", "Where", "difference", "mean", "over_seeds", "select"]
-
 Where = Mapping[str, str | Sequence[str]]
 """Names of levels by factor."""
 

@@ -1,11 +1,10 @@
-"""The generated parts of documents about the study, from the `result.json` beside this file.
+"""The generated parts of the study's README, from the `result.json` beside it.
 
-Each part is between two comments. The first says which part it is: the sentences for a reader,
-their tables, the headlines of the whole study, or the size of the study.
+Each part is between two comments. The first says which part it is: the tables of a heading, their
+notes, or the size of the study. The sentences around them are written by hand.
 
-    <!-- from the study: dns operator -->
-    <!-- from the study: tables: dns operator -->
-    <!-- from the study: headlines -->
+    <!-- from the study: For DNS operators -->
+    <!-- from the study: notes -->
     <!-- from the study: size -->
     <!-- end -->
 
@@ -18,10 +17,6 @@ import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = ["filled"]
-
-TABLES = "tables: "
 
 WIDTH = 100
 """The width of prose, in columns."""
@@ -43,15 +38,9 @@ def _part(what: str, result: Mapping[str, Any]) -> str:
             f"narrows {result['narrows']}."
         )
         return _lines(text) + "\n"
-    if what.startswith(TABLES):
-        return "\n".join(
-            _table(each) for each in result["tables"] if each["for"] == what.removeprefix(TABLES)
-        )
-    return "".join(
-        _lines(_text(each), "- ") + "\n"
-        for each in result["sentences"]
-        if each["for"] == what or (what == "headlines" and each["headline"])
-    )
+    if what == "notes":
+        return "".join(f"{_lines(note, '- ')}\n" for note in result["notes"])
+    return "\n".join(_table(each) for each in result["tables"] if each["heading"] == what)
 
 
 def _lines(text: str, mark: str = "") -> str:
@@ -63,11 +52,6 @@ def _lines(text: str, mark: str = "") -> str:
         subsequent_indent=" " * len(mark),
         break_on_hyphens=False,
     )
-
-
-def _text(sentence: Mapping[str, Any]) -> str:
-    advice = sentence["advice"]
-    return f"**{advice}** {sentence['text']}" if advice else str(sentence["text"])
 
 
 def _table(table: Mapping[str, Any]) -> str:

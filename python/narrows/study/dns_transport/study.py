@@ -2,13 +2,13 @@
 
 FOLDER/product/, paper-h/   its sweeps, from which an interrupted study resumes
 runs.parquet, cells.parquet a row for each run, a row for each cell
-study.json                  what `--json` prints: how it was run, every cell, the sentences
+study.json                  what `--json` prints: how it was run, every cell, the tables
 report.html, figures/       for people
 """
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from narrows import _core
+from narrows.foreign_text import parsed, regular_bytes
 from narrows.results import RunFolderError, Sweep
 from narrows.results.folder import refuse_others
 from narrows.results.sweep_run import SweepRun, canonical
@@ -26,10 +27,8 @@ from narrows.study.dns_transport.design import Block, blocks
 from narrows.study.dns_transport.measure import MEASURED, SECTION
 from narrows.study.dns_transport.pooled import FACTORS, over_seeds
 from narrows.study.dns_transport.surprises import Surprises, surprises
-from narrows.study.dns_transport.words import Sentence, Table, sentences, tables
+from narrows.study.dns_transport.tables import Table, notes, tables
 from narrows.sweeps import Progress, sweep
-
-__all__ = ["QUICK_SEEDS", "SEEDS", "STUDY_FILE", "Study", "dns_transport"]
 
 SEEDS = 5
 """The number of runs of each cell."""
@@ -70,13 +69,13 @@ class Study:
         """
         path = Path(folder)
         try:
-            document = json.loads((path / STUDY_FILE).read_bytes())
+            document = parsed(regular_bytes(path / STUDY_FILE))
             return cls(
                 seeds=tuple(document["seeds"]),
                 status=document["status"],
                 failures=tuple(document["failures"]),
                 settings=document["settings"],
-                runs=pl.read_parquet(path / RUNS_FILE),
+                runs=pl.read_parquet(io.BytesIO(regular_bytes(path / RUNS_FILE))),
             )
         except FileNotFoundError:
             hint = "name a folder that narrows study wrote"
@@ -112,14 +111,14 @@ class Study:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @cached_property
-    def sentences(self) -> list[Sentence]:
-        """The study's conclusions, in sentences that depend on the numbers."""
-        return sentences(self.runs)
-
-    @cached_property
     def tables(self) -> list[Table]:
-        """The figures behind the sentences, for people."""
+        """The figures for each group of readers."""
         return tables(self.runs)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the tables must know."""
+        return notes(self.runs)
 
     @cached_property
     def surprises(self) -> Surprises:
@@ -137,18 +136,10 @@ class Study:
             "server_cpu": cpu.source(),
             "failures": list(self.failures),
             "runs": self.runs.height,
-            "sentences": [
-                {
-                    "for": each.audience,
-                    "advice": each.advice,
-                    "text": each.text,
-                    "headline": each.headline,
-                }
-                for each in self.sentences
-            ],
+            "notes": self.notes,
             "tables": [
                 {
-                    "for": each.audience,
+                    "heading": each.heading,
                     "title": each.title,
                     "columns": list(each.columns),
                     "rows": [list(row) for row in each.rows],

@@ -16,8 +16,6 @@ from narrows.study.dns_transport.factors import TRANSPORTS
 from narrows.study.dns_transport.phrases import KEPT, SECOND, base, fewer, transport_title
 from narrows.study.dns_transport.pooled import difference, mean, select
 
-__all__ = ["Surprises", "surprises"]
-
 
 @dataclass
 class Surprises:

@@ -5,26 +5,23 @@
 //! once. An arrival that finds no free place leaves a row without attempts, as a resolver drops a
 //! query when its table of outstanding ones is full.
 
-use narrows_units::Span;
+use narrows_units::settings::{any, positive};
+use narrows_units::{Span, keys};
 
 use super::Workers;
 use crate::record::QueryRow;
 use crate::udp::Spacing;
 use crate::{Host, Random};
 
-/// When queries begin.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Arrivals {
-    /// The mean time between two arrivals.
-    pub interval: Span,
-    /// How it varies.
-    pub spacing: Spacing,
+keys! {
+    #[derive(Copy)]
+    /// When queries begin.
+    pub struct Arrivals {
+        /// The mean time between two arrivals.
+        interval: Span = Span::from_ms(10), positive();
+        /// Time between arrivals: always the same, or exponentially distributed.
+        spacing: Spacing = Spacing::Poisson, any();
+    }
 }
 
 /// The timer of the next arrival. Connections' timers have smaller numbers, because there are fewer

@@ -1,7 +1,8 @@
 //! The settings of a group of workers, and their rules.
 
 use narrows_transport::{quic, tls};
-use narrows_units::{Span, Time};
+use narrows_units::settings::{any, entries, positive, size, whole};
+use narrows_units::{Span, Time, keys};
 
 use super::super::connections::{Connections, Reuse};
 use super::super::exchange::Sizes;
@@ -13,169 +14,119 @@ use crate::record::{MOST_QUERIES, Transport};
 use crate::secure::check_first_link;
 use crate::{Application, Environment, Protocol, Settings, Use};
 
-/// The settings of a group of workers.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Client {
-    /// The server that they ask: an index into the plan's applications.
-    pub server: usize,
-    /// The path to the server: an index into the plan's paths.
-    pub there: usize,
-    /// The path back: an index into the plan's paths.
-    pub back: usize,
-    /// The number of workers.
-    pub workers: u32,
-    /// When the first worker starts.
-    pub start: Time,
-    /// Workers start at random times within this span after `start`.
-    pub spread: Span,
-    /// The queries before measurement starts: of each worker, or of all workers together if
-    /// `arrivals` is set.
-    pub warm_up: u32,
-    /// The measured queries, of each worker or of all together; `None`: they ask until the run
-    /// ends.
-    pub queries: Option<u32>,
-    /// When queries begin, however many are under way. At most `workers` of them can be under way
-    /// at once. `None`: each worker waits for the end of its query before the next.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub arrivals: Option<Arrivals>,
-    /// The mean of the exponentially distributed pause between the end of a query and the next.
-    pub think_mean: Span,
-    /// The lengths of queries and replies.
-    pub sizes: Sizes,
-    /// The time after which an unanswered query is given up; `None`: its attempts decide.
-    pub gives_up: Option<Span>,
-    /// How they ask over UDP; `None`: they ask only over TCP.
-    pub udp: Option<Udp>,
-    /// How they ask over TCP; `None`: they never do.
-    pub tcp: Option<Tcp>,
+keys! {
+    /// The settings of a group of workers.
+    pub struct Client as "DnsClient" {
+        /// The server that they ask: an index into the plan's applications.
+        server: usize = 0, any();
+        /// The path to the server: an index into the plan's paths.
+        there: usize = 0, any();
+        /// The path back: an index into the plan's paths.
+        back: usize = 0, any();
+        /// Number of workers.
+        workers: u32 = 1, whole(1, 100_000);
+        /// When the first worker starts.
+        start: Time = Time::ZERO, any();
+        /// Workers, or `arrivals`, start at random times within this time after `start`.
+        spread: Span = Span::ZERO, any();
+        /// Queries before measurement starts, for each worker; with `arrivals`, for the group.
+        warm_up: u32 = 0, whole(0, 10_000_000);
+        /// Measured queries, for each worker; with `arrivals`, for the group. Without it, queries
+        /// go on until the run ends. A run that would record more than 50 million queries stops
+        /// early and is marked as partial.
+        queries: Option<u32> = None, whole(1, 10_000_000);
+        /// When queries begin, however many are under way. At most `workers` of them can be under
+        /// way at once. `None`: each worker waits for the end of its query before the next.
+        arrivals: Option<Arrivals> = None, any();
+        /// Mean of the exponentially distributed pause between the end of a query and the next.
+        think_mean: Span = Span::ZERO, any();
+        /// The lengths of queries and replies.
+        sizes: Sizes = Sizes::fixed(42, 72), any();
+        /// The time after which an unanswered query is given up; `None`: its attempts decide.
+        gives_up: Option<Span> = None, positive();
+        /// How they ask over UDP; `None`: they ask only over TCP.
+        udp: Option<Udp> = None, any();
+        /// How they ask over TCP; `None`: they never do.
+        tcp: Option<Tcp> = None, any();
+    }
 }
 
-/// How a client asks over UDP.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Udp {
-    /// The timeouts of successive attempts. There are as many attempts as entries.
-    pub timeouts: Vec<Span>,
-    /// The longest reply that it accepts (RFC 6891, 6.2.3); 512 without EDNS.
-    pub payload: u16,
-    /// Whether it asks over TCP after a truncated reply. Otherwise the reply counts as an answer.
-    pub tcp_if_truncated: bool,
-    /// Whether it asks over TCP after the last timeout.
-    pub tcp_if_silent: bool,
-    /// Whether each attempt comes from a port of its own. Otherwise a worker uses one port.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub new_port: bool,
+keys! {
+    /// How a client asks over UDP.
+    pub struct Udp as "DnsClientUdp" {
+        /// The timeouts of successive attempts. There are as many attempts as entries.
+        timeouts: Vec<Span> = vec![Span::from_secs(1)], entries(1, 64);
+        /// The longest reply that it accepts (RFC 6891, 6.2.3); 512 without EDNS.
+        payload: u16 = WITHOUT_EDNS, size(WITHOUT_EDNS as u64, 65_507);
+        /// Whether it asks over TCP after a truncated reply. Otherwise the reply counts as an
+        /// answer.
+        tcp_if_truncated: bool = false, any();
+        /// Whether it asks over TCP after the last timeout.
+        tcp_if_silent: bool = false, any();
+        /// Whether each attempt comes from a port of its own. Otherwise a worker uses one port.
+        new_port: bool = false, any();
+    }
 }
 
-/// How a client asks over TCP.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tcp {
-    /// The settings of its ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// Whether it keeps connections.
-    pub reuse: Reuse,
-    /// The time after which a connection that is not established is given up; `None`: TCP decides.
-    pub connect_timeout: Option<Span>,
-    /// The time after which a query without a reply is given up; `None`: it waits forever.
-    pub answer_timeout: Option<Span>,
-    /// How many connections are tried for a query, depending on how the last one failed.
-    pub attempts: Attempts,
-    /// Whether it asks over UDP again after a failure, before the next connection.
-    pub udp_between: bool,
-    /// How many connections are tried in a row before that if they are refused.
-    #[cfg_attr(feature = "serde", serde(default = "one"))]
-    pub refused_together: u8,
-    /// Whether length and query are separate writes.
-    pub length_apart: bool,
-    /// How it encrypts; `None`: it does not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub tls: Option<Tls>,
+keys! {
+    /// How a client asks over TCP.
+    pub struct Tcp as "DnsClientTcp" {
+        /// The settings of its ends: an index into the plan's `tcp`.
+        tcp: usize = 0, any();
+        /// Whether it keeps connections.
+        reuse: Reuse = Reuse::Never, any();
+        /// The time after which a connection that is not established is given up; `None`: TCP
+        /// decides.
+        connect_timeout: Option<Span> = None, positive();
+        /// The time after which a query without a reply is given up; `None`: it waits forever.
+        answer_timeout: Option<Span> = None, positive();
+        /// How many connections are tried for a query, depending on how the last one failed.
+        attempts: Attempts = Attempts::default(), any();
+        /// Whether it asks over UDP again after a failure, before the next connection.
+        udp_between: bool = false, any();
+        /// How many connections are tried in a row before that if they are refused.
+        refused_together: u8 = 1, whole(1, 255);
+        /// Whether length and query are separate writes.
+        length_apart: bool = false, any();
+        /// How it encrypts; `None`: it does not.
+        tls: Option<Tls> = None, any();
+    }
 }
 
-/// How a client asks over TLS (RFC 7858).
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tls {
-    /// Its handshake.
-    pub handshake: tls::Client,
-    /// The multiple of bytes to which queries are padded (RFC 8467); `None`: no padding.
-    pub padding: Option<u32>,
-    /// How it uses HTTPS (RFC 8484); `None`: it does not, and puts a length before each query.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub https: Option<Requests>,
-    /// How it uses QUIC instead of TCP (RFC 9250); `None`: it does not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub quic: Option<quic::Config>,
+keys! {
+    #[derive(Copy)]
+    /// How a client asks over TLS (RFC 7858).
+    pub struct Tls as "DnsClientTls" {
+        /// Its handshake.
+        handshake: tls::Client = tls::Client::default(), any();
+        /// The multiple of bytes to which queries are padded (RFC 8467); `None`: no padding.
+        padding: Option<u32> = None, size(1, 65_535);
+        /// How it uses HTTPS (RFC 8484); `None`: it does not, and puts a length before each query.
+        https: Option<Requests> = None, any();
+        /// How it uses QUIC instead of TCP (RFC 9250); `None`: it does not.
+        quic: Option<quic::Config> = None, any();
+    }
 }
 
-#[cfg(feature = "serde")]
-fn one() -> u8 {
-    1
-}
-
-/// The number of connections tried for a query, including the first, by kind of failure.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Attempts {
-    /// The SYN was refused.
-    pub refused: u8,
-    /// The server closed before it answered.
-    pub closed: u8,
-    /// The server reset the connection.
-    pub reset: u8,
-    /// Nothing came in time.
-    pub silent: u8,
+keys! {
+    #[derive(Copy)]
+    /// The number of connections tried for a query, including the first, by kind of failure.
+    pub struct Attempts {
+        /// The SYN was answered with a reset.
+        refused: u8 = 1, whole(1, 255);
+        /// The server closed before it answered.
+        closed: u8 = 1, whole(1, 255);
+        /// The server reset the connection.
+        reset: u8 = 1, whole(1, 255);
+        /// Nothing came in time.
+        silent: u8 = 1, whole(1, 255);
+    }
 }
 
 impl Attempts {
     /// Creates the same number for each kind of failure.
     pub const fn of(number: u8) -> Self {
         Self { refused: number, closed: number, reset: number, silent: number }
-    }
-}
-
-impl Tls {
-    fn check(&self) -> Result<(), String> {
-        if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
-            return Err("padding: must be 1 to 65535".into());
-        }
-        if let Some(quic) = &self.quic {
-            quic.check().map_err(|why| format!("quic: {why}"))?;
-            if self.https.is_some() {
-                return Err("https: excludes quic".into());
-            }
-        }
-        if let Some(https) = &self.https {
-            https.check().map_err(|why| format!("https: {why}"))?;
-        }
-        self.handshake.check()
     }
 }
 
@@ -209,12 +160,8 @@ impl Settings for Client {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.check_round_trip(self.there, self.back)?;
         let server = environment.server(self.server, Protocol::Dns)?;
-        self.sizes.check()?;
         if self.warm_up.checked_add(self.queries.unwrap_or(0)).is_none() {
             return Err("warm_up, queries: too many together".into());
-        }
-        if self.arrivals.is_some_and(|arrivals| arrivals.interval == Span::ZERO) {
-            return Err("arrivals: interval must be above zero".into());
         }
         if self.arrivals.is_some() && self.think_mean > Span::ZERO {
             return Err("think_mean: excludes arrivals".into());
@@ -222,14 +169,8 @@ impl Settings for Client {
         let over_udp = self.udp.as_ref().map_or(0, |udp| udp.timeouts.len());
         let mut attempts = over_udp as u64;
         if let Some(udp) = &self.udp {
-            if udp.timeouts.is_empty() || udp.timeouts.len() > 255 {
-                return Err("timeouts: needs 1 to 255 attempts".into());
-            }
             if udp.timeouts.contains(&Span::ZERO) {
                 return Err("timeouts: each must be above zero".into());
-            }
-            if udp.payload < WITHOUT_EDNS {
-                return Err(format!("payload: must be at least {WITHOUT_EDNS} B"));
             }
             if (udp.tcp_if_truncated || udp.tcp_if_silent) && self.tcp.is_none() {
                 return Err("tcp: is needed for what UDP cannot do".into());
@@ -242,14 +183,10 @@ impl Settings for Client {
                 environment.check_tcp(tcp.tcp)?;
                 let Attempts { refused, closed, reset, silent } = tcp.attempts;
                 let most = refused.max(closed).max(reset).max(silent);
-                if refused.min(closed).min(reset).min(silent) == 0 {
-                    return Err("attempts: must be at least one".into());
-                }
-                if tcp.refused_together == 0 {
-                    return Err("refused_together: must be at least one".into());
-                }
                 if let Some(tls) = &tcp.tls {
-                    tls.check().map_err(|why| format!("tls: {why}"))?;
+                    if tls.https.is_some() && tls.quic.is_some() {
+                        return Err("tls: https: excludes quic".into());
+                    }
                     if self.udp.is_some() {
                         return Err("tls: excludes udp".into());
                     }

@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use rand_core::SeedableRng;
 
 use super::*;
@@ -198,7 +200,7 @@ fn the_departure_rate_is_estimated_over_16_kilobytes_of_a_queue_as_long() {
     let params = params(&Config { dq_rate_estimator: true, ..Config::default() });
     let mut vars = vars(0, 0, 0.0);
     for n in 0..20 {
-        let now = Time::ZERO + Span::from_ms(n);
+        let now = Time::ZERO + Span::from_ms(700 + n);
         vars.process_dequeue(&params, now, Time::ZERO, 1250, 20_000 - n);
         // The first departure begins the measurement; the fourteenth, 13 ms later, ends it: the
         // bytes of fourteen packets in the time of thirteen.

@@ -1,3 +1,7 @@
+use alloc::borrow::ToOwned;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Rate, Span, Time};
 
 use super::*;
@@ -249,7 +253,7 @@ fn impossible_settings_are_refused_by_field() {
         (|c| c.limit = 0, "limit: must be above zero"),
         (|c| c.min = 0.0, "min: must be above zero"),
         (|c| c.max = f64::NAN, "max: must be above zero"),
-        (|c| c.min = c.max, "min: 15 is not below max (15); hint: exchange or mend them"),
+        (|c| c.min = c.max, "min: 15 is not below max (15); hint: exchange or fix them"),
         (|c| c.weight = 0.0, "weight: must be above zero"),
         (|c| c.weight = f64::NAN, "weight: must be above zero"),
         (|c| c.max_p = 1.5, "max_p: must be at most 1"),

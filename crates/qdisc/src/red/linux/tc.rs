@@ -6,6 +6,8 @@
 //! would convert a number that does not fit a byte, which is undefined there, the table saturates
 //! at 31. Rates above 2^32 bytes per second are not cut to 32 bits.
 
+use alloc::format;
+
 use narrows_units::{Bytes, Rate};
 
 use super::{Config, TC_BANDWIDTH};
@@ -59,7 +61,7 @@ pub fn least_burst(min: Bytes, avpkt: Bytes) -> u64 {
 /// Returns the largest distance of `max` from `min` for which tc finds a probability per byte
 /// (`tc_red_eval_P`): it must be above 2^-31.
 pub fn most_apart(probability: f64) -> Bytes {
-    let above = (probability * (1u64 << MOST_PLOG) as f64).ceil();
+    let above = libm::ceil(probability * (1u64 << MOST_PLOG) as f64);
     Bytes::new((above as u64).saturating_sub(1))
 }
 
@@ -115,7 +117,7 @@ pub(super) fn eval_idle_damping(
     if bytes_per_s == 0.0 {
         return Err(too_low());
     }
-    let xmit_time = (1e6 * (config.avpkt.get() as f64 / bytes_per_s) * TICKS_PER_US).trunc();
+    let xmit_time = libm::trunc(1e6 * (config.avpkt.get() as f64 / bytes_per_s) * TICKS_PER_US);
     let lw = -libm::log(1.0 - 1.0 / (1u64 << wlog) as f64) / xmit_time;
     let max_time = 31.0 / lw;
     let scell_log =
@@ -130,6 +132,10 @@ pub(super) fn eval_idle_damping(
 
 #[cfg(test)]
 mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn config(settings: [u64; 6], probability: f64) -> Config {

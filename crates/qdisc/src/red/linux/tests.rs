@@ -1,3 +1,6 @@
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
 use narrows_units::{Bytes, Span, Time};
 
 use super::*;
@@ -20,8 +23,8 @@ fn bed() -> Config {
 
 fn with_average(config: Config, bytes: u64) -> Red<TestPacket> {
     let mut red = Red::new(config, 7);
-    red.vars.qavg = bytes << red.parms.wlog;
-    red.vars.qidlestart = None;
+    red.state.average = bytes << red.parameters.w;
+    red.state.idle_since = None;
     red
 }
 
@@ -33,7 +36,7 @@ fn packet(ecn: Ecn) -> TestPacket {
 fn fate(config: &Config, average: u64, ecn: Ecn) -> (Verdict, Option<DropReason>) {
     let mut red = with_average(config.clone(), average);
     // Any random number is reached, so that between the thresholds the packet is hit.
-    red.vars.qcount = i32::MAX - 1;
+    red.state.count = Some(i32::MAX as u32 - 1);
     let mut dropped = Vec::new();
     let verdict = red.enqueue(Time::ZERO, packet(ecn), &mut dropped);
     (verdict, dropped.first().map(|&(_, reason)| reason))
@@ -67,7 +70,7 @@ fn the_average_follows_a_constant_backlog_by_powers_of_one_minus_w() {
     let red = Red::<TestPacket>::new(bed(), 1);
     let (mut qavg, backlog, w) = (0, 200_000, 1.0 / 64.0);
     for n in 1..2_000 {
-        qavg = red.parms.calc_qavg_no_idle_time(qavg, backlog);
+        qavg = red.parameters.average_busy(qavg, backlog);
         let closed = backlog as f64 * (1.0 - libm::pow(1.0 - w, f64::from(n)));
         let average = qavg as f64 / 64.0;
         // A shift drops less than one unit of 1/64 byte at each step. The sum of these errors,
@@ -100,29 +103,29 @@ fn a_burst_of_burst_packets_passes_an_empty_queue() {
 }
 
 #[test]
-fn nothing_happens_below_min_and_qcount_restarts() {
+fn nothing_happens_below_min_and_the_count_restarts() {
     let mut red = with_average(bed(), 74_873);
-    red.vars.qcount = 1000;
-    assert_eq!(red.vars.action(&red.parms, &mut red.random), Action::Pass);
-    assert_eq!(red.vars.qcount, -1);
+    red.state.count = Some(1000);
+    assert_eq!(red.state.decide(&red.parameters, &mut red.random), Decision::Pass);
+    assert_eq!(red.state.count, None);
 }
 
 #[test]
 fn the_first_packet_between_the_thresholds_only_draws_a_number() {
     let mut red = with_average(bed(), 262_373);
     for _ in 0..1000 {
-        red.vars.qcount = -1;
-        assert_eq!(red.vars.action(&red.parms, &mut red.random), Action::Pass);
-        assert_eq!(red.vars.qcount, 0);
+        red.state.count = None;
+        assert_eq!(red.state.decide(&red.parameters, &mut red.random), Decision::Pass);
+        assert_eq!(red.state.count, Some(0));
     }
 }
 
 #[test]
-fn every_packet_is_hit_from_max_on_and_qcount_restarts() {
+fn every_packet_is_hit_from_max_on_and_the_count_restarts() {
     let mut red = with_average(bed(), 262_374);
-    red.vars.qcount = 1000;
-    assert_eq!(red.vars.action(&red.parms, &mut red.random), Action::Hard);
-    assert_eq!(red.vars.qcount, -1);
+    red.state.count = Some(1000);
+    assert_eq!(red.state.decide(&red.parameters, &mut red.random), Decision::Forced);
+    assert_eq!(red.state.count, None);
 }
 
 /// In the middle between the thresholds p is 0.05: gaps are uniform on 1..=20.
@@ -134,7 +137,7 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
     let mut marks = 0;
     while marks <= 20_000 {
         gap += 1;
-        if red.vars.action(&red.parms, &mut red.random) == Action::Prob {
+        if red.state.decide(&red.parameters, &mut red.random) == Decision::Early {
             // The first gap starts outside the thresholds. Because the divisor is rounded, one gap
             // in 3500 is 21.
             if marks > 0 {
@@ -158,9 +161,9 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
 
 #[test]
 fn random_numbers_are_divided_by_max_p_over_delta_rounded_down() {
-    let parms = Red::<TestPacket>::new(bed(), 1).parms;
+    let parameters = Red::<TestPacket>::new(bed(), 1).parameters;
     // 429496729 / 187500 = 2290.6
-    assert_eq!(parms.max_p_delta, 2290);
+    assert_eq!(parameters.divisor, 2290);
 }
 
 /// tc sends 0 for a probability of 1; the kernel then takes 2^-Plog (Plog 16) times delta.
@@ -168,7 +171,7 @@ fn random_numbers_are_divided_by_max_p_over_delta_rounded_down() {
 fn probability_one_becomes_a_power_of_two_times_delta() {
     let red = Red::<TestPacket>::new(Config { probability: 1.0, ..Config::example() }, 1);
     assert_eq!(red.config().derive().map(|derived| (derived.plog, derived.max_p)), Ok((16, 0)));
-    assert_eq!(red.parms.max_p, 0xffff * 60_000);
+    assert_eq!(red.parameters.max_p, 0xffff * 60_000);
 }
 
 #[test]
@@ -216,12 +219,12 @@ fn nodrop_queues_what_cannot_be_marked_unless_harddrop_says_otherwise() {
 #[test]
 fn marks_and_drops_are_counted_by_reason() {
     let mut red = with_average(Config { ecn: true, ..bed() }, BETWEEN);
-    red.vars.qcount = i32::MAX - 1;
+    red.state.count = Some(i32::MAX as u32 - 1);
     let mut dropped = Vec::new();
     red.enqueue(Time::ZERO, packet(Ecn::Ect0), &mut dropped);
-    red.vars.qcount = i32::MAX - 1;
+    red.state.count = Some(i32::MAX as u32 - 1);
     red.enqueue(Time::ZERO, packet(Ecn::NotEct), &mut dropped);
-    red.vars.qavg = ABOVE << 6;
+    red.state.average = ABOVE << 6;
     for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::NotEct] {
         red.enqueue(Time::ZERO, packet(ecn), &mut dropped);
     }
@@ -262,13 +265,13 @@ fn idle_time_starts_at_the_first_dequeue_that_finds_nothing_and_ends_with_any_ar
     let mut red = with_average(bed(), ABOVE);
     let mut dropped = Vec::new();
     let at = |tenth_ms: u64| Time::ZERO + Span::from_us(100 * tenth_ms);
-    assert_eq!(red.vars.qidlestart, None);
+    assert_eq!(red.state.idle_since, None);
     red.dequeue(at(10), &mut dropped);
     red.dequeue(at(20), &mut dropped);
-    assert_eq!(red.vars.qidlestart, Some(at(10)));
+    assert_eq!(red.state.idle_since, Some(at(10)));
     // The packet is dropped above max, but it still ends the idle time.
     assert_eq!(red.enqueue(at(30), packet(Ecn::NotEct), &mut dropped), Verdict::Dropped);
-    assert_eq!(red.vars.qidlestart, None);
+    assert_eq!(red.state.idle_since, None);
 }
 
 /// `htb_dequeue_tree` and `tbf_dequeue` never call `red_dequeue` of an empty queue.
@@ -278,7 +281,7 @@ fn below_a_shaper_the_average_moves_with_arrivals_only() {
     let mut dropped = Vec::new();
     let second = |count: u64| Time::ZERO + Span::from_secs(count);
     assert!(red.dequeue(second(1), &mut dropped).is_none());
-    assert_eq!(red.vars.qidlestart, None);
+    assert_eq!(red.state.idle_since, None);
     red.enqueue(second(100), packet(Ecn::NotEct), &mut dropped);
     // One arrival at an empty queue: 1 - 2^-6 of it is left.
     assert_eq!(red.average(), BETWEEN as f64 * 63.0 / 64.0);
@@ -287,13 +290,13 @@ fn below_a_shaper_the_average_moves_with_arrivals_only() {
 /// Within the cells that the table tells apart, the decay is 2^-n, n rounded down.
 #[test]
 fn idle_decay_stays_within_a_factor_of_two_of_its_closed_form() {
-    let parms = Red::<TestPacket>::new(bed(), 1).parms;
+    let parameters = Red::<TestPacket>::new(bed(), 1).parameters;
     let qavg = 200_000 << 6;
     // 2^-(t lW), lW being -ln(1 - W) / 17500 for each microsecond.
     let lw = -libm::log(1.0 - 1.0 / 64.0) / 17_500.0;
     for ms in (1_200..30_000).step_by(50) {
         let idle = Span::from_ms(ms);
-        let decayed = parms.calc_qavg_from_idle_time(qavg, idle) as f64;
+        let decayed = parameters.average_idle(qavg, idle) as f64;
         // The table is looked up at the start of a cell of 2^17 us.
         let cell = idle.as_us() >> 17 << 17;
         let closed = qavg as f64 * libm::exp2(-(cell as f64) * lw);
@@ -304,9 +307,9 @@ fn idle_decay_stays_within_a_factor_of_two_of_its_closed_form() {
 
 #[test]
 fn a_short_idle_time_decays_linearly_by_cells_and_not_below_a_half() {
-    let parms = Red::<TestPacket>::new(bed(), 1).parms;
+    let parameters = Red::<TestPacket>::new(bed(), 1).parameters;
     let qavg = 1 << 23;
-    let decayed = |us| parms.calc_qavg_from_idle_time(qavg, Span::from_us(us));
+    let decayed = |us| parameters.average_idle(qavg, Span::from_us(us));
     assert_eq!(decayed(0), qavg);
     assert_eq!(decayed(1 << 14), qavg - (qavg >> 3));
     assert_eq!(decayed(1 << 16), qavg >> 1);
@@ -318,9 +321,9 @@ fn a_short_idle_time_decays_linearly_by_cells_and_not_below_a_half() {
 
 #[test]
 fn a_very_long_idle_time_is_bounded_by_the_last_cell() {
-    let parms = Red::<TestPacket>::new(bed(), 1).parms;
+    let parameters = Red::<TestPacket>::new(bed(), 1).parameters;
     let qavg = (1 << 31) + 12345;
-    assert_eq!(parms.calc_qavg_from_idle_time(qavg, Span::from_secs(3600)), 1);
+    assert_eq!(parameters.average_idle(qavg, Span::from_secs(3600)), 1);
 }
 
 /// The paper: (1-W)^(t/s), where s is a packet's transmission time. For W = 2^-6 and s = 1.12 ms,
@@ -328,7 +331,7 @@ fn a_very_long_idle_time_is_bounded_by_the_last_cell() {
 /// first half in 65.5 ms, and then nothing changes for two seconds.
 #[test]
 fn an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper() {
-    let parms = Red::<TestPacket>::new(bed(), 1).parms;
+    let parameters = Red::<TestPacket>::new(bed(), 1).parameters;
     let qavg = 200_000u64 << 6;
     // Each bit of the table takes 15.625 / ln 2 times the paper's half-life.
     let half_life_us = core::f64::consts::LN_2 / -libm::log(1.0 - 1.0 / 64.0) * 1120.0;
@@ -336,24 +339,24 @@ fn an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper() {
     let us = bits * half_life_us * 15.625 / core::f64::consts::LN_2;
     let just_before = Span::from_us((us - 131_072.0) as u64);
     let just_after = Span::from_us((us + 131_072.0) as u64);
-    assert_eq!(parms.calc_qavg_from_idle_time(qavg, just_before), qavg >> 19);
-    assert_eq!(parms.calc_qavg_from_idle_time(qavg, just_after), qavg >> 20);
+    assert_eq!(parameters.average_idle(qavg, just_before), qavg >> 19);
+    assert_eq!(parameters.average_idle(qavg, just_after), qavg >> 20);
 }
 
 #[test]
 fn adaptation_raises_a_small_probability_by_a_quarter_and_others_by_a_percent() {
     let mut red = with_average(Config { probability: 0.02, adaptive: true, ..bed() }, 200_000);
-    let mut expected = red.parms.max_p;
+    let mut expected = red.parameters.max_p;
     for half_second in 1..60 {
         let tick = Time::ZERO + Span::from_ms(500 * half_second);
         let just_before = Time::from_ps(tick.as_ps() - 1);
         red.adapt(just_before);
-        assert_eq!(red.parms.max_p, expected);
+        assert_eq!(red.parameters.max_p, expected);
         red.adapt(tick);
         if expected <= 50 * 42_949_673 {
             expected += (expected / 4).min(42_949_673);
         }
-        assert_eq!(red.parms.max_p, expected);
+        assert_eq!(red.parameters.max_p, expected);
     }
     assert!((0.50..0.52).contains(&red.probability()));
 }
@@ -362,7 +365,7 @@ fn adaptation_raises_a_small_probability_by_a_quarter_and_others_by_a_percent() 
 fn adaptation_lowers_the_probability_by_a_tenth_down_to_below_a_percent() {
     let mut red = with_average(Config { adaptive: true, ..bed() }, 100_000);
     red.adapt(Time::ZERO + Span::from_ms(500));
-    assert_eq!(red.parms.max_p, 429_496_729 / 10 * 9);
+    assert_eq!(red.parameters.max_p, 429_496_729 / 10 * 9);
     red.adapt(Time::ZERO + Span::from_secs(3600));
     // 0.1 * 0.9^22 = 0.00985 is the first value below 1 %.
     assert!((red.probability() - 0.1 * libm::pow(0.9, 22.0)).abs() < 1e-6);
@@ -374,13 +377,13 @@ fn adaptation_leaves_the_probability_alone_between_two_and_three_fifths() {
     for average in [149_874, 170_000, 187_374] {
         let mut red = with_average(Config { adaptive: true, ..bed() }, average);
         red.adapt(Time::ZERO + Span::from_secs(60));
-        assert_eq!(red.parms.max_p, 429_496_729);
+        assert_eq!(red.parameters.max_p, 429_496_729);
     }
     for (average, rises) in [(149_873, false), (187_375, true)] {
         let mut red = with_average(Config { adaptive: true, ..bed() }, average);
         red.adapt(Time::ZERO + Span::from_ms(500));
-        assert_eq!(red.parms.max_p > 429_496_729, rises);
-        assert_ne!(red.parms.max_p, 429_496_729);
+        assert_eq!(red.parameters.max_p > 429_496_729, rises);
+        assert_ne!(red.parameters.max_p, 429_496_729);
     }
 }
 
@@ -389,21 +392,22 @@ fn adaptation_rounds_the_divisor_to_nearest() {
     let mut red = with_average(Config { adaptive: true, ..bed() }, 170_000);
     red.adapt(Time::ZERO + Span::from_ms(500));
     // 2290.6 is rounded up; before the timer's first run it was 2290.
-    assert_eq!(red.parms.max_p_delta, 2291);
+    assert_eq!(red.parameters.divisor, 2291);
 }
 
 #[test]
 fn adaptation_caught_up_with_late_equals_the_timer() {
     for average in [100_000, 170_000, 200_000] {
-        for idle in [None, Some(Time::ZERO)] {
+        // In the last, the average is still high at the first tick.
+        for idle in [None, Some(Time::ZERO), Some(Time::ZERO + Span::from_us(499_900))] {
             let mut often = with_average(Config { adaptive: true, ..bed() }, average);
-            often.vars.qidlestart = idle;
+            often.state.idle_since = idle;
             let mut late = often.clone();
             for tick in 1..400 {
                 often.adapt(Time::ZERO + Span::from_ms(500 * tick));
             }
             late.adapt(Time::ZERO + Span::from_ms(500 * 399 + 499));
-            assert_eq!(late.parms.max_p, often.parms.max_p);
+            assert_eq!(late.parameters.max_p, often.parameters.max_p);
             assert_eq!(late.adapt_at, often.adapt_at);
         }
     }
@@ -413,7 +417,7 @@ fn adaptation_caught_up_with_late_equals_the_timer() {
 fn without_adaptive_the_probability_stays() {
     let mut red = with_average(bed(), 200_000);
     red.dequeue(Time::ZERO + Span::from_secs(60), &mut Vec::new());
-    assert_eq!(red.parms.max_p, 429_496_729);
+    assert_eq!(red.parameters.max_p, 429_496_729);
 }
 
 #[test]
@@ -457,8 +461,8 @@ fn the_seed_decides() {
         let mut red = Red::new(bed(), seed);
         let mut dropped = Vec::new();
         for number in 0..5_000 {
-            red.vars.qavg = BETWEEN << 6;
-            red.vars.qidlestart = None;
+            red.state.average = BETWEEN << 6;
+            red.state.idle_since = None;
             red.enqueue(Time::ZERO, TestPacket { number, ..TestPacket::default() }, &mut dropped);
             red.dequeue(Time::ZERO, &mut Vec::new());
         }

@@ -212,7 +212,7 @@ fn a_packet_that_comes_may_go_before_what_a_shaper_said() {
 
 #[test]
 fn a_ring_of_bytes_asks_a_discipline_when_there_is_room_for_the_longest_frame() {
-    let ring = Some(Ring::Bytes(Bytes::new(2999)));
+    let ring = Some(Ring::bytes(2999));
     // A discipline that does not show its next packet, on a link with an MTU of 1500.
     let mut link = link(codel::Codel::new(&codel::Config::default()), ring);
     let mut released = Released::default();

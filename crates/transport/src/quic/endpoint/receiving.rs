@@ -160,7 +160,7 @@ impl Endpoint {
     /// Discards the keys of a space, and with them its packets in flight (RFC 9002, 6.4).
     pub(super) fn give_up(&mut self, index: usize) {
         let space = &mut self.spaces[index];
-        if std::mem::replace(&mut space.is_over, true) {
+        if core::mem::replace(&mut space.is_over, true) {
             return;
         }
         for sent in space.sent.drain(..).filter(|sent| sent.in_flight) {

@@ -1,5 +1,8 @@
 //! Packets and frames to be sent, and the close.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use narrows_units::Time;
 
 use super::{DATA, Endpoint, HANDSHAKE, INITIAL};
@@ -199,7 +202,7 @@ impl Endpoint {
         if in_flight {
             self.window.note_sent(packet.bytes.into());
         }
-        if eliciting && !std::mem::replace(&mut self.has_asked, true) {
+        if eliciting && !core::mem::replace(&mut self.has_asked, true) {
             self.restart_idle(now);
         }
         if index == HANDSHAKE && self.is_client {

@@ -1,6 +1,7 @@
 //! How connections end.
 
 use super::*;
+use alloc::vec;
 
 /// RFC 9000, 10.1: both ends forget a silent connection without sending anything.
 #[test]

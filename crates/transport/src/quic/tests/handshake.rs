@@ -1,6 +1,7 @@
 //! The handshake, its datagrams, and what a server may send before it knows the client's address.
 
 use super::*;
+use alloc::vec::Vec;
 
 /// RFC 9000, 14.1: datagrams with ack-eliciting Initial packets have 1200 bytes.
 #[test]

@@ -1,6 +1,8 @@
 //! Losses, marks, and the acknowledgements that show them.
 
 use super::*;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// RFC 9002, 6.2.2: without a sample the round trip counts as 333 ms. The probe comes after three
 /// of them, and the next one after twice as long (6.2.1).

@@ -3,6 +3,8 @@
 use super::*;
 use crate::quic::frames::{Ack, Frame, Packet};
 use crate::quic::ranges::Ranges;
+use alloc::vec;
+use alloc::vec::Vec;
 
 const LATER: Span = Span::from_ms(1);
 

@@ -8,6 +8,8 @@ mod hystart;
 mod outside;
 mod reno;
 
+use alloc::boxed::Box;
+
 use narrows_units::Span;
 
 use super::clock::{Context, elapsed_us};

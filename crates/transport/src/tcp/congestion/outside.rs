@@ -1,7 +1,8 @@
 //! Congestion controls from outside this crate.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
-use std::sync::Arc;
 
 use narrows_units::{Span, Time};
 

@@ -8,7 +8,7 @@
 //! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections per listener, and
 //! its second attempt with the experimental option, are not modelled.
 
-use std::num::NonZeroU32;
+use core::num::NonZeroU32;
 
 use narrows_units::Ecn;
 
@@ -102,7 +102,7 @@ impl Endpoint {
     fn syn_data(&self, config: &Config) -> u16 {
         match &self.sender {
             Half::Silent(silent) if self.fast_open == FastOpen::Shows => {
-                silent.unsent().min(u64::from(config.mss.saturating_sub(MOST_OPTIONS))) as u16
+                silent.unsent().up_to(config.mss.saturating_sub(MOST_OPTIONS))
             }
             _ => 0,
         }
@@ -135,7 +135,7 @@ impl Endpoint {
         }
         let taken = segment.ack.distance(self.sender.snd_una());
         let opening = self.opening();
-        let refused = taken == 0 && opening.unsent() > 0;
+        let refused = taken == 0 && !opening.unsent().is_empty();
         opening.take_early_ack(taken);
         self.fast_open = if taken > 0 { FastOpen::Taken } else { FastOpen::Off };
         refused
@@ -240,7 +240,7 @@ impl Endpoint {
         let timeout = cx.span_to_jiffies(cx.config.initial_rto);
         let doublings = self.syn_retries.saturating_sub(self.linear_timeouts(cx)).min(16);
         let timeout = timeout.saturating_mul(1 << doublings);
-        self.sender.repeat_syn_at(cx.deadline(cx.bounded_timeout(timeout)));
+        self.sender.repeat_syn_at(cx.deadline(cx.bounded_timeout(timeout)).into());
     }
 
     /// Returns how many repetitions of a SYN do not double the timeout; 0 for a SYN-ACK (Linux 6.12
@@ -270,7 +270,7 @@ impl Endpoint {
 
     #[cold]
     pub(super) fn handle_syn_timeout(&mut self, cx: &Context) {
-        if cx.now < self.sender.deadline() {
+        if self.sender.deadline().is_after(cx.now) {
             return;
         }
         if self.has_repeated_enough(cx) {

@@ -8,7 +8,7 @@
 //! autotuning, the RTT that bounds SACK compression is the sending half's, which the handshake has
 //! measured.
 
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span};
 
 use super::{MOST_QUICK, Receiver};
 use crate::tcp::clock::Context;
@@ -125,14 +125,14 @@ impl Receiver {
         // The handshake's third segment reports a mark only once.
         self.demand_cwr &= !self.first;
         self.first = false;
-        self.ack_at = Time::MAX;
+        self.ack_at = MaybeTime::NONE;
         self.read_after_ack();
         self.calm_down();
     }
 
     /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
     #[inline(always)]
-    pub(crate) fn decide(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+    pub(crate) fn decide(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         if !self.scheduled {
             self.decide_on_window()
         } else if cx.config.acks == AckPolicy::EverySegment {
@@ -142,7 +142,7 @@ impl Receiver {
         }
     }
 
-    fn decide_on_delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+    fn decide_on_delay(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let unacknowledged = self.rcv_nxt.distance(self.rcv_wup);
         let gap = self.has_gap();
         if let AckPolicy::Delayed(delay) = cx.config.acks {
@@ -153,8 +153,8 @@ impl Receiver {
             {
                 return Decision::Send;
             }
-            if self.ack_at == Time::MAX {
-                self.ack_at = cx.now + delay;
+            if self.ack_at == MaybeTime::NONE {
+                self.ack_at = (cx.now + delay).into();
             }
             return Decision::Nothing;
         }
@@ -185,7 +185,7 @@ impl Receiver {
     }
 
     /// `tcp_send_delayed_ack`.
-    fn delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+    fn delay(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
         let longest = cx.span_to_jiffies(LONGEST_DELAY);
         let mut ato = self.ato.max(1);
@@ -195,28 +195,29 @@ impl Receiver {
             } else {
                 cx.span_to_jiffies(HALF_SECOND)
             };
-            if srtt_us != 0 {
+            if let Some(srtt_us) = srtt_us {
                 most = most.min(cx.jiffies_in(srtt_us).max(shortest));
             }
             ato = ato.min(most);
         }
         ato = ato.min(longest);
-        if self.ack_at != Time::MAX {
+        if self.ack_at != MaybeTime::NONE {
             // The timer is about to fire: acknowledge now.
-            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.us_in(ato / 4))) {
+            let soon = cx.now + Span::from_us(u64::from(cx.us_in(ato / 4)));
+            if !self.ack_at.is_after(soon) {
                 return Decision::Send;
             }
         }
-        self.ack_at = self.ack_at.min(cx.deadline(ato));
+        self.ack_at = self.ack_at.min(cx.deadline(ato).into());
         Decision::Nothing
     }
 
     /// SACK compression: after three duplicates, sends at most one acknowledgement in a
     /// millisecond.
-    fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+    fn compress(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let rtt_us = match self.rtt_us() {
-            Some(rtt_us) if srtt_us == 0 || rtt_us < srtt_us => rtt_us,
-            _ => srtt_us,
+            Some(rtt_us) => srtt_us.map_or(rtt_us, |srtt_us| rtt_us.min(srtt_us)),
+            None => srtt_us.unwrap_or(0),
         };
         let (next, sack) = (self.rcv_nxt, self.sack);
         let Some(trouble) = self.trouble_mut().filter(|_| sack) else {
@@ -238,7 +239,7 @@ impl Receiver {
         self.scheduled = false;
         if first {
             let delay = Span::from_us(u64::from(rtt_us) / 20).min(COMPRESSION);
-            self.ack_at = self.ack_at.min(cx.now + delay);
+            self.ack_at = self.ack_at.min((cx.now + delay).into());
         }
         Decision::Nothing
     }
@@ -252,16 +253,16 @@ impl Receiver {
 
     /// Returns when the delayed or compressed acknowledgement is sent.
     #[inline]
-    pub(crate) fn deadline(&self) -> Time {
+    pub(crate) fn deadline(&self) -> MaybeTime {
         self.ack_at
     }
 
     /// `tcp_delack_timer_handler`, `tcp_compressed_ack_kick`.
     pub(crate) fn handle_timeout(&mut self, cx: &Context, rto: u32) {
-        if cx.now < self.ack_at {
+        if self.ack_at.is_after(cx.now) {
             return;
         }
-        self.ack_at = Time::MAX;
+        self.ack_at = MaybeTime::NONE;
         if self.scheduled {
             if self.pingpong {
                 self.pingpong = false;

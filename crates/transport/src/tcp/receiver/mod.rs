@@ -10,7 +10,9 @@ mod ecn;
 mod reassembly;
 mod window;
 
-use narrows_units::{Span, Time};
+use alloc::boxed::Box;
+
+use narrows_units::{MaybeTime, Span};
 
 pub(super) use self::delayed_ack::Decision;
 use self::reassembly::Reassembly;
@@ -19,7 +21,7 @@ use super::clock::Context;
 use super::segment::Header;
 use super::sender::Half;
 use super::{Config, Flags, SackBlocks, Seq};
-use crate::touch::{Step, Touch};
+use crate::prefetch::{Prefetch, Step};
 
 /// The receiving half. The most-used fields come first, and memory has them in this order.
 #[derive(Clone, Debug)]
@@ -32,8 +34,8 @@ pub(super) struct Receiver {
     /// `rcv_wnd`: the window in bytes that the last acknowledgement advertised.
     window: u32,
     pub bytes_received: u64,
-    /// When a delayed or compressed acknowledgement is sent; `Time::MAX`: none waits.
-    ack_at: Time,
+    /// When a delayed or compressed acknowledgement is sent, if one waits.
+    ack_at: MaybeTime,
     /// What most receivers never need.
     more: Option<Box<More>>,
     /// `lrcvtime`: the jiffy of the latest data.
@@ -121,7 +123,7 @@ impl Receiver {
             ts_recent: 0,
             window: config.receive_buffer.get().min(u64::from(most)) as u32,
             bytes_received: 0,
-            ack_at: Time::MAX,
+            ack_at: MaybeTime::NONE,
             more: None,
             last_data: 0,
             answered_at: 0,
@@ -446,9 +448,9 @@ const MOST_QUICK: u32 = 16;
 const FIRST_RCV_MSS: u16 = 536;
 
 /// Reads ahead the first and the last field that a segment needs.
-impl Touch for Receiver {
+impl Prefetch for Receiver {
     #[inline(always)]
-    fn touch(&self, (): (), _step: Step) -> u32 {
+    fn prefetch(&self, (): (), _step: Step) -> u32 {
         self.rcv_nxt.0 ^ u32::from(self.fin_received)
     }
 }

@@ -4,6 +4,7 @@
 //! `tcp_sack_remove`, `tcp_ofo_queue`.
 
 use crate::tcp::Seq;
+use alloc::vec::Vec;
 
 /// The ranges above `rcv_nxt`, and the order in which they arrived.
 #[derive(Clone, Debug, Default)]

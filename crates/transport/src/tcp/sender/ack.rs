@@ -3,9 +3,9 @@
 //! Source: Linux 6.1 `tcp_ack`, `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`, `tcp_ack_is_dubious`,
 //! `tcp_cong_control`, in this order.
 
-use super::rack::sent_after;
+use super::rack::{DEFAULT_REORDERING, sent_after};
 use super::scoreboard::{FIN, LOST, RETRANS, RETRANSMITTED, Record, SACKED};
-use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
+use super::{Sender, State, Timer, todo};
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::congestion::Progress;
 use crate::tcp::segment::Header;
@@ -100,10 +100,7 @@ impl Ack {
     /// `tcp_rate_skb_delivered`.
     #[inline]
     pub(super) fn note_delivered(&mut self, record: &Record) {
-        let newer = self.newest.is_none_or(|newest| {
-            sent_after(record.sent_us, newest.sent_us, record.end(), newest.end())
-        });
-        if newer {
+        if self.newest.is_none_or(|newest| sent_after(record, &newest)) {
             self.newest = Some(*record);
         }
     }
@@ -122,7 +119,7 @@ impl Sender {
     pub(crate) fn predicts(&self, header: &Header) -> bool {
         self.state == State::Open
             && self.sacked_out | self.lost_out | self.retrans_out == 0
-            && !self.probe_out
+            && self.probe.is_none()
             && header.ack.after(self.snd_una)
             && !header.ack.after(self.snd_nxt)
     }
@@ -149,7 +146,7 @@ impl Sender {
         let (prior_delivered, prior_lost) = (self.delivered, self.lost);
         let prior_fack = ack.prior_una;
         self.clean_queue(cx, &mut ack, prior_fack);
-        self.rack_update_window(&ack);
+        self.rack_adapt_window(&ack);
         if ack.has(flag::SET_TIMER) && !self.schedule_probe(cx, true) {
             self.rearm_rto(cx);
         }
@@ -180,7 +177,7 @@ impl Sender {
     /// Returns whether nothing is in flight and nothing waits to be sent.
     #[inline]
     fn is_silent(&self) -> bool {
-        self.packets_out == 0 && !self.probe_out && !self.has_new_data()
+        self.packets_out == 0 && self.probe.is_none() && !self.has_new_data()
     }
 
     /// `tcp_ack`, if there is something to learn or to send.
@@ -222,7 +219,7 @@ impl Sender {
         }
         if prior_packets == 0 {
             if ack.has(flag::DSACKING) {
-                self.fast_retransmit_alert(cx, &mut ack, 0);
+                self.handle_dubious_ack(cx, &mut ack, 0);
             }
             self.process_probe_ack(cx, header.ack, &ack);
             self.todo |= todo::NEW;
@@ -230,16 +227,14 @@ impl Sender {
         }
 
         self.clean_queue(cx, &mut ack, prior_fack);
-        self.rack_update_window(&ack);
-        if self.probe_out {
-            self.process_probe_ack(cx, header.ack, &ack);
-        }
+        self.rack_adapt_window(&ack);
+        self.process_probe_ack(cx, header.ack, &ack);
         let mut resend = Resend::Nothing;
         let dubious =
             !ack.has(flag::NOT_DUP) || ack.has(flag::CA_ALERT) || self.state != State::Open;
         if dubious {
             let duplicate = !ack.has(flag::ADVANCED | flag::NOT_DUP | flag::DSACKING);
-            resend = self.fast_retransmit_alert(cx, &mut ack, u32::from(duplicate));
+            resend = self.handle_dubious_ack(cx, &mut ack, u32::from(duplicate));
         }
         if ack.has(flag::SET_TIMER) && !self.schedule_probe(cx, true) {
             self.rearm_rto(cx);
@@ -258,7 +253,7 @@ impl Sender {
             ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
             self.tag_sacked(cx, header.ack, sack, &mut ack);
             self.delivered = self.delivered.wrapping_add(ack.sack_delivered);
-            let resend = self.fast_retransmit_alert(cx, &mut ack, 0);
+            let resend = self.handle_dubious_ack(cx, &mut ack, 0);
             self.resend(resend);
             self.todo |= todo::NEW;
         }
@@ -327,7 +322,7 @@ impl Sender {
                 let spurious =
                     record.has(RETRANS) && ack.echoes_before(stamp_of(cx, record.sent_us));
                 if !spurious {
-                    self.rack_advance(cx, &record);
+                    self.rack_note_delivered(cx, &record);
                 }
             }
             self.lost_out -= u32::from(record.has(LOST));
@@ -365,7 +360,7 @@ impl Sender {
         if acked > 0 {
             ack.set(flag::SET_TIMER);
             if !uses_sack {
-                self.remove_reno_sacks(acked);
+                self.remove_duplicates(acked);
                 if ack.has(flag::RETRANS_ACKED) {
                     ack.clear(flag::ORIGINAL_ACKED);
                 }
@@ -404,9 +399,10 @@ impl Sender {
         }
         let Some(rtt_us) = rtt_us else { return false };
         if let Some(control_rtt_us) = *control_rtt_us
-            && !(ack.has(flag::MAYBE_DELAYED) && control_rtt_us > self.min_rtt_us)
+            && !(ack.has(flag::MAYBE_DELAYED)
+                && self.rtt.shortest_us().is_some_and(|shortest| control_rtt_us > shortest))
         {
-            self.min_rtt_us = self.min_rtt_us.min(control_rtt_us.max(1));
+            self.rtt.note_shortest(control_rtt_us);
         }
         self.estimate_and_set_rto(cx, rtt_us);
         true
@@ -420,7 +416,7 @@ impl Sender {
             return;
         }
         // `tcp_may_raise_cwnd`: with much reordering, SACKed segments count as well.
-        let raising = if self.reordering() > DEFAULT_REORDERING {
+        let raising = if self.reordering() > DEFAULT_REORDERING.into() {
             flag::FORWARD_PROGRESS
         } else {
             flag::DATA_ACKED
@@ -436,7 +432,7 @@ impl Sender {
         Progress {
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
-            srtt_us: self.srtt_us >> 3,
+            srtt_us: self.rtt.smoothed_us().unwrap_or(0),
             mss: u32::from(self.mss),
         }
     }

@@ -58,6 +58,8 @@ fn ms(at: Time) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]

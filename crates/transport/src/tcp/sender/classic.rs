@@ -10,6 +10,7 @@
 //! start, and the window has no fractions of a segment.
 
 use super::ack::{Ack, flag};
+use super::episode::Episode;
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
 use super::{Sender, State, todo};
 use crate::tcp::Recovery;
@@ -18,7 +19,7 @@ use crate::tcp::congestion::Signal;
 use crate::tcp::segment::Header;
 
 /// The third duplicate starts fast retransmit (RFC 5681, 3.2).
-const THIRD: u16 = 3;
+const THIRD: u8 = 3;
 
 impl Sender {
     /// Handles an acknowledgement at or above `snd_una`, which is already updated.
@@ -46,7 +47,7 @@ impl Sender {
                 break;
             }
             // One timed segment for each window, and never a retransmitted one (Karn).
-            if record.end().after(self.rtt_seq) && !record.has(EVER_RETRANSMITTED) {
+            if record.end().after(self.rtt.round_end) && !record.has(EVER_RETRANSMITTED) {
                 sample_us = sample_us.or(Some(elapsed_us(cx.us, record.sent_us)));
             }
             acked += 1;
@@ -58,9 +59,9 @@ impl Sender {
         }
         self.delivered = self.delivered.wrapping_add(acked);
         if let Some(rtt_us) = sample_us {
-            self.min_rtt_us = self.min_rtt_us.min(rtt_us.max(1));
+            self.rtt.note_shortest(rtt_us);
             self.estimate_and_set_rto(cx, rtt_us);
-            self.rtt_seq = self.snd_nxt;
+            self.rtt.round_end = self.snd_nxt;
             let progress = self.progress();
             self.control.on_delay(cx, &mut self.window, rtt_us, progress);
         }
@@ -73,7 +74,8 @@ impl Sender {
                 let acked = u16::try_from(acked).unwrap_or(u16::MAX);
                 self.inflation = self.inflation.saturating_add(1).saturating_sub(acked);
                 self.todo |= todo::HEAD;
-                restart_timer = ack.prior_una == self.undo_from;
+                restart_timer =
+                    self.undo.episode.is_some_and(|episode| episode.start == ack.prior_una);
             } else {
                 self.inflation = 0;
                 self.state = State::Open;
@@ -99,7 +101,7 @@ impl Sender {
             self.inflation = self.inflation.saturating_add(1);
         } else if self.dupacks < THIRD {
             // RFC 3042.
-            self.inflation = if cx.config.limited_transmit { self.dupacks } else { 0 };
+            self.inflation = if cx.config.limited_transmit { self.dupacks.into() } else { 0 };
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
             self.tally.fast_recoveries += 1;
             if cx.config.recovery == Recovery::Tahoe {
@@ -107,8 +109,8 @@ impl Sender {
                 self.enter_loss_classic(cx);
             } else {
                 self.halve(cx, Signal::Loss);
-                self.inflation = THIRD;
-                self.undo_from = self.snd_una;
+                self.inflation = THIRD.into();
+                self.undo.episode = Some(Episode { start: self.snd_una, unexplained: None });
                 self.state = State::Recovery;
             }
             self.todo |= todo::HEAD;
@@ -142,7 +144,7 @@ impl Sender {
             self.mark_lost(position);
             position = position.wrapping_add(1);
         }
-        self.clear_hints();
+        self.retransmit_from_head();
         self.halve(cx, Signal::Loss);
         self.control.on_timeout(cx, self.snd_nxt);
         self.window.cwnd = 1;

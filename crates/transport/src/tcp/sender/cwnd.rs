@@ -35,7 +35,7 @@ impl Sender {
         } else {
             self.cwnd_used = self.cwnd_used.max(self.packets_out);
             if cx.config.restart_after_idle == RestartAfterIdle::Decay
-                && elapsed_us(cx.us, self.cwnd_stamp_us) >= cx.us_in(self.rto)
+                && elapsed_us(cx.us, self.cwnd_stamp_us) >= cx.us_in(self.rtt.rto)
             {
                 self.shrink_unused(cx);
             }
@@ -59,8 +59,8 @@ impl Sender {
     pub(super) fn restart_after_idle(&mut self, cx: &Context) {
         let idle_us = elapsed_us(cx.us, self.last_sent_us);
         // `Fresh` is about bursts, however short the silence between them.
-        let long =
-            cx.config.restart_after_idle == RestartAfterIdle::Fresh || idle_us > cx.us_in(self.rto);
+        let long = cx.config.restart_after_idle == RestartAfterIdle::Fresh
+            || idle_us > cx.us_in(self.rtt.rto);
         if self.packets_out > 0 || !long || self.bytes_acked == 0 {
             return;
         }
@@ -70,7 +70,7 @@ impl Sender {
             RestartAfterIdle::Keep => {}
             RestartAfterIdle::Decay => {
                 let floor = initial.min(window.cwnd);
-                let rto_us = cx.us_in(self.rto).max(1);
+                let rto_us = cx.us_in(self.rtt.rto).max(1);
                 // The window is halved for every full timeout that has passed.
                 let halvings = (idle_us - 1) / rto_us;
                 let decayed = window.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);

@@ -4,18 +4,19 @@
 
 mod silent;
 
-use std::num::NonZeroU32;
+use alloc::boxed::Box;
+use core::num::NonZeroU32;
 
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 pub(crate) use self::silent::Silent;
 use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
 use super::{Outgoing, Sender, Start};
+use crate::prefetch::{Prefetch, Step};
 use crate::tcp::clock::Context;
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Counters, Seq};
-use crate::touch::{Step, Touch};
 
 /// A sending half.
 #[derive(Clone, Debug)]
@@ -36,11 +37,11 @@ impl Half {
         let Self::Silent(silent) = self else { return };
         silent.start = start;
         silent.standing = Standing::Established;
-        silent.syn_at = Time::MAX;
+        silent.syn_at = MaybeTime::NONE;
         let sender = silent.wake(cx.config);
-        silent.rto = sender.rto();
+        silent.rto = sender.rtt.rto;
         silent.cwnd = sender.window.cwnd;
-        if silent.unsent > 0 || silent.fin_queued {
+        if !silent.unsent.is_empty() || silent.fin_queued {
             *self = Self::Active(Box::new(sender));
         }
     }
@@ -66,7 +67,7 @@ impl Half {
 
     /// Sets when to repeat the SYN or SYN-ACK. After data came with the SYN, this timer also serves
     /// the data.
-    pub(crate) fn repeat_syn_at(&mut self, at: Time) {
+    pub(crate) fn repeat_syn_at(&mut self, at: MaybeTime) {
         match self {
             Self::Silent(silent) => silent.syn_at = at,
             Self::Active(sender) => sender.repeat_syn_at(at),
@@ -104,7 +105,7 @@ impl Half {
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         match self {
             Self::Silent(silent) if silent.standing == Standing::Opening => {
-                silent.unsent = silent.unsent.saturating_add(bytes);
+                silent.unsent.write(bytes);
             }
             _ => self.awake(cx.config).write(cx, bytes),
         }
@@ -113,8 +114,7 @@ impl Half {
     /// Ends data that was written without end.
     pub(crate) fn end_forever(&mut self) {
         match self {
-            Self::Silent(silent) if silent.unsent == u64::MAX => silent.unsent = 0,
-            Self::Silent(_) => {}
+            Self::Silent(silent) => silent.unsent.end_forever(),
             Self::Active(sender) => sender.end_forever(),
         }
     }
@@ -176,7 +176,7 @@ impl Half {
             Self::Active(sender) => sender.fail(cx),
             Self::Silent(silent) => {
                 silent.failed = true;
-                silent.syn_at = Time::MAX;
+                silent.syn_at = MaybeTime::NONE;
             }
         }
     }
@@ -215,7 +215,7 @@ impl Half {
             Self::Silent(silent) => (silent.next, silent.unsent),
             Self::Active(sender) => (sender.snd_nxt, sender.unsent),
         };
-        next + if unsent == u64::MAX { 0 } else { unsent as u32 }
+        next + unsent.reach()
     }
 
     /// `tcp_may_update_window`.
@@ -227,7 +227,7 @@ impl Half {
     }
 
     #[inline]
-    pub(crate) fn deadline(&self) -> Time {
+    pub(crate) fn deadline(&self) -> MaybeTime {
         match self {
             Self::Silent(silent) => silent.syn_at,
             Self::Active(sender) => sender.deadline(),
@@ -239,19 +239,19 @@ impl Half {
     pub(crate) fn rto(&self) -> u32 {
         match self {
             Self::Silent(silent) => silent.rto,
-            Self::Active(sender) => sender.rto(),
+            Self::Active(sender) => sender.rtt.rto,
         }
     }
 
-    /// Returns the smoothed round trip in microseconds; 0: no sample yet.
+    /// Returns the smoothed round trip in microseconds.
     #[inline]
-    pub(crate) fn srtt_us(&self) -> u32 {
+    pub(crate) fn srtt_us(&self) -> Option<u32> {
         match self {
             // The only sample is the handshake's.
             Self::Silent(silent) => {
-                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.get().min(LONGEST_RTT_US))
+                silent.start.rtt_us.map(|rtt_us| rtt_us.get().min(LONGEST_RTT_US))
             }
-            Self::Active(sender) => sender.srtt_us(),
+            Self::Active(sender) => sender.rtt.smoothed_us(),
         }
     }
 
@@ -259,7 +259,7 @@ impl Half {
     pub(crate) fn min_rtt_us(&self) -> Option<u32> {
         match self {
             Self::Silent(silent) => silent.start.rtt_us.map(NonZeroU32::get),
-            Self::Active(sender) => sender.min_rtt_us(),
+            Self::Active(sender) => sender.rtt.shortest_us(),
         }
     }
 
@@ -308,7 +308,7 @@ impl Half {
     /// Returns whether everything written is acknowledged, including the FIN.
     pub(crate) fn is_done(&self) -> bool {
         match self {
-            Self::Silent(silent) => silent.unsent == 0 && !silent.fin_queued,
+            Self::Silent(silent) => silent.unsent.is_empty() && !silent.fin_queued,
             Self::Active(sender) => sender.is_done(),
         }
     }
@@ -384,13 +384,13 @@ impl Half {
     }
 }
 
-impl Touch for Half {
+impl Prefetch for Half {
     #[inline(always)]
-    fn touch(&self, (): (), step: Step) -> u32 {
+    fn prefetch(&self, (): (), step: Step) -> u32 {
         match (step, self) {
             (Step::First, Self::Silent(silent)) => silent.next.0 ^ silent.start.window,
-            (Step::Second, Self::Active(sender)) => sender.touch((), Step::First),
-            (Step::Third, Self::Active(sender)) => sender.touch((), Step::Second),
+            (Step::Second, Self::Active(sender)) => sender.prefetch((), Step::First),
+            (Step::Third, Self::Active(sender)) => sender.prefetch((), Step::Second),
             _ => 0,
         }
     }

@@ -1,11 +1,9 @@
-//! The sending half of an endpoint, after Linux 6.1's net/ipv4/tcp_input.c, tcp_output.c,
-//! tcp_recovery.c and tcp_timer.c.
+//! The sending half of an endpoint. It behaves like Linux 6.1.
 //!
 //! This file holds its state, how it starts, and what others read of it. Each mechanism that
 //! changes the state has a file of its own.
 //!
-//! Functions cite the kernel function whose decisions they make. Differences, each kept small on
-//! purpose:
+//! Differences, each kept small on purpose:
 //!
 //! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference test
 //!   beds turn offload off.
@@ -22,6 +20,8 @@ mod ack;
 mod chrono;
 mod classic;
 mod cwnd;
+mod detection;
+mod episode;
 mod frto;
 mod half;
 mod output;
@@ -35,17 +35,22 @@ mod sack;
 mod scoreboard;
 mod tlp;
 mod undo;
+mod unsent;
 
-use std::num::NonZeroU32;
+use core::num::NonZeroU32;
 
-use narrows_units::{Span, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 use self::chrono::Stopwatch;
+use self::episode::Undo;
+use self::rack::Rack;
+use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
+use self::unsent::Unsent;
 use super::clock::Context;
 use super::congestion::{Control, INFINITE_SSTHRESH, Window};
 use super::{Config, Recovery, Seq};
-use crate::touch::{Step, Touch};
+use crate::prefetch::{Prefetch, Step};
 pub(super) use half::{Half, Silent};
 pub(super) use output::Outgoing;
 
@@ -104,22 +109,15 @@ pub(super) struct Sender {
     pub mss: u16,
     pub peer_scale: u8,
     pub sack: bool,
-    /// The retransmission timeout in jiffies, backed off.
-    rto: u32,
-    /// When the timer fires; `Time::MAX`: never.
-    timer_at: Time,
+    rtt: Rtt,
+    /// When the timer fires.
+    timer_at: MaybeTime,
     board: Scoreboard,
-    /// Consecutive duplicate acknowledgements, and the segments that they add to the window
-    /// (classic).
-    dupacks: u16,
-    inflation: u16,
     delivered: u32,
-    /// Bytes written and not yet sent; `u64::MAX`: no end.
-    unsent: u64,
-    pub bytes_acked: u64,
     last_sent_us: u32,
-    /// New segments since `poll` began a burst.
-    burst: u32,
+    unsent: Unsent,
+    pub bytes_acked: u64,
+    probe: Option<Probe>,
     cwnd_usage_seq: Seq,
     max_packets_out: u32,
     cwnd_used: u32,
@@ -130,47 +128,30 @@ pub(super) struct Sender {
     busy: Stopwatch,
     /// Runs while nothing but the receiver's window holds it back (`TCP_CHRONO_RWND_LIMITED`).
     rwnd_limited: Stopwatch,
+    /// The segments that duplicate acknowledgements add to the window (classic).
+    inflation: u16,
+    /// Consecutive duplicate acknowledgements, up to 255 (classic).
+    dupacks: u8,
+    /// New segments since `poll` began a burst, up to 255.
+    burst: u8,
     cwnd_limited: bool,
     fin_queued: bool,
     fin_sent: bool,
     pub ecn: bool,
     queue_cwr: bool,
     frto: bool,
-    reord_seen: bool,
-    tlp_retrans: bool,
-    may_undo: bool,
-    probe_out: bool,
     /// Whether the SYN-ACK is not yet acknowledged, so that the timer serves it (Fast Open).
     unconfirmed: bool,
     /// Whether the connection was given up.
     pub failed: bool,
-    // Round trips, and what only some settings need.
-    /// Eight times the smoothed round trip; 0: no sample yet.
-    srtt_us: u32,
-    mdev_us: u32,
-    mdev_max_us: u32,
-    rttvar_us: u32,
-    rtt_seq: Seq,
-    /// `u32::MAX`: no sample yet.
-    min_rtt_us: u32,
+    // What only some settings need.
     /// Segments marked lost, retransmissions included.
     lost: u32,
     rack: Rack,
     highest_sack: Seq,
     // Needed only after trouble.
-    /// Meaningful while `may_undo`.
-    undo_from: Seq,
-    /// Negative: no retransmission yet.
-    undo_retrans: i32,
-    /// 0: no undo of the window.
-    prior_ssthresh: u32,
-    prior_cwnd: u32,
-    prr_delivered: u32,
-    prr_out: u32,
-    /// Timestamp of the first retransmission; 0: none.
-    retrans_stamp: u32,
-    /// `tlp_high_seq` while a probe is outstanding.
-    probe_end: Seq,
+    undo: Undo,
+    reduction: Reduction,
     retransmit_hint: u32,
     control: Control,
     dsack_dups: u32,
@@ -180,22 +161,24 @@ pub(super) struct Sender {
 // A flow with everything that belongs to it should stay below 1000 bytes.
 const _: () = assert!(size_of::<Sender>() <= 352);
 
-/// `tp->rack`, and `tp->reordering`.
+/// The state of a proportional rate reduction (RFC 6937, section 3).
 #[derive(Clone, Copy, Debug, Default)]
-struct Rack {
-    /// When the most recently sent of all delivered segments was sent, and where it ends.
-    sent_us: u32,
-    end: Seq,
-    rtt_us: u32,
-    last_delivered: u32,
-    /// At most `MOST_REORDERING`.
-    reordering: u16,
-    reo_wnd_steps: u8,
-    reo_wnd_persist: u8,
-    advanced: bool,
-    dsack_seen: bool,
-    /// Whether `sent_us` has a meaning yet.
-    started: bool,
+struct Reduction {
+    /// The window before it, in segments, in place of RecoverFS. An undo needs it, too.
+    pub prior_cwnd: u32,
+    /// prr_delivered, in segments.
+    delivered: u32,
+    /// prr_out, in segments.
+    pub sent: u32,
+}
+
+/// A tail loss probe that is not answered yet (RFC 8985, 7.1).
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// TLP.end_seq: `snd_nxt` when it was sent.
+    pub end: Seq,
+    /// TLP.is_retrans: whether it repeated the last segment, because there were no new data.
+    pub is_retransmission: bool,
 }
 
 /// Bits of `todo`.
@@ -237,17 +220,11 @@ impl Sender {
             mss: config.mss,
             peer_scale: 0,
             sack: false,
-            timer_at: Time::MAX,
+            timer_at: MaybeTime::NONE,
             board: Scoreboard::default(),
-            unsent: 0,
+            unsent: Unsent::default(),
             bytes_acked: 0,
-            rto: 0,
-            srtt_us: 0,
-            mdev_us: 0,
-            mdev_max_us: 0,
-            rttvar_us: 0,
-            rtt_seq: first,
-            min_rtt_us: u32::MAX,
+            rtt: Rtt::new(first),
             delivered: 1,
             lost: 0,
             cwnd_usage_seq: first,
@@ -256,11 +233,7 @@ impl Sender {
             cwnd_stamp_us: 0,
             last_sent_us: 0,
             burst: 0,
-            rack: Rack {
-                reo_wnd_steps: 1,
-                reordering: DEFAULT_REORDERING as u16,
-                ..Rack::default()
-            },
+            rack: Rack::default(),
             busy: Stopwatch::default(),
             rwnd_limited: Stopwatch::default(),
             cwnd_limited: false,
@@ -269,23 +242,14 @@ impl Sender {
             ecn: false,
             queue_cwr: false,
             frto: false,
-            reord_seen: false,
-            tlp_retrans: false,
             unconfirmed: false,
             failed: false,
             highest_sack: first,
             small_end: first,
             high_seq: Seq(first.0.wrapping_sub(1)),
-            undo_from: first,
-            may_undo: false,
-            undo_retrans: -1,
-            prior_ssthresh: 0,
-            prior_cwnd: 0,
-            prr_delivered: 0,
-            prr_out: 0,
-            retrans_stamp: 0,
-            probe_end: first,
-            probe_out: false,
+            undo: Undo::default(),
+            reduction: Reduction::default(),
+            probe: None,
             retransmit_hint: 0,
             dsack_dups: 0,
             dupacks: 0,
@@ -311,12 +275,10 @@ impl Sender {
             Some(rtt_us) => self.take_rtt_sample(cx, rtt_us),
             None if start.handshake_lost => {
                 // RFC 6298 (5.7): back to 3 s if the handshake gave no sample.
-                self.rto = cx.span_to_jiffies(FALLBACK_RTO.max(cx.config.initial_rto));
-                self.rttvar_us = cx.us_in(self.rto);
-                self.mdev_us = self.rttvar_us;
-                self.mdev_max_us = self.rttvar_us;
+                let fallback = FALLBACK_RTO.max(cx.config.initial_rto);
+                self.rtt.assume(cx, cx.span_to_jiffies(fallback));
             }
-            None => self.rto = cx.span_to_jiffies(cx.config.initial_rto),
+            None => self.rtt.rto = cx.span_to_jiffies(cx.config.initial_rto),
         }
         if start.restart_window {
             self.window.cwnd = 1;
@@ -326,13 +288,13 @@ impl Sender {
     }
 
     /// Lets data leave before the SYN-ACK is acknowledged. The SYN-ACK is repeated at `syn_at`.
-    fn await_confirmation(&mut self, syn_at: Time) {
+    fn await_confirmation(&mut self, syn_at: MaybeTime) {
         self.unconfirmed = true;
         self.repeat_syn_at(syn_at);
     }
 
     /// Sets when to repeat the SYN-ACK. Nothing else is sent again before it.
-    fn repeat_syn_at(&mut self, at: Time) {
+    fn repeat_syn_at(&mut self, at: MaybeTime) {
         (self.timer, self.timer_at) = (Timer::Retransmission, at);
     }
 
@@ -348,7 +310,7 @@ impl Sender {
 
     /// Returns whether everything written is acknowledged, including the FIN.
     pub(super) fn is_done(&self) -> bool {
-        self.unsent == 0 && self.board.is_empty() && (!self.fin_queued || self.fin_sent)
+        self.unsent.is_empty() && self.board.is_empty() && (!self.fin_queued || self.fin_sent)
     }
 
     /// Returns whether our FIN is acknowledged; without FINs, whether everything is acknowledged
@@ -363,19 +325,8 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn deadline(&self) -> Time {
+    pub(super) fn deadline(&self) -> MaybeTime {
         self.timer_at
-    }
-
-    /// Returns the smoothed round trip in microseconds; 0: no sample yet.
-    #[inline]
-    pub(super) fn srtt_us(&self) -> u32 {
-        self.srtt_us >> 3
-    }
-
-    /// Returns the shortest round trip in microseconds.
-    pub(super) fn min_rtt_us(&self) -> Option<u32> {
-        (self.min_rtt_us != u32::MAX).then_some(self.min_rtt_us)
     }
 
     /// Returns how long there was something to send or to be acknowledged, up to `now`
@@ -388,12 +339,6 @@ impl Sender {
     /// (`tcpi_rwnd_limited`).
     pub(crate) fn rwnd_limited(&self, now: Time) -> Span {
         self.rwnd_limited.read(now)
-    }
-
-    /// Returns the retransmission timeout in jiffies.
-    #[inline]
-    pub(super) fn rto(&self) -> u32 {
-        self.rto
     }
 
     /// `tcp_packets_in_flight`.
@@ -421,18 +366,6 @@ impl Sender {
         matches!(self.state, State::Cwr | State::Recovery)
     }
 
-    /// `undo_marker`.
-    #[inline]
-    fn undo_marker(&self) -> Option<Seq> {
-        self.may_undo.then_some(self.undo_from)
-    }
-
-    /// `tlp_high_seq`.
-    #[inline]
-    fn tlp_high_seq(&self) -> Option<Seq> {
-        self.probe_out.then_some(self.probe_end)
-    }
-
     /// `tp->reordering`: how many segments may overtake one before that is a sign of loss.
     #[inline]
     fn reordering(&self) -> u32 {
@@ -447,13 +380,13 @@ impl Sender {
     #[inline]
     fn arm(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
         self.timer = timer;
-        self.timer_at = cx.deadline(cx.bounded_timeout(jiffies));
+        self.timer_at = cx.deadline(cx.bounded_timeout(jiffies)).into();
     }
 
     #[inline]
     fn disarm(&mut self) {
         self.timer = Timer::Idle;
-        self.timer_at = Time::MAX;
+        self.timer_at = MaybeTime::NONE;
     }
 
     /// Panics if something that must hold between any two calls does not (`tcp_verify_left_out` and
@@ -522,8 +455,6 @@ pub(super) struct Start {
     pub restart_window: bool,
 }
 
-/// `sysctl_tcp_reordering`: duplicate acknowledgements that mean a loss (RFC 5681).
-const DEFAULT_REORDERING: u32 = 3;
 /// `sysctl_tcp_max_reordering`.
 const MOST_REORDERING: u16 = 300;
 /// `TCP_TIMEOUT_FALLBACK`.
@@ -533,12 +464,17 @@ const SLACK_US: u32 = 2_000;
 
 /// Reads ahead what an acknowledgement and a new segment need: a field of each cache line, and then
 /// the scoreboard.
-impl Touch for Sender {
+impl Prefetch for Sender {
     #[inline(always)]
-    fn touch(&self, (): (), step: Step) -> u32 {
+    fn prefetch(&self, (): (), step: Step) -> u32 {
         match step {
-            Step::First => self.snd_una.0 ^ self.rto ^ self.burst ^ u32::from(self.probe_out),
-            Step::Second | Step::Third => self.board.touch((), step),
+            Step::First => {
+                self.snd_una.0
+                    ^ self.rtt.rto
+                    ^ u32::from(self.burst)
+                    ^ u32::from(self.probe.is_some())
+            }
+            Step::Second | Step::Third => self.board.prefetch((), step),
         }
     }
 }

@@ -28,15 +28,13 @@ impl Sender {
     /// Writes `bytes` from the application; `u64::MAX`: without end.
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         self.restart_after_idle(cx);
-        self.unsent = self.unsent.saturating_add(bytes);
+        self.unsent.write(bytes);
         self.todo |= todo::NEW;
     }
 
     /// Ends data that was written without end.
     pub(crate) fn end_forever(&mut self) {
-        if self.unsent == u64::MAX {
-            self.unsent = 0;
-        }
+        self.unsent.end_forever();
     }
 
     /// Notes that nothing more will be written.
@@ -139,7 +137,7 @@ impl Sender {
     /// Returns whether data or a FIN waits to be sent.
     #[inline]
     pub(super) fn has_new_data(&self) -> bool {
-        self.unsent > 0 || (self.fin_queued && !self.fin_sent)
+        !self.unsent.is_empty() || (self.fin_queued && !self.fin_sent)
     }
 
     /// `tcp_wnd_end`.
@@ -151,8 +149,8 @@ impl Sender {
     /// `tcp_snd_wnd_test` for the next new segment.
     #[inline]
     pub(super) fn fits_peer_window(&self) -> bool {
-        let len = self.unsent.min(u64::from(self.mss)) as u32;
-        !(self.snd_nxt + len).after(self.window_end())
+        let len = self.unsent.up_to(self.mss);
+        !(self.snd_nxt + u32::from(len)).after(self.window_end())
     }
 
     /// `tcp_write_xmit` for one segment.
@@ -161,7 +159,7 @@ impl Sender {
         if !self.has_new_data() || !self.fits_congestion_window(cx) || !self.fits_peer_window() {
             return None;
         }
-        if self.unsent < u64::from(self.mss) && !self.may_send_small(cx) {
+        if self.unsent.up_to(self.mss) < self.mss && !self.may_send_small(cx) {
             return None;
         }
         self.send_new(cx)
@@ -174,7 +172,7 @@ impl Sender {
         if self.state == State::Disorder && !cx.config.limited_transmit {
             in_flight += self.sacked_out;
         }
-        in_flight < self.window.cwnd + u32::from(self.inflation) || self.unsent == 0
+        in_flight < self.window.cwnd + u32::from(self.inflation) || self.unsent.is_empty()
     }
 
     /// `tcp_nagle_test` with Minshall's change: one small segment in flight at a time.
@@ -187,13 +185,11 @@ impl Sender {
     /// Sends the next new segment, whatever the windows allow.
     #[inline(always)]
     pub(super) fn send_new(&mut self, cx: &Context) -> Option<Outgoing> {
-        let len = self.unsent.min(u64::from(self.mss)) as u16;
-        if self.unsent != u64::MAX {
-            self.unsent -= u64::from(len);
-        }
+        let len = self.unsent.up_to(self.mss);
+        self.unsent.take(len);
         let mut record =
             Record { seq: self.snd_nxt, sent_us: cx.us, delivered: self.delivered, len, flags: 0 };
-        if self.unsent == 0 {
+        if self.unsent.is_empty() {
             record.flags |= if len > 0 { PSH } else { 0 };
             if self.fin_queued {
                 if cx.config.skip_handshake {
@@ -222,9 +218,9 @@ impl Sender {
         if (was_empty || self.timer == Timer::LossProbe) && !self.schedules_probes(cx) {
             self.rearm_rto(cx);
         }
-        self.burst += 1;
+        self.burst = self.burst.saturating_add(1);
         if self.in_reduction() {
-            self.prr_out += 1;
+            self.reduction.sent += 1;
         }
         let mut outgoing = self.outgoing(&record);
         outgoing.ect = self.ecn && (len > 0 || cx.config.ecn_control == EcnControl::PlusPlus);
@@ -261,7 +257,7 @@ impl Sender {
             self.schedule_probe(cx, false);
         } else if self.packets_out == 0 && self.has_new_data() && self.timer == Timer::Idle {
             // `tcp_check_probe_timer`.
-            self.arm(cx, Timer::Persist, self.rto);
+            self.arm(cx, Timer::Persist, self.rtt.rto);
         }
     }
 
@@ -291,14 +287,27 @@ impl Sender {
         None
     }
 
+    /// Lets the search for lost segments begin at `position`, unless it begins below already
+    /// (`tcp_verify_retransmit_hint`).
+    pub(super) fn retransmit_from(&mut self, position: u32) {
+        if (position.wrapping_sub(self.retransmit_hint) as i32) < 0 {
+            self.retransmit_hint = position;
+        }
+    }
+
+    /// Lets the search for lost segments begin at the first one (`tcp_clear_all_retrans_hints`).
+    pub(super) fn retransmit_from_head(&mut self) {
+        self.retransmit_hint = self.board.head();
+    }
+
     /// Retransmits a lost segment in its turn.
     fn retransmit(&mut self, cx: &Context, position: u32) -> Outgoing {
         let outgoing = self.retransmit_forced(cx, position);
         if self.in_reduction() {
-            self.prr_out += 1;
+            self.reduction.sent += 1;
         }
         if position == self.board.head() && !self.timer_is(Timer::Reordering) {
-            self.arm(cx, Timer::Retransmission, self.rto);
+            self.arm(cx, Timer::Retransmission, self.rtt.rto);
         }
         outgoing
     }
@@ -311,10 +320,7 @@ impl Sender {
             record.flags |= RETRANSMITTED;
             self.retrans_out += 1;
         }
-        if self.retrans_stamp == 0 {
-            self.retrans_stamp = cx.timestamp();
-        }
-        self.undo_retrans = self.undo_retrans.max(0) + 1;
+        self.undo.count_retransmission(cx.timestamp());
         outgoing
     }
 
@@ -335,4 +341,4 @@ impl Sender {
 
 /// The segments of a burst that Linux hands to the device at once: its limit is two, or what the
 /// pacing rate sends in a millisecond.
-const AT_ONCE: u32 = 2;
+const AT_ONCE: u8 = 2;

@@ -35,7 +35,7 @@ impl Sender {
         // `tcp_limit_reno_sacked`.
         let most_sacked = self.packets_out - lost;
         self.sacked_out = if self.sack { sacked } else { self.sacked_out.min(most_sacked) };
-        self.clear_hints();
+        self.retransmit_from_head();
         if lost == 0 {
             return;
         }
@@ -43,8 +43,8 @@ impl Sender {
         if self.state != State::Loss {
             self.high_seq = self.snd_nxt;
             self.window.ssthresh = self.current_ssthresh();
-            self.prior_ssthresh = 0;
-            self.may_undo = false;
+            self.undo.ssthresh = None;
+            self.undo.rule_out();
             self.state = State::Loss;
         }
         self.todo |= todo::RETRANSMIT | todo::NEW;

@@ -4,8 +4,8 @@
 //! `tcp_enter_cwr`; rate halving: Linux 2.6.30 `tcp_cwnd_down`, `tcp_complete_cwr`.
 
 use super::ack::{Ack, flag};
-use super::{Sender, State};
-use crate::tcp::Reduction;
+use super::{Reduction, Sender, State};
+use crate::tcp::Reduction as ReductionRule;
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::{Control, INFINITE_SSTHRESH, Signal};
 
@@ -13,11 +13,9 @@ impl Sender {
     /// `tcp_init_cwnd_reduction`.
     pub(super) fn begin_reduction(&mut self, cx: &Context, signal: Signal) {
         self.high_seq = self.snd_nxt;
-        self.probe_out = false;
+        self.probe = None;
         self.window.count = 0;
-        self.prior_cwnd = self.window.cwnd;
-        self.prr_delivered = 0;
-        self.prr_out = 0;
+        self.reduction = Reduction { prior_cwnd: self.window.cwnd, delivered: 0, sent: 0 };
         self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, signal);
         self.queue_cwr = self.ecn;
     }
@@ -25,21 +23,22 @@ impl Sender {
     /// `tcp_cwnd_reduction`: RFC 6937 with the slow-start bound.
     #[inline]
     pub(super) fn reduce(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
-        if cx.config.reduction == Reduction::RateHalving {
+        if cx.config.reduction == ReductionRule::RateHalving {
             self.halve_rate(cx, ack);
             return;
         }
-        if delivered == 0 || self.prior_cwnd == 0 {
+        if delivered == 0 || self.reduction.prior_cwnd == 0 {
             return;
         }
-        self.prr_delivered += delivered;
+        self.reduction.delivered += delivered;
         let in_flight = self.in_flight();
         let ssthresh = self.window.ssthresh;
         let mut send = if in_flight > ssthresh {
-            let dividend = u64::from(ssthresh) * u64::from(self.prr_delivered);
-            dividend.div_ceil(u64::from(self.prior_cwnd)) as i64 - i64::from(self.prr_out)
+            let dividend = u64::from(ssthresh) * u64::from(self.reduction.delivered);
+            dividend.div_ceil(u64::from(self.reduction.prior_cwnd)) as i64
+                - i64::from(self.reduction.sent)
         } else {
-            let banked = i64::from(self.prr_delivered) - i64::from(self.prr_out);
+            let banked = i64::from(self.reduction.delivered) - i64::from(self.reduction.sent);
             let mut send = banked.max(i64::from(delivered));
             if ack.has(flag::ADVANCED) && lost == 0 {
                 send += 1;
@@ -47,7 +46,7 @@ impl Sender {
             send.min(i64::from(ssthresh - in_flight))
         };
         // The first retransmission leaves at once.
-        send = send.max(i64::from(self.prr_out == 0));
+        send = send.max(i64::from(self.reduction.sent == 0));
         self.window.cwnd = (i64::from(in_flight) + send).max(1) as u32;
     }
 
@@ -72,12 +71,12 @@ impl Sender {
 
     /// `tcp_end_cwnd_reduction`.
     pub(super) fn end_reduction(&mut self, cx: &Context) {
-        if cx.config.reduction == Reduction::RateHalving {
+        if cx.config.reduction == ReductionRule::RateHalving {
             self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
             return;
         }
         if self.window.ssthresh < INFINITE_SSTHRESH
-            && (self.state == State::Cwr || self.may_undo || !cx.config.undo)
+            && (self.state == State::Cwr || self.undo.episode.is_some() || !cx.config.undo)
         {
             self.window.cwnd = self.window.ssthresh;
             self.cwnd_stamp_us = cx.us;
@@ -86,9 +85,9 @@ impl Sender {
 
     /// `tcp_enter_cwr`: reacts to an ECN echo, once for each window.
     pub(super) fn enter_cwr(&mut self, cx: &Context) {
-        self.prior_ssthresh = 0;
+        self.undo.ssthresh = None;
         if self.state < State::Cwr {
-            self.may_undo = false;
+            self.undo.rule_out();
             self.begin_reduction(cx, Signal::EcnEcho);
             self.state = State::Cwr;
             self.tally.ecn_reductions += 1;

@@ -3,15 +3,18 @@
 //! Source: Linux 6.1 `tcp_rearm_rto`, `tcp_rto_delta_us`, `tcp_retransmit_timer`, `tcp_enter_loss`,
 //! `tcp_timeout_mark_lost`.
 
+use core::num::NonZeroU32;
+
+use super::rack::DEFAULT_REORDERING;
 use super::scoreboard::SACKED;
-use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
+use super::{Sender, State, Timer, todo};
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::congestion::Signal;
 
 impl Sender {
     /// Handles the timer, if it has fired.
     pub(crate) fn handle_timeout(&mut self, cx: &Context) {
-        if cx.now < self.timer_at {
+        if self.timer_at.is_after(cx.now) {
             return;
         }
         match self.timer {
@@ -23,11 +26,28 @@ impl Sender {
         }
     }
 
+    /// Takes the handshake's sample: minimum, estimator, timeout.
+    pub(super) fn take_rtt_sample(&mut self, cx: &Context, rtt_us: u32) {
+        self.rtt.note_shortest(rtt_us);
+        self.estimate_and_set_rto(cx, rtt_us);
+    }
+
+    /// Updates the estimator and sets the timeout from it, which ends any backoff.
+    #[inline]
+    pub(super) fn estimate_and_set_rto(&mut self, cx: &Context, rtt_us: u32) {
+        if cx.config.is_classic() {
+            self.rtt.estimate_classic(cx, rtt_us);
+        } else {
+            self.rtt.estimate(cx, rtt_us, (self.snd_una, self.snd_nxt));
+            self.rtt.set_rto(cx);
+        }
+    }
+
     /// `tcp_rto_delta_us`: the time left until the first segment's timeout; negative if it has
     /// passed.
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
-        i64::from(cx.us_in(self.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
+        i64::from(cx.us_in(self.rtt.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
     }
 
     /// `tcp_rearm_rto`.
@@ -40,7 +60,7 @@ impl Sender {
             self.disarm();
             return;
         }
-        let mut rto = self.rto;
+        let mut rto = self.rtt.rto;
         if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
             // Subtract the time since the first segment was sent.
             rto = cx.jiffies_in(self.rto_remaining_us(cx).max(1) as u32);
@@ -67,9 +87,8 @@ impl Sender {
         }
         self.retransmits = self.retransmits.saturating_add(1);
         self.todo |= todo::HEAD;
-        // RFC 6298 (5.5).
-        self.rto = self.rto.saturating_mul(2).min(cx.span_to_jiffies(cx.config.max_rto));
-        self.arm(cx, Timer::Retransmission, self.rto);
+        self.rtt.back_off(cx);
+        self.arm(cx, Timer::Retransmission, self.rtt.rto);
     }
 
     /// Stops sending for good (`tcp_write_err`, `tcp_reset`).
@@ -89,22 +108,22 @@ impl Sender {
             || !self.high_seq.after(self.snd_una)
             || (self.state == State::Loss && self.retransmits == 0)
         {
-            self.prior_ssthresh = self.current_ssthresh();
-            self.prior_cwnd = self.window.cwnd;
+            self.undo.ssthresh = NonZeroU32::new(self.current_ssthresh());
+            self.reduction.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, Signal::Loss);
-            self.begin_undo(cx);
+            self.begin_episode(cx);
         }
         self.control.on_timeout(cx, self.snd_nxt);
         self.window.cwnd = self.in_flight() + 1;
         self.window.count = 0;
         self.cwnd_stamp_us = cx.us;
         // A timeout despite many SACKs: reordering was overestimated.
-        if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING {
-            self.set_reordering(self.reordering().min(DEFAULT_REORDERING));
+        if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING.into() {
+            self.set_reordering(self.reordering().min(DEFAULT_REORDERING.into()));
         }
         self.state = State::Loss;
         self.high_seq = self.snd_nxt;
-        self.probe_out = false;
+        self.probe = None;
         self.queue_cwr = self.ecn;
         // RFC 5682, 3.1 step 1 and 3.2.
         self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);
@@ -124,7 +143,7 @@ impl Sender {
                 self.board.at_mut(position).flags &= !SACKED;
             } else if self.uses_rack(cx)
                 && position != head
-                && self.rack_remaining_us(cx, self.board.at(position), 0) > 0
+                && self.rack.remaining_us(cx, self.board.at(position), 0) > 0
             {
                 position = position.wrapping_add(1);
                 continue;
@@ -132,7 +151,7 @@ impl Sender {
             self.mark_lost(position);
             position = position.wrapping_add(1);
         }
-        self.clear_hints();
+        self.retransmit_from_head();
     }
 
     /// `tcp_probe_timer`: probes a closed window again, at ever longer intervals.
@@ -143,7 +162,7 @@ impl Sender {
         }
         self.todo |= todo::PERSIST;
         self.retransmits = self.retransmits.saturating_add(1).min(cx.config.max_retries);
-        let backoff = self.rto.checked_shl(u32::from(self.retransmits.min(16)));
+        let backoff = self.rtt.rto.checked_shl(u32::from(self.retransmits.min(16)));
         self.arm(cx, Timer::Persist, backoff.unwrap_or(u32::MAX));
     }
 }

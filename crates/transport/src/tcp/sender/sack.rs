@@ -39,7 +39,7 @@ impl Sender {
             }
             self.tag_block(cx, start, end, is_duplicate, ack);
         }
-        if self.state != State::Loss || self.may_undo {
+        if self.state != State::Loss || self.undo.episode.is_some() {
             self.check_reordering(ack.reordered);
         }
     }
@@ -54,7 +54,7 @@ impl Sender {
         }
         is_duplicate
             && !end.after(self.snd_una)
-            && self.undo_marker().is_some_and(|marker| !start.before(marker))
+            && self.undo.episode.is_some_and(|episode| !start.before(episode.start))
     }
 
     /// `tcp_sacktag_walk` and `tcp_sacktag_one`.
@@ -67,12 +67,7 @@ impl Sender {
             }
             let mut flags = record.flags;
             if duplicate && record.has(RETRANS) {
-                if let Some(marker) = self.undo_marker()
-                    && self.undo_retrans > 0
-                    && record.end().after(marker)
-                {
-                    self.undo_retrans -= 1;
-                }
+                self.undo.count_duplicates(1, record.end());
                 if record.has(SACKED) && record.seq.before(ack.reordered) {
                     ack.reordered = record.seq;
                 }
@@ -82,7 +77,7 @@ impl Sender {
                 if !record.has(SACKED) {
                     // The echoed timestamp belongs to data in order, so it says nothing about this
                     // segment.
-                    self.rack_advance(cx, &record);
+                    self.rack_note_delivered(cx, &record);
                     if record.has(RETRANSMITTED) {
                         // It is not marked lost, so the retransmission is believed to be still in
                         // flight.
@@ -140,13 +135,9 @@ impl Sender {
         if duplicates == 0 {
             return false;
         }
-        // It concerns data that is already forgotten.
-        if let Some(marker) = self.undo_marker()
-            && self.undo_retrans > 0
-            && !end.after(ack.prior_una)
-            && end.after(marker)
-        {
-            self.undo_retrans = (self.undo_retrans - duplicates as i32).max(0);
+        if !end.after(ack.prior_una) {
+            // The data have already left the scoreboard.
+            self.undo.count_duplicates(duplicates, end);
         }
         true
     }
@@ -157,15 +148,15 @@ impl Sender {
             return 0;
         }
         let duplicates = end.distance(start).div_ceil(u32::from(self.mss)).max(1);
-        if duplicates == 1 && self.tlp_high_seq() == Some(end) {
+        if duplicates == 1 && self.probe.is_some_and(|probe| probe.end == end) {
             ack.set(flag::DSACK_TLP);
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);
         if self.dsack_dups > self.tally.retransmitted {
             return 0; // The network made the copy; we did not.
         }
-        if self.reord_seen && !ack.has(flag::DSACK_TLP) {
-            self.rack.dsack_seen = true;
+        if !ack.has(flag::DSACK_TLP) {
+            self.rack.note_dsack();
         }
         ack.set(flag::DSACKING);
         ack.sack_delivered += duplicates;
@@ -189,6 +180,6 @@ impl Sender {
         if metric > self.reordering() * mss {
             self.set_reordering(metric.div_ceil(mss));
         }
-        self.reord_seen = true;
+        self.rack.reordering_seen = true;
     }
 }

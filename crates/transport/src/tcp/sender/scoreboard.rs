@@ -5,8 +5,10 @@
 //! is one packet. The ring doubles when it is full, so a full window costs at most 32 bytes for
 //! each segment.
 
+use crate::prefetch::{Prefetch, Step};
 use crate::tcp::Seq;
-use crate::touch::{Step, Touch};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -196,9 +198,9 @@ fn cut_flags(record: Record) -> u8 {
 }
 
 /// Reads ahead what an acknowledgement and a new segment need.
-impl Touch for Scoreboard {
+impl Prefetch for Scoreboard {
     #[inline(always)]
-    fn touch(&self, (): (), _step: Step) -> u32 {
+    fn prefetch(&self, (): (), _step: Step) -> u32 {
         let record = |position| self.records.get(self.slot(position)).map_or(0, |r| r.sent_us);
         record(self.head) ^ record(self.head.wrapping_add(1)) ^ record(self.tail)
     }

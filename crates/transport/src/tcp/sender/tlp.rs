@@ -5,7 +5,7 @@
 //! two jiffies, which are 2 ms only at HZ 1000.
 
 use super::ack::{Ack, flag};
-use super::{Outgoing, SLACK_US, Sender, State, Timer};
+use super::{Outgoing, Probe, SLACK_US, Sender, State, Timer};
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::Signal;
@@ -26,16 +26,16 @@ impl Sender {
         if self.packets_out == 0 || !self.schedules_probes(cx) {
             return false;
         }
-        let mut timeout = if self.srtt_us != 0 {
+        let mut timeout = if let Some(twice_us) = self.rtt.twice_smoothed_us() {
             // 2 RTT, plus slack: the acknowledgement of a lone segment may be delayed.
             let slack_us =
                 if self.packets_out == 1 { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
-            cx.jiffies_in((self.srtt_us >> 2).saturating_add(slack_us))
+            cx.jiffies_in(twice_us.saturating_add(slack_us))
         } else {
             cx.span_to_jiffies(cx.config.initial_rto)
         };
         if advancing_rto {
-            timeout = timeout.min(self.rto);
+            timeout = timeout.min(self.rtt.rto);
         } else {
             let remaining_us = self.rto_remaining_us(cx);
             if remaining_us > 0 {
@@ -49,19 +49,18 @@ impl Sender {
     /// `tcp_send_loss_probe`: sends a new segment if there is one, otherwise the last one again.
     pub(super) fn send_probe(&mut self, cx: &Context) -> Option<Outgoing> {
         let mut sent = None;
-        if !self.probe_out {
-            self.tlp_retrans = false;
+        if self.probe.is_none() {
+            let mut is_retransmission = false;
             if self.has_new_data() && self.fits_peer_window() {
                 sent = self.send_new(cx);
                 self.burst = 0;
             } else if self.packets_out > 0 {
                 let last = self.board.tail().wrapping_sub(1);
                 sent = Some(self.send_again(cx, last));
-                self.tlp_retrans = true;
+                is_retransmission = true;
             }
             if sent.is_some() {
-                self.probe_out = true;
-                self.probe_end = self.snd_nxt;
+                self.probe = Some(Probe { end: self.snd_nxt, is_retransmission });
                 self.tally.tail_probes += 1;
                 // The timeout counts from now on.
                 self.timer = Timer::Idle;
@@ -72,22 +71,23 @@ impl Sender {
     }
 
     /// `tcp_process_tlp_ack`.
+    #[inline]
     pub(super) fn process_probe_ack(&mut self, cx: &Context, ack_seq: Seq, ack: &Ack) {
-        let Some(high) = self.tlp_high_seq() else { return };
-        if ack_seq.before(high) {
+        let Some(probe) = self.probe else { return };
+        if ack_seq.before(probe.end) {
             return;
         }
-        if !self.tlp_retrans || ack.has(flag::DSACK_TLP) {
+        if !probe.is_retransmission || ack.has(flag::DSACK_TLP) {
             // New data has arrived, or both the original and the probe: there was no loss.
-            self.probe_out = false;
-        } else if ack_seq.after(high) {
+            self.probe = None;
+        } else if ack_seq.after(probe.end) {
             // The probe repaired a loss, so reduce as for any other.
             self.begin_reduction(cx, Signal::Loss);
             self.state = State::Cwr;
             self.end_reduction(cx);
-            self.try_keep_open();
+            self.return_to_normal();
         } else if !ack.has(flag::ADVANCED | flag::NOT_DUP | flag::DATA_SACKED) {
-            self.probe_out = false;
+            self.probe = None;
         }
     }
 }

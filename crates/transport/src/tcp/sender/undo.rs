@@ -1,140 +1,134 @@
-//! Undo of reductions that D-SACK (RFC 3708) or timestamps (Eifel, RFC 3522) show to be needless.
+//! Taking back a reduction of the window that turns out to be needless.
 //!
-//! Source: Linux 6.1 `tcp_may_undo`, `tcp_packet_delayed`, `tcp_undo_cwnd_reduction`,
-//! `tcp_try_undo_recovery`, `_dsack`, `_loss`, `_partial`, and `tcp_init_undo` (as of 6.1.192).
+//! Written from RFC 3522 (the Eifel detection, by timestamps), RFC 3708 (detection by D-SACK) and
+//! RFC 4015 (the response). Each choice that they leave open is Linux 6.1's, as replays on a kernel
+//! show it. Differences from RFC 4015: the window returns to what it was at once and is not limited
+//! to what is in flight, and the timeout stays as it is.
 
 use super::ack::Ack;
+use super::episode::Episode;
 use super::scoreboard::{EVER_RETRANSMITTED, LOST};
 use super::{Sender, State};
 use crate::tcp::clock::Context;
 
+/// Detection.
 impl Sender {
-    /// `tcp_init_undo`.
-    pub(super) fn begin_undo(&mut self, cx: &Context) {
-        self.may_undo = cx.config.undo;
-        self.undo_from = self.snd_una;
-        // Retransmissions and a tail probe in flight may cause D-SACKs later.
-        let mut outstanding = self.retrans_out as i32;
-        if self.probe_out && self.tlp_retrans {
-            outstanding += 1;
-        }
-        self.undo_retrans = if outstanding > 0 { outstanding } else { -1 };
+    /// Begins an episode. A retransmission or a probe in flight belongs to it, because a D-SACK may
+    /// still report it.
+    pub(super) fn begin_episode(&mut self, cx: &Context) {
+        let probes = u32::from(self.probe.is_some_and(|probe| probe.is_retransmission));
+        let outstanding = self.retrans_out + probes;
+        self.undo.episode = cx.config.undo.then_some(Episode {
+            start: self.snd_una,
+            unexplained: (outstanding > 0).then_some(outstanding),
+        });
     }
 
-    /// `tcp_packet_delayed`: returns whether the acknowledgement answers a segment sent before the
-    /// first retransmission, which may not have been sent yet.
-    pub(super) fn was_delayed(&self, ack: &Ack) -> bool {
-        if self.retrans_stamp == 0 {
-            self.sack || self.snd_una.before(self.high_seq)
+    /// Returns whether an acknowledgement answers what was sent before the first retransmission
+    /// (RFC 3522, 3.2 step 4). Before the first one, every acknowledgement does.
+    pub(super) fn answers_original(&self, ack: &Ack) -> bool {
+        match self.undo.first_stamp {
+            Some(stamp) => ack.echoes_before(stamp.get()),
+            // Without SACK, it may repeat the one that ended an earlier recovery (RFC 6582, 3.2).
+            None => self.sack || self.snd_una.before(self.high_seq),
+        }
+    }
+
+    fn was_needless(&self, ack: &Ack) -> bool {
+        self.undo.is_explained() || (self.undo.episode.is_some() && self.answers_original(ack))
+    }
+
+    /// Returns whether something that was ever retransmitted is still in flight.
+    pub(super) fn repairs_are_in_flight(&self) -> bool {
+        self.retrans_out > 0
+            || self.board.front().is_some_and(|record| record.has(EVER_RETRANSMITTED))
+    }
+
+    /// Once all retransmissions are acknowledged, forgets when the first of them was sent.
+    pub(super) fn forget_repairs(&mut self) {
+        if !self.repairs_are_in_flight() {
+            self.undo.first_stamp = None;
+        }
+    }
+}
+
+/// The response.
+impl Sender {
+    /// Ends recovery, also after a timeout, because `snd_una` has reached the recovery point.
+    /// Returns whether the state stays until something above that point is acknowledged.
+    pub(super) fn leave_recovery(&mut self, cx: &Context, ack: &Ack) -> bool {
+        if self.was_needless(ack) {
+            self.take_back(cx);
         } else {
-            ack.echoes_before(self.retrans_stamp)
-        }
-    }
-
-    /// `tcp_may_undo`.
-    fn is_undoable(&self, ack: &Ack) -> bool {
-        self.may_undo && (self.undo_retrans == 0 || self.was_delayed(ack))
-    }
-
-    /// `tcp_undo_cwnd_reduction`.
-    pub(super) fn undo_reduction(&mut self, cx: &Context, unmark_lost: bool) {
-        if unmark_lost {
-            let mut position = self.board.head();
-            while position != self.board.tail() {
-                self.board.at_mut(position).flags &= !LOST;
-                position = position.wrapping_add(1);
-            }
-            self.lost_out = 0;
-            self.clear_hints();
-        }
-        if self.prior_ssthresh != 0 {
-            self.window.cwnd = self.window.cwnd.max(self.prior_cwnd);
-            if self.prior_ssthresh > self.window.ssthresh {
-                self.window.ssthresh = self.prior_ssthresh;
-                self.queue_cwr = false;
-            }
-        }
-        self.cwnd_stamp_us = cx.us;
-        self.may_undo = false;
-        self.rack.advanced = true;
-        self.tally.undos += 1;
-    }
-
-    /// `tcp_try_undo_recovery`. Returns whether the old state is kept until something above is
-    /// acknowledged.
-    pub(super) fn try_undo_recovery(&mut self, cx: &Context, ack: &Ack) -> bool {
-        if self.is_undoable(ack) {
-            self.undo_reduction(cx, false);
-        } else {
-            self.rack.reo_wnd_persist = self.rack.reo_wnd_persist.saturating_sub(1);
+            self.rack.end_recovery();
         }
         if self.snd_una == self.high_seq && !self.uses_sack(cx) {
-            // RFC 6582: avoid false fast retransmits.
-            if !self.any_retransmission_done() {
-                self.retrans_stamp = 0;
-            }
+            // RFC 6582, 3.2: duplicates of this acknowledgement must not start recovery again.
+            self.forget_repairs();
             return true;
         }
         self.state = State::Open;
         false
     }
 
-    /// `tcp_try_undo_dsack`: undoes the reduction if every retransmission was needless.
-    pub(super) fn try_undo_dsack(&mut self, cx: &Context) -> bool {
-        if self.may_undo && self.undo_retrans == 0 {
-            self.rack.reo_wnd_persist = (self.rack.reo_wnd_persist + 1).min(PERSIST_ROUNDS);
-            self.undo_reduction(cx, false);
-            return true;
+    /// Takes the reduction back if D-SACKs explain every retransmission (RFC 3708).
+    pub(super) fn take_back_explained(&mut self, cx: &Context) -> bool {
+        let explained = self.undo.is_explained();
+        if explained {
+            self.rack.count_needless_recovery();
+            self.take_back(cx);
         }
-        false
+        explained
     }
 
-    /// `tcp_try_undo_loss`.
-    pub(super) fn try_undo_loss(&mut self, cx: &Context, ack: &Ack, by_frto: bool) -> bool {
-        if !by_frto && !self.is_undoable(ack) {
+    /// Takes a timeout back if it was needless, or if F-RTO has found it to be `spurious`. Returns
+    /// whether it did.
+    pub(super) fn take_back_timeout(&mut self, cx: &Context, ack: &Ack, spurious: bool) -> bool {
+        if !spurious && !self.was_needless(ack) {
             return false;
         }
-        self.undo_reduction(cx, true);
-        if by_frto {
-            self.tally.spurious_timeouts += 1;
-        }
+        self.unmark_lost();
+        self.take_back(cx);
+        self.tally.spurious_timeouts += u32::from(spurious);
         self.retransmits = 0;
-        if by_frto || self.uses_sack(cx) {
+        if spurious || self.uses_sack(cx) {
             self.state = State::Open;
         }
         true
     }
 
-    /// `tcp_try_undo_partial`. Returns whether nothing more may be retransmitted now.
-    pub(super) fn try_undo_partial(&mut self, cx: &Context, ack: &Ack, do_lost: &mut bool) -> bool {
-        if self.may_undo && self.was_delayed(ack) {
-            // A delayed segment filled the hole, not a retransmission.
-            self.check_reordering(ack.prior_una);
-            if self.retrans_out > 0 {
-                return true;
+    /// Takes the reduction back, at an acknowledgement below the recovery point that answers an
+    /// original, once no retransmission is in flight.
+    pub(super) fn take_back_during_recovery(&mut self, cx: &Context) {
+        self.forget_repairs();
+        self.unmark_lost();
+        self.take_back(cx);
+        self.return_to_normal();
+    }
+
+    /// RFC 4015, 3.2: the window and its threshold return to what they were.
+    fn take_back(&mut self, cx: &Context) {
+        if let Some(ssthresh) = self.undo.ssthresh {
+            let window = &mut self.window;
+            window.cwnd = window.cwnd.max(self.reduction.prior_cwnd);
+            if ssthresh.get() > window.ssthresh {
+                window.ssthresh = ssthresh.get();
+                self.queue_cwr = false;
             }
-            if !self.any_retransmission_done() {
-                self.retrans_stamp = 0;
-            }
-            self.undo_reduction(cx, true);
-            self.try_keep_open();
-        } else {
-            *do_lost = self.must_retransmit_fast(cx);
         }
-        false
+        self.cwnd_stamp_us = cx.us;
+        self.undo.rule_out();
+        self.rack.advanced = true;
+        self.tally.undos += 1;
     }
 
-    /// `tcp_any_retrans_done`.
-    pub(super) fn any_retransmission_done(&self) -> bool {
-        self.retrans_out > 0
-            || self.board.front().is_some_and(|record| record.has(EVER_RETRANSMITTED))
-    }
-
-    /// `tcp_clear_all_retrans_hints`.
-    pub(super) fn clear_hints(&mut self) {
-        self.retransmit_hint = self.board.head();
+    fn unmark_lost(&mut self) {
+        let mut position = self.board.head();
+        while position != self.board.tail() {
+            self.board.at_mut(position).flags &= !LOST;
+            position = position.wrapping_add(1);
+        }
+        self.lost_out = 0;
+        self.retransmit_from_head();
     }
 }
-
-/// `TCP_RACK_RECOVERY_THRESH`.
-pub(super) const PERSIST_ROUNDS: u8 = 16;

@@ -36,12 +36,17 @@ from narrows.backends.kernel.design.bulk import BulkDesign
 from narrows.backends.kernel.design.calls import CallDesign
 from narrows.backends.kernel.design.dns import DnsDesign
 from narrows.backends.kernel.design.flood import FloodDesign
+from narrows.backends.kernel.design.hosts import Hosts
 from narrows.backends.kernel.design.network import PS, Network, Plan
 from narrows.backends.kernel.design.streams import StreamDesign
 from narrows.backends.kernel.design.transfers import TransferDesign
 from narrows.backends.kernel.software import Chosen
 
 __all__ = ["Design"]
+
+
+NAMESPACES = "/run/netns"
+"""The folder of the namespaces."""
 
 
 class Design:
@@ -55,6 +60,7 @@ class Design:
         prefix: str,
         stall_s: float,
         software: Mapping[str, Chosen] | None = None,
+        live: bool = False,
     ) -> None:
         """Designs everything.
 
@@ -64,6 +70,7 @@ class Design:
             prefix: The prefix of the namespaces' names.
             stall_s: Seconds for which the machine may stall; token buckets are larger by this time.
             software: The real DNS servers, by the names of their groups.
+            live: Whether narrows-live plays the applications.
         """
         # Use plain numbers, because a scenario's quantities print with their units.
         plan = json.loads(json.dumps(plan))
@@ -76,6 +83,7 @@ class Design:
         self._asking = AskingDesign(self._network)
         self._floods = FloodDesign(self._network, self._dns)
         self._transfers = TransferDesign(self._network, self._dns)
+        self._hosts = Hosts(self._network) if live else None
         for application in plan["applications"]:
             self._application(application)
 
@@ -107,6 +115,10 @@ class Design:
             "transfers": self._transfers.jobs,
         }
 
+    def places(self) -> dict[str, Any] | None:
+        """The places of the nodes, for narrows-live; None if the agent plays the applications."""
+        return None if self._hosts is None else self._hosts.places(NAMESPACES)
+
     @property
     def flows(self) -> Sequence[Mapping[str, Any]]:
         """Name, group and ends of each connection, in the order of the table `flows`."""
@@ -115,7 +127,9 @@ class Design:
     def _application(self, application: Plan) -> None:
         ((kind, told),) = application["kind"].items()
         name = application["name"]
-        if kind in ("bulk", "on-off"):
+        if self._hosts is not None:
+            self._hosts.add(name, kind, told)
+        elif kind in ("bulk", "on-off"):
             self._bulk.add(name, told)
         elif kind == "dns-client":
             self._dns.add(name, told)

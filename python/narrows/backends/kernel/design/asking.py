@@ -7,8 +7,6 @@ from typing import Any
 from narrows.backends.kernel.design.draws import seconds
 from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
-__all__ = ["AskingDesign"]
-
 _INCAST_KEYS = {
     *("responder", "servers", "tcp", "start", "rounds", "pause", "request", "block", "kept"),
 }

@@ -11,8 +11,6 @@ from typing import Any
 from narrows.backends.kernel.design.draws import seconds
 from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
-__all__ = ["BulkDesign"]
-
 _BULK_KEYS = {"connections", "burst", "idle", "bursts"}
 _CONNECTION_KEYS = {"name", "there", "back", "tcp", "opener", "start", "stop"}
 _BULK_PORT = 5001

@@ -9,8 +9,6 @@ from narrows import _core
 from narrows.backends.kernel.design.draws import seconds
 from narrows.backends.kernel.design.network import PS, Network, Plan
 
-__all__ = ["CallDesign"]
-
 MOST_CALLS = 500
 
 _KEYS = {"calls", "codec", "packet_time", "talk", "playout"}

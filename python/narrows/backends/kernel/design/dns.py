@@ -13,8 +13,6 @@ from narrows.backends.kernel.software import Chosen, settings
 from narrows.backends.kernel.tcp_settings import TcpUse
 from narrows.scenario.dns_messages import BELOW_DNS
 
-__all__ = ["PORT", "DnsDesign", "options"]
-
 MOST_WORKERS = 5000
 # Queries a second that one of the agent's processes can begin or answer.
 MOST_ARRIVALS = 5000
@@ -220,7 +218,7 @@ class DnsDesign:
         network, tcp = self._network, told["tcp"]
         if tcp is None:
             return None
-        network.unknown(f"{key}connections.", tcp, {*_USE_KEYS, "tls"})
+        network.unknown(f"{key}transport.", tcp, {*_USE_KEYS, "tls"})
         use = network.use(tcp["tcp"], key)
         network.hold(ways[0]["from"], use, key)
         kept = None if tcp["reuse"] == "never" else tcp["reuse"]["kept"]

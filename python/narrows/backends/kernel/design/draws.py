@@ -6,8 +6,6 @@ from typing import Any
 
 from narrows.backends.kernel.design.network import PS, Plan
 
-__all__ = ["seconds"]
-
 
 def seconds(form: Plan) -> dict[str, Any]:
     """A draw of times in picoseconds, converted to seconds."""

@@ -15,8 +15,6 @@ from typing import Any
 from narrows.backends.kernel.inside.agent.dns_messages import name_bytes
 from narrows.backends.kernel.software import longest_name
 
-__all__ = ["Exchanges", "Names"]
-
 Plan = Mapping[str, Any]
 Told = dict[str, Any]
 

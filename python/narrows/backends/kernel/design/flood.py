@@ -7,8 +7,6 @@ from typing import Any
 from narrows.backends.kernel.design.dns import PORT, DnsDesign
 from narrows.backends.kernel.design.network import PS, Network, Plan
 
-__all__ = ["FloodDesign"]
-
 MOST_PER_SECOND = 20_000
 """Packets a second that the agent's one process for a flood can send."""
 

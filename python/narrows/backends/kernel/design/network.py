@@ -11,8 +11,6 @@ from narrows.backends.kernel import disciplines, middleboxes, shapers, tcp_setti
 from narrows.backends.kernel.tcp_settings import TcpUse
 from narrows.scenario.amounts import SECOND
 
-__all__ = ["MOST_CONNECTIONS", "PS", "Network", "Plan"]
-
 Plan = Mapping[str, Any]
 
 PS = SECOND
@@ -31,7 +29,7 @@ _PLAN_KEYS = {
 }
 _LINK_KEYS = {
     *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),
-    *("ring", "mtu", "middlebox"),
+    *("ring", "mtu", "middlebox", "scheduled"),
 }
 _SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
 _WHY = {"opportunities_ms": "no discipline of Linux sends at listed milliseconds"}
@@ -323,7 +321,7 @@ class Network:
         self.unknown(key, way, _LINK_KEYS)
         framing = way["framing"]
         ring = way["ring"]
-        if ring is not None and "bytes" not in ring and ring != {"packets": 1}:
+        if ring is not None and ring["packets"] not in (None, 1):
             self.refuse(f"{key}ring.packets", "the kernel's ring counts bytes")
         beyond = framing["overhead"] - framing["queue_overhead"]
         if beyond < 0:
@@ -495,7 +493,7 @@ def _netem(way: Plan, beyond: int) -> str:
 
 def _ring_bytes(way: Plan) -> int:
     ring = way["ring"]
-    return ring.get("bytes", 0) if ring is not None else 0
+    return 0 if ring is None else ring["bytes"] or 0
 
 
 def _time(picoseconds: int) -> str:

@@ -8,8 +8,6 @@ from narrows.backends.kernel.design.draws import seconds
 from narrows.backends.kernel.design.network import PS, Network, Plan
 from narrows.backends.kernel.inside.agent.datagrams import LEAST_BYTES
 
-__all__ = ["StreamDesign"]
-
 MOST_STREAMS = 1000
 
 _STREAM_KEYS = {

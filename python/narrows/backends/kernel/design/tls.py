@@ -11,8 +11,6 @@ from typing import Any
 from narrows.backends.kernel.design.network import PS, Network, Plan
 from narrows.scenario.dns_tls import OPENSSL_CLIENT, OPENSSL_SERVER, SIGNATURES
 
-__all__ = ["TLS_PORT", "TlsDesign"]
-
 TLS_PORT = 853
 
 _MOST_CERTIFICATES = 100_000
@@ -53,12 +51,12 @@ class TlsDesign:
             if handshake[name] != expected:
                 why = f"the agent's TLS is OpenSSL's, with a ClientHello of {known.hello_bytes} B"
                 hint = "leave out both it and the group's profile"
-                refuse(f"{key}connections.tls.hello", why, hint)
+                refuse(f"{key}transport.tls.hello", why, hint)
                 break
         if handshake["early_data"]:
-            refuse(f"{key}connections.tls.early_data", _NO_EARLY_DATA)
+            refuse(f"{key}transport.tls.early_data", _NO_EARLY_DATA)
         if fast_open:
-            refuse(f"{key}connections.fast_open", "only queries without TLS travel in a SYN")
+            refuse(f"{key}transport.fast_open", "only queries without TLS travel in a SYN")
         return {"padding": told["padding"], "resume": handshake["resume"]}
 
     def server(

@@ -7,8 +7,6 @@ from typing import Any
 from narrows.backends.kernel.design.dns import PORT, DnsDesign, options
 from narrows.backends.kernel.design.network import PS, Network, Plan
 
-__all__ = ["TransferDesign"]
-
 MOST_SECONDARIES = 1000
 
 _KEYS = {"server", "secondaries", "tcp", "at", "spread", "query", "zone", "message"}

@@ -14,8 +14,6 @@ from pathlib import Path
 from narrows.backends.backend import BackendError
 from narrows.errors import argument
 
-__all__ = ["Edit", "apply"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from narrows.reproduce.claims import Claim, Measured, Worded
+from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.kantawala_2002.cells import Topology, name
 
 PERCENT = "%"
@@ -93,27 +93,16 @@ def compared(
     figure: str,
     of: Callable[[Figures], float],
     over: Callable[[list[float]], float] = statistics.fmean,
-    *,
-    published: float | None = None,
-    tolerance: float | None = None,
-    worded: Worded | None = None,
-    note: str = "",
-    reason: str = "",
-    bounds: tuple[float, float] = (-math.inf, math.inf),
+    **more: Any,
 ) -> Claim:
-    """A claim about a figure of several queues at the same buffers."""
+    """A claim about a figure of several queues at the same buffers; `more` has other fields."""
     return Claim(
         id,
         metric,
         unit,
         cells_of(topology, limits, queues),
         _at_each(topology, limits, queues, figure, of, over),
-        published,
-        tolerance,
-        worded,
-        note=note,
-        reason=reason,
-        bounds=bounds,
+        **more,
     )
 
 

@@ -86,7 +86,7 @@ def large() -> list[Claim]:
                         f"{TITLES[which]}, {parts[share]}: {words} of {LARGE} sources against "
                         f"{SMALL}, change",
                         PERCENT,
-                        # The sizes between are run for the picture.
+                        # The sizes between are run for the plot.
                         tuple(big.cell(which) for big in BIG if big.share == share),
                         _change(small, large, which, figure),
                         worded=Worded(

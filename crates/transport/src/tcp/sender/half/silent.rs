@@ -1,8 +1,9 @@
 //! The state of a half that has sent nothing but SYNs and acknowledgements: what it needs to become
 //! a [`Sender`] later.
 
-use narrows_units::Time;
+use narrows_units::MaybeTime;
 
+use super::super::unsent::Unsent;
 use super::super::{Sender, Start, Tally};
 use crate::tcp::congestion::INFINITE_SSTHRESH;
 use crate::tcp::segment::Header;
@@ -28,10 +29,10 @@ pub(crate) struct Silent {
     pub(super) rto: u32,
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
-    /// When the SYN has to be repeated; `Time::MAX`: never.
-    pub(super) syn_at: Time,
+    /// When the SYN has to be repeated.
+    pub(super) syn_at: MaybeTime,
     /// Bytes written before the connection is established; `u64::MAX`: no end.
-    pub(super) unsent: u64,
+    pub(super) unsent: Unsent,
 }
 
 /// Whether a half that has sent nothing may send.
@@ -58,8 +59,8 @@ impl Silent {
             rto: 0,
             cwnd: config.initial_window,
             ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-            syn_at: Time::MAX,
-            unsent: 0,
+            syn_at: MaybeTime::NONE,
+            unsent: Unsent::default(),
         }
     }
 
@@ -79,13 +80,13 @@ impl Silent {
     }
 
     /// Returns the bytes written and not yet sent. A SYN's data count as unsent until acknowledged.
-    pub(crate) fn unsent(&self) -> u64 {
+    pub(crate) fn unsent(&self) -> Unsent {
         self.unsent
     }
 
     /// Notes that the SYN-ACK acknowledges `bytes` bytes that the SYN carried.
     pub(crate) fn take_early_ack(&mut self, bytes: u32) {
-        self.unsent = self.unsent.saturating_sub(u64::from(bytes));
+        self.unsent.take(bytes as u16);
         self.next = self.next + bytes;
         self.early = bytes as u16;
     }

@@ -23,8 +23,6 @@ from .loop import READ, WRITE, Loop
 from .tcp_info import tcp_info
 from .tcp_socket import tcp_socket
 
-__all__ = ["Call", "Servers"]
-
 _BLOCK = memoryview(b"\0" * 65536)
 _AT_ONCE = struct.pack("ii", 1, 0)
 _BACKLOG = 4096

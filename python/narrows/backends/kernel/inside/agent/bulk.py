@@ -14,8 +14,6 @@ from .loop import READ, WRITE, Loop
 from .tcp_info import tcp_info
 from .tcp_socket import tcp_socket
 
-__all__ = ["Bulk", "Flow"]
-
 _BLOCK = b"\0" * 16384
 
 

@@ -19,8 +19,6 @@ from .draws import Draw
 from .loop import WRITE, Loop
 from .tcp_info import tcp_info
 
-__all__ = ["Bursts"]
-
 _BLOCK = memoryview(b"\0" * 65536)
 
 _SO_TIMESTAMPING = 37

@@ -14,8 +14,6 @@ from .datagrams import LOST_S, Group, Sender
 from .draws import Draw
 from .loop import Loop
 
-__all__ = ["Calls"]
-
 
 class _Speech:
     """When a speaker sends."""

@@ -22,8 +22,6 @@ from . import system
 from .loop import READ, Loop
 from .stamps import ROOM, stamp, wants_stamps
 
-__all__ = ["Captures"]
-
 _ALL = 3
 _PACKET_STATISTICS = 6
 _SOL_PACKET = 263

@@ -6,8 +6,6 @@ import os
 
 from . import system
 
-__all__ = ["Counters"]
-
 
 class Counters:
     """The counters of a namespace."""

@@ -21,8 +21,6 @@ from . import system
 from .draws import Draw
 from .loop import READ, Loop
 
-__all__ = ["LEAST_BYTES", "LOST_S", "Group", "Probers", "Sender", "Streams", "Times"]
-
 LOST_S = 5.0
 LEAST_BYTES = 28 + 16
 """The shortest IP packet: its headers, and a mark with stream, number and time of sending."""

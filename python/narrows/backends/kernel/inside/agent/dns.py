@@ -27,8 +27,6 @@ from .dns_rows import Attempt, Query, Told
 from .dns_udp import Datagrams
 from .loop import Loop
 
-__all__ = ["Workers"]
-
 
 class _Worker:
     def __init__(self, number: int) -> None:

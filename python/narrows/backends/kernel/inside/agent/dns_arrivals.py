@@ -13,8 +13,6 @@ from collections.abc import Callable
 from .dns_rows import Told
 from .loop import Loop
 
-__all__ = ["Arrivals"]
-
 
 class Arrivals:
     """The arrivals of a group."""

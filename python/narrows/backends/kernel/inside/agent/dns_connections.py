@@ -26,8 +26,6 @@ from .tcp_info import tcp_info
 from .tcp_socket import tcp_socket
 from .tls import End, client_context
 
-__all__ = ["Asker", "Connections"]
-
 _LARGEST = 1 << 17
 _IP_AND_TCP = 40
 _TIMESTAMPS, _SACK, _SCALING, _SYN_DATA = 1, 2, 4, 32
@@ -60,6 +58,8 @@ class _Connection:
         """The attempt that all its packets count for; None if it serves several queries."""
         self.established = False
         """Whether queries can leave: the handshakes of TCP, and of TLS if used, are over."""
+        self.out_of_order = 0
+        """Segments so far that had to wait for a lost one."""
         self.tls: End | None = None
         # Whether TCP's handshake is over.
         self.connected = False
@@ -302,6 +302,11 @@ class Connections:
                 self._fail(connection, "closed")
                 return
             came_s = stamp(ancillary, self._job["realtime_origin"])
+            out_of_order = tcp_info(connection.socket).get("out_of_order", 0)
+            if out_of_order != connection.out_of_order:
+                # What waited for a lost segment has the stamp of its own arrival: the kernel joins
+                # it with the lost one, and keeps its stamp (`tcp_try_coalesce`).
+                connection.out_of_order, came_s = out_of_order, None
             now = self._loop.now() if came_s is None else came_s
             if connection.tls is not None:
                 data = self._decrypt(connection, connection.tls, data)

@@ -8,21 +8,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = [
-    "asked_name",
-    "asks_for_a_zone",
-    "header",
-    "is_padded",
-    "name_bytes",
-    "padded",
-    "padded_length",
-    "query",
-    "reply",
-    "transfer_query",
-    "truncated",
-    "zone_messages",
-]
-
 TXT = 16
 """The type that queries ask for, because its records can have any length."""
 

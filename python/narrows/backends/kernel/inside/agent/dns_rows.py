@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Attempt", "Query"]
-
 
 class Query:
     """A worker's query, or one that arrived on its own."""

@@ -30,8 +30,6 @@ from .dns_rows import Told
 from .dns_service import Service
 from .loop import READ, Loop
 
-__all__ = ["Answers", "Server"]
-
 _LARGEST = 65535
 _NXDOMAIN = 0x8003
 

@@ -22,8 +22,6 @@ from .loop import READ, WRITE, Loop
 from .tcp_socket import tcp_socket
 from .tls import End, server_context
 
-__all__ = ["Service"]
-
 _LARGEST = 1 << 17
 _AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: closing resets the connection (socket(7))."""

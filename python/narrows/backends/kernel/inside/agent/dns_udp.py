@@ -16,8 +16,6 @@ from .dns_rows import Attempt, Told
 from .loop import READ, Loop
 from .stamps import ROOM, stamp, wants_stamps
 
-__all__ = ["Datagrams", "fragments"]
-
 _LARGEST = 65535
 _HEADER = 12
 _TRUNCATED = 0x02

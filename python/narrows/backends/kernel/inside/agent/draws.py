@@ -6,8 +6,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Draw"]
-
 
 class Draw:
     """The successive values of a draw in the plan."""

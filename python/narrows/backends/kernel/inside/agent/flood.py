@@ -27,8 +27,6 @@ from .counters import Counters
 from .dns_messages import query
 from .loop import READ, Loop
 
-__all__ = ["Flood"]
-
 _HEADERS = 28
 _SYN = 0x02
 # In Linux's order: MSS 1460; SACK; timestamps; no operation; a window scale of 7.

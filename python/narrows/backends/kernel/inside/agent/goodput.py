@@ -9,8 +9,6 @@ from typing import Any
 
 from .loop import Loop
 
-__all__ = ["Goodput"]
-
 
 class Goodput:
     """Counts what the receivers of a group read, and samples the counters."""

@@ -14,8 +14,6 @@ from .counters import Counters
 from .draws import Draw
 from .loop import Loop
 
-__all__ = ["Incast"]
-
 
 class Incast:
     """A client and its servers."""

@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from . import system
 
-__all__ = ["READ", "WRITE", "Loop"]
-
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 
 _BROKEN = select.EPOLLERR | select.EPOLLHUP

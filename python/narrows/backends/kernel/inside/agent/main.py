@@ -35,6 +35,7 @@ from .dns_server import Server
 from .flood import Flood
 from .goodput import Goodput
 from .incast import Incast
+from .live import Live
 from .loop import Loop
 from .neighbours import Neighbours
 from .page import Browsers
@@ -42,9 +43,8 @@ from .programs import Programs
 from .samples import Sampler
 from .transfers import Transfers
 
-__all__ = ["main"]
-
 TICK_S = 0.1
+LOOK_S = 0.001
 
 
 def main() -> None:
@@ -126,11 +126,14 @@ class _Run:
         os.set_blocking(self._done, False)
         self._working = len(job["dns"]) + len(job["transfers"])
         self._children: dict[int, str] = {}
+        self._live: Live | None = None
 
     def conduct(self) -> tuple[str, float]:
         """Conducts the run to its end; returns why it ended, and when."""
         seed = self._job["seed"]
         try:
+            if self._job.get("live") is not None:
+                self._live = Live(self._job["live"], self._folder, self._origin)
             for number, told in enumerate(self._job["dns_servers"]):
                 if told["software"] is not None:
                     continue
@@ -169,6 +172,8 @@ class _Run:
             (self._folder / "ready").write_text(str(time.monotonic() - self._origin))
             return self._wait()
         finally:
+            if self._live is not None:
+                self._live.kill()
             os.close(self._ending)
             self._reap()
 
@@ -177,19 +182,25 @@ class _Run:
         told = -1
         while True:
             now = time.monotonic() - self._origin
-            if now >= duration:
+            ended = None if self._live is None else self._live.ended()
+            if ended is not None:
+                self._check()
+                return ended
+            if now >= duration and self._live is None:
                 self._check()
                 return "end", duration
             if (self._folder / "stop").exists():
+                if self._live is not None:
+                    return self._live.end()
                 return "interrupted", max(now, 0.0)
             if int(now) > told:
                 told = int(now)
                 (self._folder / "progress").write_text(str(told))
             self._look()
             self._check()
-            if self._job["end_with_dns"] and not self._working:
+            if self._job["end_with_dns"] and not self._working and self._live is None:
                 return "dns-done", time.monotonic() - self._origin
-            time.sleep(min(TICK_S, duration - now))
+            time.sleep(max(LOOK_S, min(TICK_S, duration - now)))
 
     def _look(self) -> None:
         """Notes processes that have ended.
@@ -199,13 +210,12 @@ class _Run:
         """
         with contextlib.suppress(BlockingIOError):
             self._working -= len(os.read(self._done, self._working or 1))
-        while self._children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            name = self._children.pop(pid, None)
-            if name is not None and status:
-                raise network.NetworkError(self._why(name))
+        for pid, name in list(self._children.items()):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                del self._children[pid]
+                if status:
+                    raise network.NetworkError(self._why(name))
 
     def _why(self, name: str) -> str:
         with contextlib.suppress(OSError):
@@ -216,11 +226,10 @@ class _Run:
         """Waits until all processes have written their rows; ends those that do not."""
         deadline = time.monotonic() + 60.0
         while self._children and time.monotonic() < deadline:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-            if pid:
-                self._children.pop(pid, None)
-            else:
-                time.sleep(0.01)
+            for pid in list(self._children):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    del self._children[pid]
+            time.sleep(LOOK_S)
         for pid in self._children:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

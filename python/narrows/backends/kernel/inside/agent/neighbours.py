@@ -14,8 +14,6 @@ from . import system
 from .loop import READ, Loop
 from .rtnetlink import Netlink
 
-__all__ = ["Neighbours"]
-
 _RTMGRP_NEIGH = 4
 _NUD_FAILED = 0x20
 

@@ -12,8 +12,6 @@ from . import system
 from .counters import Counters
 from .rtnetlink import Netlink
 
-__all__ = ["ENVIRONMENT", "NetworkError", "build", "change", "read_back", "remove"]
-
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 
 

@@ -12,8 +12,6 @@ from .asking import Call, Servers
 from .draws import Draw
 from .loop import Loop
 
-__all__ = ["Browsers"]
-
 
 class Browsers:
     """A group of browsers at a host."""

@@ -15,8 +15,6 @@ from typing import Any
 from . import system
 from .network import ENVIRONMENT, NetworkError
 
-__all__ = ["Programs"]
-
 START_S = 60.0
 """Seconds within which a server has to answer; a busy machine needs more than one."""
 

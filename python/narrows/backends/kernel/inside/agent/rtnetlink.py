@@ -16,8 +16,6 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Netlink"]
-
 _REQUEST, _ACK, _DUMP, _CREATE, _EXCL = 1, 4, 0x300, 0x400, 0x200
 _NEWLINK, _NEWADDR, _NEWROUTE, _GETQDISC, _NEWNEIGH, _GETNEIGH = 16, 20, 24, 38, 28, 30
 _UP = 1

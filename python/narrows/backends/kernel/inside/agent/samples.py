@@ -17,8 +17,6 @@ from . import system
 from .loop import Loop
 from .rtnetlink import Netlink
 
-__all__ = ["Sampler", "in_ring", "reasons"]
-
 LATE = 0.5
 """A sample that is late by this share of its period leaves a gap."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 
-__all__ = ["ROOM", "stamp", "wants_stamps"]
-
 ROOM = 64
 """Bytes for the control message."""
 

@@ -13,22 +13,6 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = [
-    "add_namespace",
-    "add_scratch",
-    "allow_files",
-    "die_with_parent",
-    "halt",
-    "inside",
-    "load_module",
-    "mount",
-    "offloads_off",
-    "remove_namespace",
-    "set_timer",
-    "timer",
-    "write_setting",
-]
-
 NAMESPACES = Path("/run/netns")
 
 _CLOCK_MONOTONIC = 1

@@ -9,8 +9,6 @@ import socket
 import struct
 from typing import Any
 
-__all__ = ["tcp_info"]
-
 _ECN_NEGOTIATED = 8
 _NO_RTT = 0xFFFFFFFF
 _FIN_RECEIVED = (6, 8, 9, 11)
@@ -44,4 +42,6 @@ def tcp_info(found: socket.socket) -> dict[str, Any]:
         "bytes_sent": struct.unpack_from("Q", data, 200)[0],
         **dict(zip(("busy_us", "rwnd_limited_us"), times, strict=True)),
         "delivered_ce": struct.unpack_from("I", data, 196)[0],
+        # Segments that had to wait for an earlier one; since Linux 5.4.
+        "out_of_order": struct.unpack_from("I", data, 224)[0],
     }

@@ -6,8 +6,6 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["tcp_socket"]
-
 _TCP_CONGESTION = 13
 
 

@@ -15,8 +15,6 @@ import ssl
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["End", "client_context", "server_context"]
-
 _LARGEST = 1 << 17
 
 

@@ -23,8 +23,6 @@ from .goodput import Goodput
 from .loop import READ, WRITE, Loop
 from .tcp_socket import tcp_socket
 
-__all__ = ["Transfers"]
-
 _LARGEST = 1 << 17
 
 

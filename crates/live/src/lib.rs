@@ -1,0 +1,61 @@
+//! The applications of a plan over real sockets: what the simulator plays in its network, played in
+//! a real one.
+//!
+//! ```text
+//! Live::new(plan, part)  ->  run()  ->  tables()
+//! ```
+//! The applications are those of `narrows-apps`, the plan is the simulator's, and the tables are the
+//! same. What lies between the sockets is somebody else's: namespaces with links that tc(8) shapes,
+//! or real machines. The plan's links say only which node a path leads to.
+//!
+//! One process plays both ends of an application. It enters the network namespace of a node to make
+//! a socket there. Both ends therefore have one clock, and each knows what the other meant: on the
+//! wire, a DNS message is a real one of the right length, another datagram begins with the twelve
+//! bytes of its meaning, and other streams are zeros. HTTPS encrypts zeros, too: HTTP/2's frames
+//! have the plan's lengths, and nobody else can read them.
+//!
+//! An application's time stands still during a call, as in the simulator. A timer's call has the
+//! time that was asked for, even if the process wakes up later. Rates are therefore kept, and
+//! delays count from the time at which a packet was due.
+//!
+//! What real sockets cannot honour is refused, by the name of its key, before anything starts
+//! (`refused.rs`):
+//!
+//! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
+//!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
+//!   `fast_open` must always be Linux's.
+//! - TLS is rustls'. Sessions are resumed, and early data are sent, as the plan says. The lengths of
+//!   messages must be those of rustls; an error states them.
+//! - QUIC is quinn-proto's. A plan chooses `payload`, `search_to`, `congestion`, `initial_window`,
+//!   `idle_timeout` in milliseconds, `ecn`, `id` and `waits`; `parameters` and `extras` must be
+//!   quinn-proto's. Nothing but the congestion window holds data back. The table `flows` has no QUIC
+//!   connections, as in the simulator.
+//!
+//! What the kernel does not tell has no value in a table (`tables.rs`).
+//!
+//! Nobody reports losses. A DNS query or reply that was lost runs into its timeout. Another datagram
+//! is lost if it was sent more than five seconds before the end of the run and has not arrived;
+//! nobody knows where.
+#![cfg(target_os = "linux")]
+
+mod certificate;
+mod clock;
+mod connection;
+mod datagrams;
+mod dns;
+mod end;
+mod flows;
+mod host;
+mod part;
+mod quic;
+mod refused;
+mod run;
+mod secure;
+mod sockets;
+mod tables;
+mod timeouts;
+mod world;
+
+pub use clock::Clock;
+pub use part::{Also, Part, Place, Use};
+pub use run::{Error, Live, Stopped};

@@ -1,0 +1,100 @@
+//! Where the nodes of a plan are, and which of them a process plays.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use narrows_apps::Settings;
+use narrows_sim::plan::Plan;
+
+/// The part of a plan that a process plays.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// The nodes that it plays, by name.
+    ///
+    /// An application is played if all its nodes are. One with some nodes here and some elsewhere is
+    /// refused.
+    pub places: BTreeMap<String, Place>,
+    /// Whether sysctls and routes of the nodes already follow the plan's TCP settings and the limits
+    /// of its listeners. Otherwise, settings without a socket option are refused.
+    pub prepared: bool,
+}
+
+/// Where a node is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The address of its sockets.
+    pub address: Ipv4Addr,
+    /// Other addresses, for some of its sockets.
+    #[serde(default)]
+    pub also: Vec<Also>,
+    /// Its network namespace, such as `/run/netns/NAME`; `None`: that of the process.
+    #[serde(default)]
+    pub namespace: Option<PathBuf>,
+}
+
+/// An address for some of a node's sockets.
+///
+/// A kernel sets ECN, the initial window and the shortest timeout by route. Connections that differ
+/// in these need addresses of their own, and so do several servers of a node at the same port.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+pub struct Also {
+    /// Which sockets have it.
+    #[serde(flatten)]
+    pub of: Use,
+    /// The address.
+    pub address: Ipv4Addr,
+}
+
+/// What a socket is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+pub struct Use {
+    /// The client's TCP settings: an index into the plan's; `None`: datagrams.
+    pub tcp: Option<usize>,
+    /// The server: an index into the plan's applications; `None`: one application has both ends.
+    pub server: Option<u32>,
+}
+
+impl Place {
+    /// Creates a place in the namespace of this process.
+    pub const fn at(address: Ipv4Addr) -> Self {
+        Self { address, also: Vec::new(), namespace: None }
+    }
+}
+
+impl Part {
+    /// Returns which applications of a plan it plays, in their order.
+    ///
+    /// Servers are always among them: they do something only at nodes to which a client's path
+    /// leads.
+    ///
+    /// # Errors
+    ///
+    /// Returns, in one line, a place without a node, or an application that plays here and
+    /// elsewhere.
+    pub(crate) fn played(&self, plan: &Plan) -> Result<Vec<bool>, String> {
+        if let Some(name) = self.places.keys().find(|name| !plan.nodes.contains(name)) {
+            return Err(format!("{name}: the plan has no such node"));
+        }
+        let environment = plan.environment();
+        let mut played = Vec::with_capacity(plan.applications.len());
+        for application in &plan.applications {
+            let uses = application.kind.uses(&environment);
+            let nodes = uses.iter().flat_map(|found| {
+                let path = &plan.paths[found.path];
+                [&plan.nodes[path.from], &plan.nodes[path.to]]
+            });
+            let is_here = |node: &&String| self.places.contains_key(*node);
+            let (here, elsewhere): (Vec<_>, Vec<_>) = nodes.partition(is_here);
+            if let (Some(here), Some(elsewhere)) = (here.first(), elsewhere.first()) {
+                return Err(format!(
+                    "{}: plays at {here}, and at {elsewhere}, which is not in this part",
+                    application.name
+                ));
+            }
+            played.push(elsewhere.is_empty());
+        }
+        Ok(played)
+    }
+}

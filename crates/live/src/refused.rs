@@ -1,0 +1,145 @@
+//! What real sockets cannot honour.
+
+use narrows_apps::dns::server::HalfOpenLimits;
+use narrows_apps::{Kind, ping, udp};
+use narrows_sim::plan::Plan;
+use narrows_transport::{quic, tcp, tls};
+use narrows_units::settings::Words;
+
+use crate::datagrams::LEAST_PAYLOAD;
+use crate::secure::{refused_client, refused_server};
+
+/// Returns what cannot be honoured of a plan, each in one line that begins with the place.
+/// `prepared`: sysctls and routes provide what sockets cannot.
+pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, config) in plan.tcp.iter().enumerate() {
+        found.extend(
+            of_tcp(config, prepared).into_iter().map(|why| format!("tcp[{number}]: {why}")),
+        );
+    }
+    for (application, _) in plan.applications.iter().zip(played).filter(|(_, played)| **played) {
+        let why = of_kind(&application.kind, prepared);
+        found.extend(why.map(|why| format!("{}: {why}", application.name)));
+    }
+    found
+}
+
+fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
+    let why = match kind {
+        Kind::Flood(_) => "a flood has forged addresses, which a socket cannot have",
+        Kind::DnsClient(client) => {
+            let tls = client.tcp.as_ref()?.tls.as_ref()?;
+            return of_client(&tls.handshake, tls.quic.as_ref());
+        }
+        Kind::DnsServer(server) => {
+            let tcp = server.tcp.as_ref()?;
+            if tcp.stateless {
+                "stateless: narrows-gateway does this, and no socket"
+            } else if !prepared && tcp.half_open != HalfOpenLimits::LINUX {
+                "half_open: sysctls decide it, not sockets"
+            } else {
+                let tls = tcp.tls.as_ref()?;
+                let https = tls.https.as_ref().and_then(|https| refused_server(&https.handshake));
+                let https = https.map(|why| format!("https: {why}"));
+                return of_server(&tls.handshake, tls.quic.as_ref()).or(https);
+            }
+        }
+        Kind::Responder(responder) => {
+            let secure = responder.secure.as_ref()?;
+            return of_server(&secure.handshake, secure.quic.as_ref());
+        }
+        Kind::Page(page) => {
+            let secure = page.secure.as_ref()?;
+            return of_client(&secure.handshake, secure.quic.as_ref());
+        }
+        Kind::Udp(udp::Udp { packet_bytes, .. }) | Kind::Ping(ping::Ping { packet_bytes, .. }) => {
+            return of_length(*packet_bytes).map(|why| format!("packet_bytes: {why}"));
+        }
+        Kind::Trace(trace) => {
+            let shortest = trace.packets.iter().map(|&(_, bytes)| bytes).min()?;
+            return of_length(shortest).map(|why| format!("packets: {why}"));
+        }
+        Kind::Custom(_) => "an application from outside narrows",
+        _ => return None,
+    };
+    Some(why.to_owned())
+}
+
+/// Refuses what rustls and quinn-proto do not follow.
+fn of_client(handshake: &tls::Client, quic: Option<&quic::Config>) -> Option<String> {
+    let Some(quic) = quic else {
+        return refused_client(handshake).map(|why| format!("tls: {why}"));
+    };
+    let tls = crate::quic::refused_client(handshake).map(|why| format!("tls: {why}"));
+    tls.or_else(|| crate::quic::refused(quic, false).map(|why| format!("quic: {why}")))
+}
+
+fn of_server(handshake: &tls::Server, quic: Option<&quic::Config>) -> Option<String> {
+    let over_quic = quic.and_then(|_| crate::quic::refused_server(handshake));
+    let tls = refused_server(handshake).or(over_quic).map(|why| format!("tls: {why}"));
+    let of_quic = |quic| crate::quic::refused(quic, true).map(|why| format!("quic: {why}"));
+    tls.or_else(|| quic.and_then(of_quic))
+}
+
+/// Refuses packets that are too short for what they mean.
+fn of_length(bytes: u16) -> Option<String> {
+    let least = HEADERS + LEAST_PAYLOAD;
+    (bytes < least)
+        .then(|| format!("{bytes} B have no room for what they mean; it needs {least} B"))
+}
+
+/// Returns the settings that a socket cannot have: those that differ from Linux's, and have no
+/// socket option.
+fn of_tcp(config: &tcp::Config, prepared: bool) -> Option<String> {
+    const OPTIONS: [&str; 3] = ["mss", "congestion", "nagle"];
+    if let tcp::Congestion::Custom(_) = config.congestion {
+        return Some(format!("congestion: the kernel has no {}", config.congestion.word()));
+    }
+    let values = |config: &tcp::Config| serde_json::to_value(config).unwrap_or_default();
+    let (ours, linux) = (values(config), values(&tcp::Config::default()));
+    let mut keys = ours.as_object()?.iter();
+    let (key, value) = keys.find(|&(key, value)| {
+        let is_set = OPTIONS.contains(&key.as_str()) || (prepared && key != "fast_open");
+        !is_set && linux.get(key) != Some(value)
+    })?;
+    Some(format!("{key}: {value} has no socket option; the kernel decides it"))
+}
+
+/// The IPv4 and UDP headers.
+const HEADERS: u16 = 28;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_transport::tcp::Recovery;
+
+    #[test]
+    fn what_only_the_kernel_decides_is_named() {
+        let linux = tcp::Config::default();
+        assert_eq!(of_tcp(&linux, false), None);
+        let options = tcp::Config {
+            congestion: tcp::Congestion::Reno,
+            nagle: false,
+            mss: 500,
+            ..tcp::Config::default()
+        };
+        assert_eq!(of_tcp(&options, false), None);
+        for (config, key) in [
+            (tcp::Config { rack: false, ..linux.clone() }, "rack"),
+            (tcp::Config { fast_open: true, ..linux.clone() }, "fast_open"),
+            (tcp::Config { recovery: Recovery::NewReno, ..linux.clone() }, "recovery"),
+            (tcp::Config { initial_window: 3, ..linux }, "initial_window"),
+        ] {
+            let why = of_tcp(&config, false).expect("no socket option does this");
+            assert!(why.starts_with(&format!("{key}: ")), "{why}");
+            assert_eq!(of_tcp(&config, true).is_some(), key == "fast_open");
+        }
+    }
+
+    #[test]
+    fn datagrams_have_room_for_their_meaning() {
+        assert_eq!(of_length(40), None);
+        assert!(of_length(39).is_some());
+    }
+}

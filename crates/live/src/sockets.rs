@@ -1,0 +1,218 @@
+//! How sockets are made: in the namespace of a node, with the settings of a plan.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use narrows_transport::tcp;
+use narrows_units::settings::Words;
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, connect,
+    getsockname, getsockopt, listen, setsockopt, socket, sockopt,
+};
+use nix::{Result, libc, setsockopt_impl, sockopt_impl};
+
+use crate::part::{Place, Use};
+
+/// The places of a plan's nodes, ready to make sockets in.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// By the number of the node; `None`: another process plays it.
+    nodes: Vec<Option<Opened>>,
+    /// The namespace of this process.
+    home: Option<File>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    address: Ipv4Addr,
+    also: HashMap<Use, Ipv4Addr>,
+    namespace: Option<File>,
+}
+
+impl Places {
+    /// Opens the namespaces of these places, by the number of the node.
+    ///
+    /// # Errors
+    ///
+    /// Returns the place whose namespace cannot be opened.
+    pub(crate) fn open(places: Vec<Option<Place>>) -> std::result::Result<Self, String> {
+        let open = |place: Place| {
+            let namespace = place.namespace.map(|path| {
+                File::open(&path).map_err(|why| format!("namespace {}: {why}", path.display()))
+            });
+            let also = place.also.into_iter().map(|also| (also.of, also.address)).collect();
+            Ok(Opened { address: place.address, also, namespace: namespace.transpose()? })
+        };
+        let nodes = places
+            .into_iter()
+            .map(|place| place.map(open).transpose())
+            .collect::<std::result::Result<Vec<_>, String>>()?;
+        let moves = nodes.iter().flatten().any(|place| place.namespace.is_some());
+        let home = moves.then(|| File::open(HOME).map_err(|why| format!("{HOME}: {why}")));
+        Ok(Self { nodes, home: home.transpose()? })
+    }
+
+    /// Returns the address that a node has for sockets of this use.
+    pub(crate) fn address(&self, node: usize, of: Use) -> Ipv4Addr {
+        self.nodes[node].as_ref().map_or(Ipv4Addr::UNSPECIFIED, |place| {
+            place.also.get(&of).copied().unwrap_or(place.address)
+        })
+    }
+
+    /// Creates a socket in the namespace of a node.
+    fn socket(&self, node: usize, kind: SockType) -> Result<OwnedFd> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        self.inside(node, || socket(AddressFamily::Inet, kind, flags, None))?
+    }
+
+    /// Opens a file of /proc in the namespace of a node. Later reads are of that namespace, too.
+    pub(crate) fn open_in(&self, node: usize, path: &str) -> io::Result<File> {
+        self.inside(node, || File::open(path))?
+    }
+
+    fn inside<T>(&self, node: usize, act: impl FnOnce() -> T) -> Result<T> {
+        let namespace = self.nodes[node].as_ref().and_then(|place| place.namespace.as_ref());
+        if let Some(namespace) = namespace {
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+        }
+        let done = act();
+        if let (Some(home), Some(_)) = (&self.home, namespace) {
+            setns(home, CloneFlags::CLONE_NEWNET)?;
+        }
+        Ok(done)
+    }
+
+    /// Creates a UDP socket of a node at this address; port 0: at a free one.
+    pub(crate) fn datagrams(&self, node: usize, at: SocketAddrV4) -> Result<OwnedFd> {
+        let made = self.socket(node, SockType::Datagram)?;
+        setsockopt(&made, sockopt::RcvBuf, &RECEIVE_BUFFER)?;
+        bind(made.as_raw_fd(), &address(at))?;
+        Ok(made)
+    }
+
+    /// Listens for connections at a node.
+    pub(crate) fn listen(
+        &self,
+        node: usize,
+        at: SocketAddrV4,
+        config: &tcp::Config,
+        backlog: u32,
+    ) -> Result<OwnedFd> {
+        let made = self.socket(node, SockType::Stream)?;
+        setsockopt(&made, sockopt::ReuseAddr, &true)?;
+        set_tcp(&made, config)?;
+        bind(made.as_raw_fd(), &address(at))?;
+        let most = backlog.min(i32::MAX as u32) as i32;
+        listen(&made, Backlog::new(most).unwrap_or(Backlog::MAXCONN))?;
+        Ok(made)
+    }
+
+    /// Begins to connect from a node's address `from`. Returns the socket, whether the connection
+    /// is established already, and the address of this end.
+    pub(crate) fn connect(
+        &self,
+        node: usize,
+        from: Ipv4Addr,
+        to: SocketAddrV4,
+        config: &tcp::Config,
+    ) -> Result<(OwnedFd, bool, SocketAddrV4)> {
+        let made = self.socket(node, SockType::Stream)?;
+        set_tcp(&made, config)?;
+        // connect(2) chooses the port, so that connections to other servers may share it.
+        setsockopt(&made, sockopt::IpBindAddressNoPort, &true)?;
+        bind(made.as_raw_fd(), &address(SocketAddrV4::new(from, 0)))?;
+        let done = match connect(made.as_raw_fd(), &address(to)) {
+            Ok(()) => true,
+            Err(Errno::EINPROGRESS) => false,
+            Err(why) => return Err(why),
+        };
+        let from = local(&made)?;
+        Ok((made, done, from))
+    }
+}
+
+/// Returns a socket's own address.
+pub(crate) fn local(made: &OwnedFd) -> Result<SocketAddrV4> {
+    Ok(SocketAddrV4::from(getsockname::<SockaddrIn>(made.as_raw_fd())?))
+}
+
+/// Sets the other end of a datagram socket. From now on, it receives only from there.
+pub(crate) fn set_peer(made: &OwnedFd, to: SocketAddrV4) -> Result<()> {
+    connect(made.as_raw_fd(), &address(to))
+}
+
+pub(crate) fn address(of: SocketAddrV4) -> SockaddrIn {
+    SockaddrIn::from(of)
+}
+
+/// Prepares a socket for QUIC: it never fragments packets, whatever ICMP says of the path (RFC 9000,
+/// 14), and reports the ECN field of those that arrive.
+pub(crate) fn set_up_quic(made: &OwnedFd) -> Result<()> {
+    setsockopt(made, MtuDiscover, &libc::IP_PMTUDISC_PROBE)?;
+    setsockopt(made, sockopt::IpRecvTos, &true)
+}
+
+/// Sets whether a socket's packets are ECN-capable: ECT(0) (RFC 3168, 5).
+pub(crate) fn set_ect(made: &OwnedFd, ect: bool) -> Result<()> {
+    setsockopt(made, sockopt::Ipv4Tos, &if ect { 2 } else { 0 })
+}
+
+/// Returns the pending error of a socket, if it has one.
+pub(crate) fn pending_error(made: &OwnedFd) -> Option<Errno> {
+    match getsockopt(made, sockopt::SocketError) {
+        Ok(0) => None,
+        Ok(number) => Some(Errno::from_raw(number)),
+        Err(why) => Some(why),
+    }
+}
+
+/// Whether the kernel reports when the last byte of a write has been acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reports {
+    Off,
+    On,
+}
+
+/// Sets whether the kernel reports acknowledgements of what is written from now on
+/// (Documentation/networking/timestamping.rst). Bytes count from the first call, which must come
+/// when the connection is established and nothing is written yet.
+pub(crate) fn report_acks(made: &OwnedFd, reports: Reports) -> Result<()> {
+    let mut flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
+        | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
+    if reports == Reports::On {
+        flags |= TimestampingFlag::from_bits_retain(TX_ACK);
+    }
+    setsockopt(made, sockopt::Timestamping, &flags)
+}
+
+fn set_tcp(made: &OwnedFd, config: &tcp::Config) -> Result<()> {
+    setsockopt(made, sockopt::TcpCongestion, &config.congestion.word().into())?;
+    if !config.nagle {
+        setsockopt(made, sockopt::TcpNoDelay, &true)?;
+    }
+    if config.mss != tcp::Config::default().mss {
+        setsockopt(made, sockopt::TcpMaxSeg, &u32::from(config.mss))?;
+    }
+    Ok(())
+}
+
+// nix does not have this option.
+sockopt_impl!(
+    /// `IP_MTU_DISCOVER` (ip(7)).
+    MtuDiscover,
+    SetOnly,
+    libc::IPPROTO_IP,
+    libc::IP_MTU_DISCOVER,
+    i32
+);
+
+const HOME: &str = "/proc/self/ns/net";
+const RECEIVE_BUFFER: usize = 1 << 20;
+/// `SOF_TIMESTAMPING_TX_ACK` of include/uapi/linux/net_tstamp.h.
+const TX_ACK: u32 = 1 << 9;

@@ -1,0 +1,583 @@
+//! Everything but the applications: sockets, timers and records. What the kernel reports becomes
+//! news for applications.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+
+use narrows_apps::record::Records;
+use narrows_apps::{Association, Closed, Datagram, Message, Path, Socket, View};
+use narrows_transport::tcp;
+use narrows_units::Time;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use crate::connection::{Connection, Progress, closed_by};
+use crate::datagrams;
+use crate::end::Read;
+use crate::flows::{Flow, Flows, What};
+use crate::quic::Quic;
+use crate::secure::Configs;
+use crate::sockets::{Places, local};
+use crate::timeouts::Timeouts;
+
+/// The network as applications use it.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) places: Places,
+    pub(crate) paths: Vec<Path>,
+    /// The longest packets of the plan's links.
+    pub(crate) mtus: Vec<u16>,
+    pub(crate) tcp: Vec<tcp::Config>,
+    pub(crate) epoll: Epoll,
+    pub(crate) flows: Flows,
+    pub(crate) datagrams: datagrams::Sockets,
+    listeners: Vec<Listener>,
+    /// For each application that listens: its TCP settings and its backlog.
+    pub(crate) serving: HashMap<u32, (usize, u32)>,
+    /// The TCP settings of an application's ports that differ from those in `serving`.
+    pub(crate) serving_at: HashMap<(u32, u16), usize>,
+    pub(crate) secure: Configs,
+    pub(crate) quic: Quic,
+    /// Connections by the addresses of the opening and of the accepting end.
+    by_addresses: HashMap<[SocketAddrV4; 2], u32>,
+    pub(crate) news: VecDeque<News>,
+    /// Ends that have something to write when the call is over.
+    pub(crate) dirty: Vec<Socket>,
+    /// Flows that may be over.
+    pub(crate) ended: Vec<u32>,
+    pub(crate) wakes: BinaryHeap<Reverse<Wake>>,
+    /// The number of timers set so far. Simultaneous timers fire in the order of their numbers.
+    pub(crate) wakes_set: u64,
+    pub(crate) records: Records,
+    /// The timeouts of servers' hosts.
+    pub(crate) timeouts: Timeouts,
+    /// Why the run cannot go on.
+    pub(crate) failure: Option<String>,
+    pub(crate) buffer: Vec<u8>,
+}
+
+/// A timer: when, its number among all, the application, and that application's number for it.
+pub(crate) type Wake = (Time, u64, u32, u32);
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+struct Listener {
+    socket: TcpListener,
+    node: usize,
+    at: SocketAddrV4,
+    /// The application that accepts; `None`: connections are accepted at once.
+    owner: Option<u32>,
+}
+
+/// What an application does not know yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum News {
+    Opened(Socket),
+    Begun(Socket),
+    /// A flight of TLS's handshake has arrived.
+    Shook(Socket),
+    /// The time is that of the message's first byte.
+    Received(Socket, Message, Time),
+    Delivered(Socket),
+    Closed(Socket, Closed),
+    Arrived(u32),
+    Datagram(Datagram),
+}
+
+impl News {
+    /// Returns the application that it is for; `None`: nobody wants it any more.
+    pub(crate) fn application(&self, flows: &Flows) -> Option<u32> {
+        match *self {
+            Self::Opened(socket)
+            | Self::Begun(socket)
+            | Self::Shook(socket)
+            | Self::Received(socket, ..)
+            | Self::Delivered(socket)
+            | Self::Closed(socket, _) => {
+                let aborted = match (flows.connection(socket), flows.quic(socket)) {
+                    (Some(connection), _) => connection.sides[socket.side()].aborted,
+                    (_, Some(connection)) => connection.sides[socket.side()].aborted,
+                    (None, None) => true,
+                };
+                (!aborted).then(|| flows.get(socket.flow()).owners[socket.side()])
+            }
+            Self::Arrived(application) => Some(application),
+            Self::Datagram(Datagram { association, goes_back, .. }) => {
+                let owners = flows.get(association.socket().flow()).owners;
+                Some(owners[usize::from(!goes_back)])
+            }
+        }
+    }
+}
+
+impl View for World {
+    fn retransmissions(&self, socket: Socket) -> u32 {
+        let connection = self.flows.connection(socket);
+        connection.and_then(|connection| connection.info(0).again).unwrap_or(0)
+    }
+}
+
+impl World {
+    pub(crate) fn new(
+        seed: u64,
+        places: Places,
+        paths: Vec<Path>,
+        mtus: Vec<u16>,
+        tcp: Vec<tcp::Config>,
+        epoll: Epoll,
+    ) -> Self {
+        Self {
+            seed,
+            places,
+            paths,
+            mtus,
+            tcp,
+            epoll,
+            flows: Flows::default(),
+            datagrams: datagrams::Sockets::default(),
+            listeners: Vec::new(),
+            serving: HashMap::new(),
+            serving_at: HashMap::new(),
+            secure: Configs::default(),
+            quic: Quic::default(),
+            by_addresses: HashMap::new(),
+            news: VecDeque::new(),
+            dirty: Vec::new(),
+            ended: Vec::new(),
+            wakes: BinaryHeap::new(),
+            wakes_set: 0,
+            records: Records::default(),
+            timeouts: Timeouts::default(),
+            failure: None,
+            buffer: vec![0; 1 << 16],
+        }
+    }
+
+    /// Handles what epoll reports.
+    pub(crate) fn handle(&mut self, now: Time, event: EpollEvent) {
+        let number = event.data() as u32;
+        match Watched::of(event.data()) {
+            Watched::End => self.handle_end(now, number, event.events()),
+            Watched::Listener => match self.listeners[number as usize].owner {
+                Some(owner) => self.news.push_back(News::Arrived(owner)),
+                None => while self.accept_one(now, number as usize).is_some() {},
+            },
+            Watched::Datagrams => self.receive_datagrams(number as usize),
+            Watched::Quic => self.receive_quic(now, number as usize),
+            Watched::QuicTimer => self.handle_quic_timer(now),
+            Watched::Timer | Watched::Stop => {}
+        }
+    }
+
+    /// Ends the run.
+    pub(crate) fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+    }
+
+    /// Watches a socket. The event has its kind and its number.
+    pub(crate) fn watch(&mut self, socket: &impl AsFd, kind: Watched, number: u32, edge: bool) {
+        let mut flags = EpollFlags::EPOLLIN;
+        flags.set(EpollFlags::EPOLLET, edge);
+        if let Err(why) = self.epoll.add(socket, EpollEvent::new(flags, kind.data(number))) {
+            self.fail(format!("epoll: {why}"));
+        }
+    }
+}
+
+/// Connections.
+impl World {
+    /// Listens at a node, unless it does already.
+    pub(crate) fn listen(
+        &mut self,
+        (node, at): (usize, SocketAddrV4),
+        (tcp, backlog): (usize, u32),
+        owner: Option<u32>,
+    ) {
+        let here = |listener: &&Listener| (listener.node, listener.at) == (node, at);
+        if let Some(there) = self.listeners.iter().find(here) {
+            if there.owner != owner {
+                self.fail(format!("{at}: two applications listen there"));
+            }
+            return;
+        }
+        match self.places.listen(node, at, &self.tcp[tcp], backlog) {
+            Ok(socket) => {
+                let number = self.listeners.len() as u32;
+                self.watch(&socket, Watched::Listener, number, owner.is_some());
+                self.listeners.push(Listener { socket: socket.into(), node, at, owner });
+            }
+            Err(why) => self.fail(format!("{at}: {}", why.desc())),
+        }
+    }
+
+    /// Sends the SYN of a connection.
+    pub(crate) fn connect(&mut self, now: Time, flow: u32) {
+        let Flow { nodes, owners, .. } = *self.flows.get(flow);
+        let socket = self.flows.socket(flow, 0);
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let opener = connection.opener;
+        let of = connection.used(owners);
+        let from = self.places.address(nodes[opener], of);
+        let to = SocketAddrV4::new(self.places.address(nodes[1 - opener], of), connection.port);
+        let config = &self.tcp[connection.tcp];
+        match self.places.connect(nodes[opener], from, to, config) {
+            Ok((made, established, from)) => {
+                connection.addresses = Some([from, to]);
+                self.by_addresses.insert([from, to], flow);
+                self.attach(now, self.flows.socket(flow, opener), made, established);
+            }
+            Err(Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ECONNREFUSED) => {
+                self.end(self.flows.socket(flow, opener), Closed::Refused);
+            }
+            Err(why) => self.fail(format!("connection from {from} to {to}: {}", why.desc())),
+        }
+    }
+
+    /// Takes the connection of an application that has waited longest.
+    pub(crate) fn accept(&mut self, now: Time, application: u32) -> Option<Socket> {
+        (0..self.listeners.len())
+            .filter(|&number| self.listeners[number].owner == Some(application))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .find_map(|number| self.accept_one(now, number))
+            .or_else(|| self.accept_quic(application))
+    }
+
+    fn accept_one(&mut self, now: Time, listener: usize) -> Option<Socket> {
+        loop {
+            let (stream, peer) = match self.listeners[listener].socket.accept() {
+                Ok(found) => found,
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return None,
+                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+                Err(why) if why.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(why) => {
+                    self.fail(format!("accept: {why}"));
+                    return None;
+                }
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let made = OwnedFd::from(stream);
+            let (SocketAddr::V4(peer), Ok(own)) = (peer, local(&made)) else { continue };
+            // Otherwise it is somebody else's connection, or one that its opener has forgotten.
+            let Some(&flow) = self.by_addresses.get(&[peer, own]) else { continue };
+            let socket = self.flows.socket(flow, 0);
+            let Some(connection) = self.flows.connection(socket) else { continue };
+            let socket = self.flows.socket(flow, 1 - connection.opener);
+            self.attach(now, socket, made, true);
+            return Some(socket);
+        }
+    }
+
+    /// Gives an end its socket.
+    fn attach(&mut self, now: Time, socket: Socket, made: OwnedFd, established: bool) {
+        self.watch(&made, Watched::End, socket.end, false);
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let Some(end) = &mut connection.sides[socket.side()].end else { return };
+        end.attach(made, established);
+        end.watched = Some(EpollFlags::EPOLLIN);
+        if established {
+            self.establish(now, socket);
+        } else {
+            self.settle(socket);
+        }
+    }
+
+    fn establish(&mut self, now: Time, socket: Socket) {
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        if socket.side() == connection.opener {
+            connection.established_at = Some(now);
+        }
+        let has_messages = connection.has_messages;
+        let this = &mut connection.sides[socket.side()];
+        let Some(end) = &mut this.end else { return };
+        end.established = true;
+        if has_messages {
+            match &mut this.secure {
+                // A client can write when TLS's handshake is complete.
+                Some(secure) if socket.side() == 0 => end.write(secure.hello()),
+                _ => self.news.push_back(News::Opened(socket)),
+            }
+        } else if socket.side() == 0
+            && let Err(why) = end.prepare_reports()
+        {
+            self.fail(format!("timestamps of acknowledgements: {}", why.desc()));
+        }
+        self.flush(socket);
+    }
+
+    fn handle_end(&mut self, now: Time, number: u32, events: EpollFlags) {
+        let socket = self.flows.socket(number / 2, number as usize % 2);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.handle_socket(now, socket, events, &mut buffer);
+        self.buffer = buffer;
+    }
+
+    fn handle_socket(&mut self, now: Time, socket: Socket, events: EpollFlags, buffer: &mut [u8]) {
+        let side = socket.side();
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let Some(end) = &mut connection.sides[side].end else { return };
+        let broken = events.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
+        if !end.established {
+            if broken || events.contains(EpollFlags::EPOLLOUT) {
+                match end.pending_error() {
+                    Some(why) => self.end(socket, closed_by(why)),
+                    None if broken => self.end(socket, Closed::Reset),
+                    None => self.establish(now, socket),
+                }
+            }
+            return;
+        }
+        if end.is_delivered() {
+            self.news.push_back(News::Delivered(socket));
+        }
+        if broken && end.ended {
+            // Nothing is read any more, so no read returns the error.
+            if let Some(why) = end.pending_error() {
+                self.end(socket, closed_by(why));
+                return;
+            }
+        } else if broken || events.contains(EpollFlags::EPOLLIN) {
+            match end.read(buffer) {
+                Ok(Read::Some(bytes)) => match connection.sides[side].take(&buffer[..bytes]) {
+                    Ok(taken) => {
+                        if taken.flight {
+                            self.news.push_back(News::Shook(socket));
+                        }
+                        if taken.opened && side == 0 {
+                            self.news.push_back(News::Opened(socket));
+                        }
+                        self.tell_progress(now, socket);
+                    }
+                    Err(how) => {
+                        self.end(socket, how);
+                        return;
+                    }
+                },
+                Ok(Read::Nothing) => {}
+                Ok(Read::End) => self.read_end(now, socket),
+                Err(why) => {
+                    self.end(socket, closed_by(why));
+                    return;
+                }
+            }
+        }
+        self.flush(socket);
+    }
+
+    fn tell_progress(&mut self, now: Time, socket: Socket) {
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        if !connection.has_messages || connection.sides[socket.side()].over {
+            return;
+        }
+        while let Some(progress) = connection.progress(socket.side(), now) {
+            self.news.push_back(match progress {
+                Progress::Begun => News::Begun(socket),
+                Progress::Received(message, first) => News::Received(socket, message, first),
+            });
+        }
+    }
+
+    /// Handles a FIN.
+    fn read_end(&mut self, now: Time, socket: Socket) {
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        if connection.has_messages {
+            if !connection.sides[socket.side()].over {
+                self.news.push_back(News::Closed(socket, Closed::ByPeer));
+            }
+            return;
+        }
+        if socket.side() == 1 {
+            connection.ended_at = Some(now);
+        }
+        if let Some(end) = &mut connection.sides[socket.side()].end {
+            end.closing = true;
+        }
+    }
+
+    /// Writes what an end has to write, and closes its socket if both directions are closed.
+    pub(crate) fn flush(&mut self, socket: Socket) {
+        let Some(connection) = self.flows.connection_mut(socket) else {
+            self.flush_quic(socket);
+            return;
+        };
+        let Some(end) = &mut connection.sides[socket.side()].end else { return };
+        if let Err(why) = end.flush() {
+            self.end(socket, closed_by(why));
+            return;
+        }
+        if end.shut && end.ended {
+            self.end(socket, Closed::Done);
+            return;
+        }
+        self.settle(socket);
+    }
+
+    /// Watches an end's socket for what it needs.
+    fn settle(&mut self, socket: Socket) {
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let Some(end) = &mut connection.sides[socket.side()].end else { return };
+        let wanted = end.wanted();
+        if end.watched == Some(wanted) {
+            return;
+        }
+        end.watched = Some(wanted);
+        let mut event = EpollEvent::new(wanted, Watched::End.data(socket.end));
+        let changed = end.socket().map(|fd| self.epoll.modify(fd, &mut event));
+        if let Some(Err(why)) = changed {
+            self.fail(format!("epoll: {why}"));
+        }
+    }
+
+    /// Ends an end of a connection, and tells its application.
+    pub(crate) fn end(&mut self, socket: Socket, how: Closed) {
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let has_messages = connection.has_messages;
+        let side = &mut connection.sides[socket.side()];
+        side.close();
+        if has_messages && !std::mem::replace(&mut side.over, true) {
+            self.news.push_back(News::Closed(socket, how));
+        }
+        self.ended.push(socket.flow());
+    }
+
+    /// Resets a connection.
+    pub(crate) fn abort(&mut self, socket: Socket) {
+        if let Some(connection) = self.flows.quic_mut(socket) {
+            connection.abort(socket.side());
+            let side = &mut connection.sides[socket.side()];
+            (side.over, side.aborted) = (true, true);
+            self.flush_quic(socket);
+        }
+        let Some(connection) = self.flows.connection_mut(socket) else { return };
+        let side = &mut connection.sides[socket.side()];
+        if let Some(end) = &side.end {
+            end.reset();
+        }
+        side.close();
+        (side.over, side.aborted) = (true, true);
+        self.ended.push(socket.flow());
+    }
+
+    /// Frees the flows that have no end any more. No news of them may be waiting.
+    pub(crate) fn free_ended(&mut self) {
+        for flow in std::mem::take(&mut self.ended) {
+            let connection = match &self.flows.get(flow).what {
+                What::Tcp(connection) => connection,
+                What::Quic(connection) if connection.is_over() => {
+                    self.quic.forget(connection);
+                    self.flows.free(flow);
+                    continue;
+                }
+                _ => continue,
+            };
+            if connection.listed || !connection.is_over() {
+                continue;
+            }
+            if let Some(addresses) = connection.addresses {
+                self.by_addresses.remove(&addresses);
+            }
+            self.flows.free(flow);
+        }
+    }
+
+    pub(crate) fn connection(&self, socket: Socket) -> Option<&Connection> {
+        self.flows.connection(socket)
+    }
+}
+
+/// Datagrams.
+impl World {
+    /// Opens the socket of a flow's server, if it is not open.
+    pub(crate) fn serve_datagrams(&mut self, flow: u32) {
+        let Self { flows, datagrams, places, .. } = self;
+        let Some(link) = flows.link_mut(flow) else { return };
+        let at = link.server(places);
+        match datagrams.serve(places, link) {
+            Ok(number) => self.watch_datagrams(number),
+            Err(why) => self.fail(format!("{at}: {}", why.desc())),
+        }
+    }
+
+    /// Opens a client's socket, if it is not open.
+    pub(crate) fn open_datagrams(&mut self, flow: u32, socket: u32) {
+        let Self { flows, datagrams, places, .. } = self;
+        let Some(link) = flows.link_mut(flow) else { return };
+        match datagrams.open(places, link, (flow, socket)) {
+            Ok((number, is_new)) => self.watch_datagrams(is_new.then_some(number)),
+            Err(why) => self.fail(format!("a socket for datagrams: {}", why.desc())),
+        }
+    }
+
+    fn watch_datagrams(&mut self, number: Option<usize>) {
+        let Some(number) = number else { return };
+        let Some(socket) = self.datagrams.get(number) else { return };
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, Watched::Datagrams.data(number as u32));
+        if let Err(why) = self.epoll.add(socket, event) {
+            self.fail(format!("epoll: {why}"));
+        }
+    }
+
+    fn receive_datagrams(&mut self, number: usize) {
+        for _ in 0..MOST_DATAGRAMS {
+            let Some(arrived) = self.datagrams.receive(number, &mut self.buffer) else { return };
+            let Some(arrived) = arrived else { continue };
+            let Some(link) = self.flows.link_mut(arrived.flow) else { continue };
+            let message = link.read(arrived, &self.buffer[..arrived.bytes]);
+            let Some(message) = message else { continue };
+            let association = Association::from(self.flows.socket(arrived.flow, 0));
+            self.news.push_back(News::Datagram(Datagram {
+                association,
+                socket: arrived.socket,
+                goes_back: arrived.goes_back,
+                message,
+            }));
+        }
+    }
+
+    /// Returns the longest packet that leaves along a path whole.
+    pub(crate) fn mtu(&self, path: usize) -> u16 {
+        self.paths[path].links.first().map_or(u16::MAX, |&link| self.mtus[link])
+    }
+}
+
+/// What epoll watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// An end of a connection, by twice the flow's number plus the side.
+    End,
+    Listener,
+    Datagrams,
+    Timer,
+    /// A file that ends the run early.
+    Stop,
+    Quic,
+    QuicTimer,
+}
+
+impl Watched {
+    /// Returns the number with which epoll reports it.
+    pub(crate) const fn data(self, number: u32) -> u64 {
+        (self as u64) << 32 | number as u64
+    }
+
+    pub(crate) fn of(data: u64) -> Self {
+        match data >> 32 {
+            0 => Self::End,
+            1 => Self::Listener,
+            2 => Self::Datagrams,
+            3 => Self::Timer,
+            4 => Self::Stop,
+            5 => Self::Quic,
+            _ => Self::QuicTimer,
+        }
+    }
+}
+
+/// The most datagrams that a socket delivers before others have their turn.
+const MOST_DATAGRAMS: usize = 64;

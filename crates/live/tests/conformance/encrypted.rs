@@ -1,0 +1,226 @@
+//! Traffic that is encrypted: TLS, HTTPS and QUIC.
+
+use std::net::Ipv4Addr;
+
+use narrows_live::{Live, Part, Place};
+use narrows_sim::plan::dns::exchange::Sizes;
+use narrows_sim::plan::dns::https::{Requests, Responses};
+use narrows_sim::plan::secure::{SecureClient, SecureServer};
+use narrows_sim::plan::{Kind, Plan, dns};
+use narrows_sim::{quic, tls};
+use narrows_units::Span;
+
+use crate::common::{self, Dialogue};
+use crate::{KEPT, PACKETS, compare, dialogue, pages_with, plan_of};
+
+/// Clients resume sessions, and pad.
+#[test]
+fn dns_over_tls() {
+    compare(encrypted(tls_client(0), tls_server(), |_, _| {}), 19, &PACKETS);
+}
+
+/// Each query after the first leaves with a ClientHello.
+#[test]
+fn dns_over_tls_in_early_data() {
+    compare(slowly(encrypted(early_client(), early_server(), |_, _| {})), 21, &PACKETS);
+}
+
+#[test]
+fn dns_over_https() {
+    compare(over_https(), 22, &PACKETS);
+    compare(on_one_connection(over_https()), 23, &PACKETS);
+}
+
+pub(crate) fn over_https() -> Plan {
+    let handshake = tls::Client { alpn: 2, ..tls_client(0) };
+    encrypted(handshake, tls_server(), |client, server| {
+        client.https = Some(Requests::default());
+        let responses = Responses { acknowledges_apart: true, ..Responses::default() };
+        let handshake = tls_server();
+        server.https = Some(dns::server::Https { tcp: 0, handshake, responses });
+    })
+}
+
+#[test]
+fn dns_over_quic() {
+    let plan = encrypted(tls_client(0), tls_server(), over_quic);
+    compare(plan.clone(), 24, &PACKETS);
+    compare(on_one_connection(plan), 25, &PACKETS);
+}
+
+#[test]
+fn dns_over_quic_in_early_data() {
+    compare(slowly(encrypted(early_client(), early_server(), over_quic)), 26, &PACKETS);
+}
+
+/// Lets the server take so long for a reply that the ticket for the next connection arrives before.
+fn slowly(mut plan: Plan) -> Plan {
+    for application in &mut plan.applications {
+        if let Kind::DnsServer(server) = &mut application.kind {
+            server.service = Span::from_ms(300);
+        }
+    }
+    plan
+}
+
+/// The server confirms handshakes before clients ask, and replies fill many packets.
+#[test]
+fn dns_over_quic_that_waits() {
+    let plan = encrypted(tls_client(0), tls_server(), |client, server| {
+        for quic in [&mut client.quic, &mut server.quic] {
+            *quic = Some(quic::Config {
+                waits: true,
+                congestion: quic::Congestion::Cubic,
+                search_to: Some(1400),
+                ecn: true,
+                ..QUIC
+            });
+        }
+        let extras = server.quic.as_mut().expect("it was set above");
+        (extras.extras, extras.parameters) = (EXTRAS, PARAMETERS[1]);
+    });
+    let mut plan = plan;
+    for application in &mut plan.applications {
+        if let Kind::DnsClient(client) = &mut application.kind {
+            client.sizes = Sizes::fixed(40, 60_000);
+        }
+    }
+    compare(plan, 27, &PACKETS);
+}
+
+/// What quinn-proto does.
+const QUIC: quic::Config = quic::Config {
+    payload: 1200,
+    search_to: None,
+    congestion: quic::Congestion::NewReno,
+    initial_window: None,
+    ack_every: 2,
+    max_ack_delay: Span::from_ms(25),
+    undecryptable_packets: 0,
+    idle_timeout: Span::from_secs(30),
+    ecn: false,
+    id: 8,
+    parameters: PARAMETERS[0],
+    waits: false,
+    extras: 0,
+};
+
+/// The bytes of the transport parameters of client and server.
+const PARAMETERS: [u16; 2] = [95, 135];
+
+/// The bytes of four connection IDs.
+const EXTRAS: u16 = 112;
+
+pub(crate) fn over_quic(client: &mut dns::client::Tls, server: &mut dns::server::Tls) {
+    client.quic = Some(QUIC);
+    server.quic = Some(quic::Config { extras: EXTRAS, parameters: PARAMETERS[1], ..QUIC });
+}
+
+fn early_client() -> tls::Client {
+    tls::Client { early_data: true, ..tls_client(0) }
+}
+
+fn early_server() -> tls::Server {
+    tls::Server { early_data: true, ticket: 111, ..tls_server() }
+}
+
+/// Returns a plan of a client that asks on a new connection each time. `change` changes how both
+/// ends encrypt.
+pub(crate) fn encrypted(
+    client: tls::Client,
+    server: tls::Server,
+    change: impl Fn(&mut dns::client::Tls, &mut dns::server::Tls),
+) -> Plan {
+    let with_hello = |hello| {
+        let handshake = tls::Client { hello, ..client };
+        let mut asks = dns::client::Tls { handshake, padding: Some(128), https: None, quic: None };
+        let mut serves = dns::server::Tls {
+            handshake: server,
+            padding: Some(468),
+            extra_service: None,
+            https: None,
+            quic: None,
+        };
+        change(&mut asks, &mut serves);
+        let mut dialogue = dialogue();
+        dialogue.client.udp = None;
+        dialogue.client.tcp = Dialogue::new().client.tcp;
+        dialogue.asking().tls = Some(asks);
+        dialogue.serving().tls = Some(serves);
+        plan_of(dialogue)
+    };
+    with_hello(hello(with_hello(WRONG_HELLO)))
+}
+
+pub(crate) fn on_one_connection(mut plan: Plan) -> Plan {
+    for application in &mut plan.applications {
+        if let Kind::DnsClient(client) = &mut application.kind {
+            client.tcp.iter_mut().for_each(|tcp| tcp.reuse = KEPT);
+        }
+    }
+    plan
+}
+
+/// The length of no ClientHello.
+const WRONG_HELLO: u32 = 100;
+
+/// Returns the length of rustls' ClientHello, which a plan has to say.
+fn hello(plan: Plan) -> u32 {
+    let place = Place::at(Ipv4Addr::LOCALHOST);
+    let places = plan.nodes.iter().map(|name| (name.clone(), place.clone())).collect();
+    let why = Live::new(plan, &Part { places, ..Part::default() })
+        .expect_err("it is refused")
+        .to_string();
+    let (_, found) = why.split_once("tls: hello: 100, but rustls has ").expect("it says so");
+    found.parse().expect("a number")
+}
+
+pub(crate) fn tls_client(hello: u32) -> tls::Client {
+    tls::Client {
+        hello,
+        pads_hello: false,
+        key_share: 32,
+        alpn: 3,
+        apart: false,
+        resume: true,
+        early_data: false,
+        close_notify: true,
+    }
+}
+
+pub(crate) fn tls_server() -> tls::Server {
+    tls::Server {
+        certificate: 1500,
+        signature: 71,
+        hash: 48,
+        groups: 0,
+        ticket: 103,
+        tickets: 1,
+        tickets_resumed: 1,
+        tickets_apart: false,
+        early_data: false,
+        ..common::SERVER
+    }
+}
+
+#[test]
+fn pages_over_tls() {
+    compare_pages(20, [None, None]);
+}
+
+#[test]
+fn pages_over_quic() {
+    let server = quic::Config { extras: EXTRAS, parameters: PARAMETERS[1], ..QUIC };
+    compare_pages(28, [Some(QUIC), Some(server)]);
+}
+
+fn compare_pages(number: u8, quic: [Option<quic::Config>; 2]) {
+    let with_hello = |hello| {
+        let client = SecureClient { handshake: tls_client(hello), quic: quic[0] };
+        pages_with(Some(client), Some(SecureServer { handshake: tls_server(), quic: quic[1] }))
+    };
+    let order = ["pages.browser", "pages.load", "objects.browser", "objects.load"];
+    // The simulator counts what TLS adds, and rustls cuts records at another length.
+    let bytes = ["goodput.bytes_received"];
+    compare(with_hello(hello(with_hello(WRONG_HELLO))), number, &[&order[..], &bytes].concat());
+}

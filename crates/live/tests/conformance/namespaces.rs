@@ -1,0 +1,138 @@
+//! What needs network namespaces: a path that loses packets.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use narrows_client::path::{Path, Rule};
+use narrows_live::Place;
+use narrows_sim::plan::{Kind, Plan};
+use narrows_sim::table::{Column, Table};
+use narrows_units::{Span, Time};
+
+use crate::common::Dialogue;
+use crate::encrypted::{
+    encrypted, on_one_connection, over_https, over_quic, tls_client, tls_server,
+};
+use crate::{PACKETS, compare_tables, dialogue, plan_of, play_at, simulate};
+
+/// A namespace that is removed in the end.
+struct Namespace(String);
+
+impl Namespace {
+    /// Creates one, or returns `None` if there can be none.
+    fn new(tag: &str) -> Option<Self> {
+        let name = format!("nrwc{}{tag}", std::process::id() % 10_000);
+        let made = ip(&format!("netns add {name}"));
+        if !made {
+            println!("SKIP: no network namespaces; hint: run as root, with iproute2");
+        }
+        made.then_some(Self(name))
+    }
+
+    fn path(&self) -> PathBuf {
+        ["/run/netns", &self.0].iter().collect()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.0));
+    }
+}
+
+fn ip(arguments: &str) -> bool {
+    let done = Command::new("ip").args(arguments.split(' ')).output();
+    done.is_ok_and(|done| done.status.success())
+}
+
+/// Losses cost time, but rows stay the same: whatever repairs them, all queries are answered.
+#[test]
+fn losses_are_repaired() {
+    let (Some(near), Some(far)) = (Namespace::new("n"), Namespace::new("s")) else { return };
+    let (left, right) = ("nrwcl", "nrwcr");
+    let rule = Rule { delay: DELAY, loss: LOSS, ..Rule::default() };
+    let path = match Path::new(left, right, vec![rule], 1) {
+        Ok(path) => Arc::new(path),
+        Err(why) => {
+            println!("SKIP: no TUN devices: {why}");
+            return;
+        }
+    };
+    for (device, namespace, own, other) in [(left, &near, 1, 2), (right, &far, 2, 1)] {
+        let name = &namespace.0;
+        for command in [
+            format!("link set {device} netns {name}"),
+            format!("-n {name} addr add 10.77.31.{own} peer 10.77.31.{other} dev {device}"),
+            format!("-n {name} link set {device} up"),
+        ] {
+            assert!(ip(&command), "{command}");
+        }
+    }
+    let carrier = {
+        let path = path.clone();
+        thread::spawn(move || path.run())
+    };
+    let place = |node: usize| Place {
+        namespace: Some([&near, &far][node].path()),
+        ..Place::at(Ipv4Addr::new(10, 77, 31, node as u8 + 1))
+    };
+    let quic = || encrypted(tls_client(0), tls_server(), over_quic);
+    let mut over_tcp = dialogue();
+    over_tcp.client.udp = None;
+    over_tcp.client.tcp = Dialogue::new().client.tcp;
+    for (what, plan) in [
+        ("tcp", plan_of(over_tcp)),
+        ("tls", encrypted(tls_client(0), tls_server(), |_, _| {})),
+        ("https", over_https()),
+        ("quic", quic()),
+        ("quic on a connection", on_one_connection(quic())),
+    ] {
+        let plan = lossy(plan);
+        let lost = path.counts().1;
+        let real = play_at(plan.clone(), place).expect("this is root");
+        let simulated = simulate(plan);
+        compare_tables(&real, &simulated, &PACKETS);
+        assert!(path.counts().1 > lost, "{what} has lost something");
+        for tables in [&real, &simulated] {
+            let mut times = numbers(tables, "queries", "response_ms");
+            times.sort_by(f64::total_cmp);
+            // The slowest has waited for a repair.
+            assert!(times[times.len() - 1] > times[0] + 20.0, "{what}: {times:?}");
+        }
+    }
+    path.stop();
+    carrier.join().expect("it does not panic").expect("the devices exist");
+}
+
+/// Thirty queries over a path that loses packets.
+fn lossy(mut plan: Plan) -> Plan {
+    plan.end = Time::ZERO + Span::from_secs(120);
+    for link in &mut plan.links {
+        link.delay = Span::from_ms(DELAY.as_millis() as u64);
+        link.loss = LOSS;
+    }
+    for application in &mut plan.applications {
+        if let Kind::DnsClient(client) = &mut application.kind {
+            client.queries = Some(30);
+        }
+    }
+    plan
+}
+
+fn numbers(tables: &[Table], table: &str, column: &str) -> Vec<f64> {
+    let table = tables.iter().find(|one| one.name == table).expect("the table exists");
+    let (_, values) =
+        table.columns.iter().find(|(name, _)| *name == column).expect("the column exists");
+    match values {
+        Column::F64(values) => values.clone(),
+        Column::U8(values) => values.iter().map(|&value| value.into()).collect(),
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+const DELAY: Duration = Duration::from_millis(5);
+const LOSS: f64 = 0.05;

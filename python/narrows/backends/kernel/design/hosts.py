@@ -1,0 +1,232 @@
+"""What a plan's applications need of the hosts: addresses, routes and sysctls.
+
+`narrows-live` plays the applications. Its sockets have the options that each connection wants; the
+rest of TCP's settings are sysctls of a host, or metrics of the routes to an address. So connections
+that differ in metrics get addresses of their own, and so does each of several servers of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from narrows.backends.kernel.design.network import MOST_CONNECTIONS, Network, Plan
+
+__all__ = ["Hosts"]
+
+_COOKIES = {"never": "0", "when-full": "1", "always": "2"}
+_SOMAXCONN = 4096
+_STATELESS = "narrows-gateway needs eBPF or its own address, which a run does not have"
+_LEAST_PACKET = 40
+"""The IPv4 and UDP headers, and twelve bytes of meaning (`LEAST_PAYLOAD` of crates/live)."""
+_MOST = {"streams": 1000, "calls": 500, "secondaries": 1000, "workers": 5000}
+"""The most that a guest has room for, in all groups together."""
+
+_Ways = tuple[Plan, Plan]
+_Use = tuple[int | None, int | None]
+
+
+class Hosts:
+    """The hosts of a plan's applications."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        # By node: the address of its sockets, and the addresses of those with metrics of their own,
+        # by their use.
+        self._own: dict[int, str] = {}
+        self._also: dict[int, dict[_Use, str]] = {}
+        self._turns: dict[int, int] = {}
+        # The number of servers of a kind that a node has so far.
+        self._at_node: dict[tuple[int, str], int] = {}
+        self._counts: dict[str, int] = {}
+
+    def places(self, folder: str) -> dict[str, Any]:
+        """The places of `narrows-live`: namespace and addresses of each host, by its name.
+
+        Args:
+            folder: The folder of the namespaces.
+        """
+        network = self._network
+        return {
+            network.nodes[node]: {
+                "namespace": f"{folder}/{network.spaces[node]}",
+                # A place needs an address, even if all sockets of the node use others.
+                "address": next(iter(also.values())) if node not in self._own else self._own[node],
+                "also": [
+                    {"tcp": tcp, "server": server, "address": address}
+                    for (tcp, server), address in also.items()
+                ],
+            }
+            for node, also in self._also.items()
+        }
+
+    def add(self, name: str, kind: str, told: Plan) -> None:
+        """Adds what an application of the plan needs."""
+        if kind in ("bulk", "on-off"):
+            self._bulk(name, told)
+        elif kind in ("udp", "trace", "ping", "voip"):
+            self._datagrams(name, kind, told)
+        elif kind in ("incast", "page"):
+            self._asking(name, kind, told)
+        elif kind == "dns-client":
+            self._dns(name, told)
+        elif kind == "transfer":
+            self._transfer(name, told)
+        elif kind not in ("dns-server", "responder"):
+            self._network.refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")
+
+    def _bulk(self, name: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        self._count("connections", len(told["connections"]), f"{key}connections", MOST_CONNECTIONS)
+        for connection in told["connections"]:
+            self._connect(
+                self._ways(connection),
+                connection["tcp"],
+                None,
+                (key, f"{key}route", f"{key}route_back"),
+            )
+
+    def _datagrams(self, name: str, kind: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        which = "calls" if kind == "voip" else "streams"
+        self._count(which, len(told[which]), f"{key}{'calls' if kind == 'voip' else 'pairs'}")
+        if kind == "trace":
+            least = min(length for _, length in told["packets"])
+        else:
+            least = told.get("packet_bytes", _LEAST_PACKET)
+        if least < _LEAST_PACKET:
+            entry = "file" if kind == "trace" else "packet"
+            self._network.refuse(f"{key}{entry}", f"a datagram needs {_LEAST_PACKET} B here")
+        for stream in told[which]:
+            keys = (key, f"{key}route", f"{key}route_back")
+            self._address(self._ways(stream), (None, None), (), keys)
+
+    def _asking(self, name: str, kind: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        number = told["responder"]
+        count = len(told["servers"])
+        if kind == "page":
+            count *= told["browsers"] * told["connections"]
+        places = "browsers" if kind == "page" else "connections"
+        self._count("connections", count, f"{key}{places}", MOST_CONNECTIONS)
+        responder = self._application(number)
+        network = self._network
+        self._place(number, {self._ways(server)[0]["to"] for server in told["servers"]})
+        use = network.use(told["tcp"], key)
+        if responder["tcp"] != told["tcp"] and network.use(responder["tcp"], key) != use:
+            network.refuse(f"{key}tcp", "both ends need the same settings")
+        for server in told["servers"]:
+            keys = (key, f"{key}server", f"{key}server")
+            self._connect(self._ways(server), told["tcp"], number, keys)
+
+    def _dns(self, name: str, told: Plan) -> None:
+        key = f"dns.{name}."
+        network, number, ways = self._network, told["server"], self._ways(told)
+        places = "workers" if told["arrivals"] is None else "arrivals.outstanding"
+        self._count("workers", told["workers"], f"{key}{places}")
+        keys = (key, f"{key}route", f"{key}route_back")
+        self._serve(number, ways[0]["to"])
+        if told["udp"] is not None:
+            self._address(ways, (None, number), (), keys)
+        if told["tcp"] is not None:
+            tcp = told["tcp"]["tcp"]
+            use = network.use(tcp, key)
+            network.hold(ways[0]["from"], use, key)
+            self._address(ways, (tcp, number), use.metrics, keys)
+
+    def _transfer(self, name: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        network, number = self._network, told["server"]
+        self._count("secondaries", len(told["secondaries"]), f"{key}secondaries")
+        use = network.use(told["tcp"], key)
+        for secondary in told["secondaries"]:
+            ways = self._ways(secondary)
+            self._serve(number, ways[0]["to"])
+            network.hold(ways[0]["from"], use, key)
+            keys = (key, f"{key}route", f"{key}route_back")
+            self._address(ways, (told["tcp"], number), use.metrics, keys)
+        if self._application(number)["tcp"] is None:
+            network.refuse(f"{key}server", "it has no TCP")
+
+    def _serve(self, number: int, node: int) -> None:
+        """Sets the sysctls of a DNS server's host."""
+        network = self._network
+        self._place(number, {node})
+        told, name = self._application(number), network.plan["applications"][number]["name"]
+        # A server is named after its own group, even if another group asks it first.
+        key = f"dns.{name}."
+        if told["tcp"] is None:
+            return
+        if told["tcp"]["stateless"]:
+            network.refuse(f"{key}answers.stateless", _STATELESS, "leave it out")
+        network.hold(node, network.use(told["tcp"]["tcp"], key), key)
+        half_open = told["tcp"]["half_open"]
+        sysctls = {
+            "ipv4/tcp_max_syn_backlog": str(half_open["max_syn_backlog"]),
+            "ipv4/tcp_synack_retries": str(half_open["synack_retries"]),
+            "ipv4/tcp_syncookies": _COOKIES[half_open["cookies"]],
+            # The longest backlog that listen(2) takes.
+            "core/somaxconn": str(max(_SOMAXCONN, told["tcp"]["backlog"])),
+        }
+        network.set_sysctls(node, sysctls, f"{key}answers.backlog")
+
+    def _connect(
+        self, ways: _Ways, tcp: int, server: int | None, keys: tuple[str, str, str]
+    ) -> None:
+        """Prepares both ends for connections with these TCP settings."""
+        use = self._network.use(tcp, keys[0])
+        for node in (ways[0]["from"], ways[0]["to"]):
+            self._network.hold(node, use, keys[0])
+        self._address(ways, (tcp, server), use.metrics, keys)
+
+    def _address(
+        self,
+        ways: _Ways,
+        use: _Use,
+        metrics: Sequence[tuple[str, int]],
+        keys: tuple[str, str, str],
+    ) -> None:
+        """Gives both ends addresses, and routes with these metrics.
+
+        Args:
+            ways: The paths there and back.
+            use: The TCP settings and the server, as `narrows-live` looks addresses up.
+            metrics: The metrics of the routes.
+            keys: The start of the group's keys, and the keys that choose the paths.
+        """
+        network, (there, back) = self._network, ways
+        turn = 0 if use[1] is None else self._turns[use[1]]
+        flavour = network.flavour(tuple(metrics), keys[0], turn)
+        network.route(there, flavour, keys[1])
+        network.route(back, flavour, keys[2])
+        for node in (there["from"], there["to"]):
+            also = self._also.setdefault(node, {})
+            if flavour:
+                also[use] = network.address(node, flavour)
+            else:
+                self._own[node] = network.address(node, 0)
+
+    def _place(self, server: int, nodes: set[int]) -> None:
+        """Tells a server apart from others of its kind at its nodes, which use the same port."""
+        if server in self._turns:
+            return
+        ((kind, _),) = self._network.plan["applications"][server]["kind"].items()
+        turn = max(self._at_node.get((node, kind), 0) for node in nodes)
+        self._turns[server] = turn
+        self._at_node.update({(node, kind): turn + 1 for node in nodes})
+
+    def _ways(self, told: Plan) -> _Ways:
+        paths = self._network.plan["paths"]
+        return paths[told["there"]], paths[told["back"]]
+
+    def _application(self, number: int) -> Plan:
+        ((_, told),) = self._network.plan["applications"][number]["kind"].items()
+        found: Plan = told
+        return found
+
+    def _count(self, what: str, more: int, key: str, most: int | None = None) -> None:
+        """Counts connections and the like, and refuses too many."""
+        self._counts[what] = self._counts.get(what, 0) + more
+        most = _MOST[what] if most is None else most
+        if self._counts[what] > most:
+            self._network.refuse(key, f"more than {most} in all")

@@ -1,0 +1,3 @@
+"""Files that pytest must not collect: those of test_edits.py."""
+
+collect_ignore = ["edits"]
