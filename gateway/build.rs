@@ -1,5 +1,5 @@
-//! Compiles the eBPF programs, where the feature `ebpf` asks for them, and makes a digest of what
-//! the program is built from.
+//! Writes the header of the programs' settings, compiles the eBPF programs, where the feature `ebpf`
+//! asks for them, and makes a digest of what the program is built from.
 
 use std::fs;
 use std::hash::Hasher;
@@ -29,8 +29,48 @@ fn main() {
     digest.write_u8(cfg!(feature = "ebpf").into());
     SOURCES.iter().for_each(|source| read(Path::new(source), &mut digest));
     println!("cargo::rustc-env=NARROWS_BUILD={:016x}", digest.finish());
+    write_settings();
     #[cfg(feature = "ebpf")]
     compile();
+}
+
+/// The fields of the programs' `struct settings`, each with its type, that `src/config/keys.rs`
+/// declares; `src/config/declare.rs` says in which form.
+macro_rules! declare {
+    ($($([$($table:tt)*])?
+        $(#[$about:meta])+
+        $field:ident $(as $name:literal)?: $type:ty = $default:expr, $kind:expr, $placeholder:literal,
+        $when:ident $(, sample $sample:literal)?
+        $(=> $(#[$means:meta])* $map:ident: $map_type:ident = $of:expr)*
+        $(, core $(#[$in_core:meta])* $core:ident: $core_type:ty = $core_of:expr)?;
+    )+) => {
+        &[$($((stringify!($map), stringify!($map_type)),)*)+]
+    };
+}
+const SETTINGS: &[(&str, &str)] = include!("src/config/keys.rs");
+
+/// Writes `settings.h`, the widest fields first, so that there is no padding.
+fn write_settings() {
+    let bytes = |kind: &str| match kind {
+        "u64" => 8,
+        "u32" => 4,
+        "u16" => 2,
+        "u8" | "bool" => 1,
+        other => panic!("src/config/keys.rs: the programs have no type for {other}"),
+    };
+    let mut fields = SETTINGS.to_vec();
+    fields.sort_by_key(|(_, kind)| std::cmp::Reverse(bytes(kind)));
+    let mut text =
+        String::from("#pragma once\n\n/* Made from src/config/keys.rs. */\n#define SETTINGS");
+    for (name, kind) in &fields {
+        text += &format!(" \\\n\t__u{} {name};", 8 * bytes(kind));
+    }
+    let rest = fields.iter().map(|(_, kind)| bytes(kind)).sum::<usize>() % 8;
+    if rest > 0 {
+        text += &format!(" \\\n\t__u8 zeros[{}];", 8 - rest);
+    }
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it for build scripts"));
+    fs::write(out.join("settings.h"), text + "\n").expect("the folder is there");
 }
 
 /// Adds the names and contents of these files, in the order of their names.
@@ -54,14 +94,22 @@ fn compile() {
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it for build scripts");
     // clang takes long, and the programs change less often than the rest.
     let mut digest = SipHasher13::new();
-    ["build.rs", "bpf", "../Cargo.lock"].iter().for_each(|it| read(Path::new(it), &mut digest));
+    ["build.rs", "bpf", "src/config/keys.rs", "../Cargo.lock"]
+        .iter()
+        .for_each(|it| read(Path::new(it), &mut digest));
     let (made, digest) = (out.join("gateway.digest"), format!("{:016x}", digest.finish()));
     if fs::read_to_string(&made).is_ok_and(|before| before == digest) {
         return;
     }
     libbpf_cargo::SkeletonBuilder::new()
         .source("bpf/gateway.bpf.c")
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I/usr/include/{architecture}-linux-gnu")])
+        .clang_args([
+            "-Wall",
+            "-Werror",
+            "-mcpu=v3",
+            &format!("-I/usr/include/{architecture}-linux-gnu"),
+            &format!("-I{}", out.display()),
+        ])
         .build_and_generate(out.join("gateway.skel.rs"))
         .unwrap_or_else(|error| {
             // A build script has no other way to tell the user than to end with a message.

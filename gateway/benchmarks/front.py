@@ -27,7 +27,7 @@ ARMS: dict[str, dict[str, object]] = {
 """Settings by arm; all else is the default."""
 
 # The load comes from five addresses: their rates are not an attack.
-LIMITS = {"syn_rate": 0, "query_rate": 0, "adoptions": 0}
+LIMITS = {"limits.syn_rate": 0, "limits.query_rate": 0, "limits.adoptions": 0}
 
 
 @dataclass
@@ -90,28 +90,9 @@ def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) 
     Raises:
         LabError: It ended; the text has its last output.
     """
-    lines = [
-        f'interface = "{link.server_interface}"',
-        f'server = ["{link.server}", "{link.server6}"]',
-        "loglevel = 0",
-        'check_every = "0 s"',
-        # Nobody is left who needs its programs.
-        'drain_for = "0 s"',
-        # Both ends of the link have XDP programs; auto takes generic XDP on links of this kind.
-        'mode = "native"',
-        *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),
-        "[limits]",
-        *(f"{key} = {value}" for key, value in LIMITS.items()),
-    ]
-    configuration = folder / "gateway.toml"
-    configuration.write_text("\n".join(lines) + "\n")
+    words = command(program, link, folder, settings)
     with (folder / "gateway.log").open("wb") as log:
-        process = subprocess.Popen(
-            link.at_server(str(program), "run", "--config", str(configuration)),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     gateway = Gateway(program, link, process, folder)
     end_at = time.monotonic() + START_S
     while time.monotonic() < end_at and process.poll() is None:
@@ -121,6 +102,24 @@ def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) 
     gateway.stop()
     last = (gateway.log().strip().splitlines() or ["it said nothing"])[-1]
     raise LabError(f"narrows-gateway run: {last}")
+
+
+def command(program: Path, link: Link, folder: Path, settings: dict[str, object]) -> list[str]:
+    """The command line that runs it; `folder` gets its configuration."""
+    lines = [
+        f'interface = "{link.server_interface}"',
+        f'server = ["{link.server}", "{link.server6}"]',
+        "loglevel = 0",
+        'check_every = "0 s"',
+        # Nobody is left who needs its programs.
+        'drain_for = "0 s"',
+        # Both ends of the link have XDP programs; auto takes generic XDP on links of this kind.
+        'mode = "native"',
+        *(f"{key} = {json.dumps(value)}" for key, value in (LIMITS | settings).items()),
+    ]
+    configuration = folder / "gateway.toml"
+    configuration.write_text("\n".join(lines) + "\n")
+    return link.at_server(str(program), "run", "--config", str(configuration))
 
 
 def attached(link: Link) -> bool:

@@ -133,7 +133,7 @@ class Journal:
             raise RunFolderError(
                 self.folder,
                 f"holds a bench of other arms ({', '.join(odd)}){f': {why}' if why else ''}",
-                "mend what keeps them from starting, or choose another folder with --out",
+                "fix what keeps them from starting, or choose another folder with --out",
             )
         self._append("sitting", asdict(sitting))
         self._sittings.append(sitting)

@@ -110,12 +110,14 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 
 /* Whether the kernel can take a connection over. With tcp_syncookies = 0 its TCP does not look at
  * what bpf_sk_assign_tcp_reqsk gave it, and answers with RST (kernel 6.18, net/ipv4/syncookies.c
- * cookie_v4_check). */
-static __always_inline bool adopt_possible(struct __sk_buff *ctx)
+ * cookie_v4_check). With tcp_window_scaling = 0 it refuses a connection whose client scales its
+ * window. Without the scale it would take that window for a few bytes. */
+static __always_inline bool adopt_possible(struct __sk_buff *ctx, const struct offer *agreed)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 
-	return skb->dev->nd_net.net->ipv4.sysctl_tcp_syncookies;
+	return skb->dev->nd_net.net->ipv4.sysctl_tcp_syncookies &&
+	       (agreed->wscale == WSCALE_NONE || skb->dev->nd_net.net->ipv4.sysctl_tcp_window_scaling);
 }
 
 /* Leaves the connection to the user side, which closes it with a FIN. */
@@ -303,7 +305,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 		verdict = TC_ACT_SHOT;
 		goto release;
 	}
-	if (!adopt_possible(ctx)) {
+	if (!adopt_possible(ctx, &agreed)) {
 		verdict = adopt_refuse(in, &options, &agreed, &key);
 		goto release;
 	}

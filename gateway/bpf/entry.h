@@ -228,8 +228,10 @@ static __always_inline enum fate on_query_again(struct verdict *v, struct flow *
 		return FATE_STRANGE;
 	/* A server may leave a query over UDP unanswered, as its rate limit does, or the datagram
 	 * may be lost. A client that has proven its address gets an answer over TCP. */
-	if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us)
+	if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us) {
+		source_met_silence(v->w->in.who.client, v->now);
 		return leave_to_kernel(v, flow, COUNT_TO_KERNEL_SILENT);
+	}
 	flow_note(v, flow);
 	if (v->w->in.flags & FLAG_FIN)
 		flow_note_fin(flow);

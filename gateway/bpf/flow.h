@@ -221,6 +221,15 @@ static __always_inline int source_allows(const struct settings *s, const __be32 
 	return !interval || source_conforms(source_of(client).prefix, now, rate, interval, burst);
 }
 
+/* Notes that the server left a query of a client unanswered over UDP, as its rate limit does. After
+ * about ten in a second, the client's queries go over TCP at once, for up to ten seconds. */
+static __always_inline void source_met_silence(const __be32 client[4], __u64 now)
+{
+	__u64 second = 1000000000;
+
+	source_conforms(source_of(client).prefix, now, RATE_QUERY, second / 10, 10 * second);
+}
+
 /* Whether a long reply of `bytes` bytes, or what is kept of a burst, may take room in the ring. Those
  * of one source fill at most an eighth of it a second, and as much at once, so that those of others
  * stay there. */

@@ -72,6 +72,8 @@ static __always_inline enum fate on_syn(struct xdp_md *ctx, struct verdict *v)
 	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_SYN))
 		return drop(COUNT_SYN_LIMITED);
 
+	if (!v->s->window_scaling)
+		offer->wscale = WSCALE_NONE;
 	v->w->in.who.client_isn = bpf_htonl(v->w->in.seq);
 	a->seq = cookie_make(v->s, &v->w->in.who, v->now, offer, &tsval);
 	a->ack = v->w->in.seq + 1;

@@ -7,10 +7,11 @@
 #include <bpf/bpf_core_read.h>
 
 /* The fields of the kernel's structs that say who computes the checksum, where the headers are, and
- * whether the packet's network namespace has SYN cookies (kernel 6.18, include/linux/skbuff.h,
+ * what the packet's network namespace has switched off (kernel 6.18, include/linux/skbuff.h,
  * include/net/netns/ipv4.h). */
 struct netns_ipv4 {
 	__u8 sysctl_tcp_syncookies;
+	__u8 sysctl_tcp_window_scaling;
 } __attribute__((preserve_access_index));
 struct net {
 	struct netns_ipv4 ipv4;

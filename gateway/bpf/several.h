@@ -194,6 +194,7 @@ __noinline int on_open(__u64 now)
 			if (o->state == OPENS_SERVED)
 				o->state = OPENS_LEAVING;
 			bpf_spin_unlock(&o->lock);
+			source_met_silence(w->in.who.client, now);
 			count(COUNT_TO_KERNEL_SILENT);
 		}
 		return FATE_PASS;

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "settings.h"
+
 #define SERVERS_MAX 16
 #define EPOCHS 2 /* accepted keys: the current one and the one before */
 
@@ -15,39 +17,19 @@ struct cookie_key {
 	__u64 k1;
 };
 
-/* Written by the user side at start and when the configuration is read again. */
+/* Written by the user side at start and when the configuration is read again. SETTINGS are the
+ * fields that src/config/keys.rs declares; build.rs writes them into settings.h. */
 struct settings {
 	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies; keys[1] did so before */
 	__u64 wall_offset_ns;		/* wall clock minus boot clock, so that machines agree on slots */
 	__u64 previous_until_ns;	/* wall clock: keys[1] is accepted until then */
-	__u64 syn_interval_ns;		/* between two SYNs of one source, on average; 0: no limit */
-	__u64 syn_burst_ns;		/* credit that a quiet source collects */
-	__u64 query_interval_ns;	/* the same for queries on new connections */
-	__u64 query_burst_ns;
-	__u64 large_ns;			/* how long a name with a large reply is remembered */
-	__u32 patience_us;		/* how long the server may take; the kernel gets queries repeated later */
-	__u32 share;			/* clients whose hash is below this are served; UINT32_MAX: all */
-	__u16 port;			/* DNS, host byte order */
 	__u16 mss4;			/* ours: the interfaces' smallest MTU minus 40 */
 	__u16 mss6;			/* minus 60 */
-	__u16 edns_size;		/* asked of the server for queries over TCP */
-	__u16 max_segments;		/* of one reply; the kernel sends longer ones */
-	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
-	__u32 syncache_limit;		/* the most entries SYN at once */
-	__u32 syncache_bucket_limit;	/* the most of them in one bucket */
-	__u32 adoptions;		/* a source's connections in the kernel's TCP above which it waits; 0: no limit */
-	__u32 idle_ms;			/* how long a connection may be silent */
-	__u8 active;			/* 0: everything passes */
-	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
-	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
-	__u8 axfr_detect;		/* 1: the kernel's TCP gets zone transfers */
-	__u8 loglevel;
 	__u8 generic;			/* 1: generic XDP, in the kernel's receive path; 0: in the driver */
 	__u8 track;			/* 1: connection tracking sees a handshake for what the kernel takes over */
-	__u8 at_once;			/* 1: queries are acknowledged before their replies, as in the paper */
-	__u8 later_queries;		/* 1: later queries of a connection are served too */
-	__u8 several_queries;		/* 1: also those that come before the previous reply */
-	__u8 zero[2];
+	__u8 window_scaling;		/* 0: the kernel takes over no connection whose client scales its window */
+	__u8 zero;
+	SETTINGS
 };
 
 /* A connection: the client and one of the server addresses. IPv4 as ::ffff:a.b.c.d. */
@@ -206,7 +188,7 @@ struct source {
 	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
 	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped, or acknowledged again")               \
 	X(QUERY_EARLIER, "queries that came again after a later one of their connection; acknowledged")      \
-	X(QUERY_LIMITED, "queries above the rate of their source; left to the kernel")                       \
+	X(QUERY_LIMITED, "queries of sources above their rate, or left unanswered over UDP; left to the kernel")\
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
 	X(CLOSED, "connections closed in order")                                                             \

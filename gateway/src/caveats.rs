@@ -28,7 +28,7 @@ pub struct Facts {
 
 /// The settings of the kernel's TCP, in /proc/sys/net/ipv4, that connections need which it takes
 /// over.
-pub const SETTINGS: [&str; 3] = ["tcp_window_scaling", "tcp_timestamps", "tcp_sack"];
+pub const SETTINGS: [&str; 2] = ["tcp_timestamps", "tcp_sack"];
 
 impl Facts {
     /// Examines an interface and the kernel's settings, in the network namespace of this process.
@@ -132,9 +132,6 @@ impl Facts {
 /// "Adoption").
 fn setting(name: &str) -> String {
     let cost = match name {
-        "tcp_window_scaling" => {
-            "the kernel takes over no connection whose client scales its window, as nearly all do: zone transfers, long replies and second queries fail there"
-        }
         "tcp_timestamps" => {
             "connections that the kernel takes over lose their timestamps, and clients may drop segments without them (RFC 7323, 3.2)"
         }

@@ -26,14 +26,7 @@ use narrows_units::Span;
 use nix::time::{ClockId, clock_gettime};
 use siphasher::sip::SipHasher24;
 
-/// A key of the cookie's SipHash, as PROTOCOL.md has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CookieKey {
-    /// The first 8 bytes, little-endian.
-    pub k0: u64,
-    /// The next 8 bytes, little-endian.
-    pub k1: u64,
-}
+use crate::core::CookieKey;
 
 /// What keys are made from. Its `Debug` shows nothing.
 #[derive(Clone, PartialEq, Eq)]

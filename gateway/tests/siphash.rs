@@ -37,6 +37,8 @@ fn the_authors_vectors() {
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-c", "tests/siphash.bpf.c", "-o"])
         .arg(&object)
         .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
+        // settings.h is made by the build.
+        .arg(concat!("-I", env!("OUT_DIR")))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("clang, which built the programs");

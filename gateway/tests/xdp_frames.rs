@@ -7,7 +7,7 @@
 mod common;
 
 use common::frames::*;
-use common::packets::{RST, Segment, mended, query};
+use common::packets::{RST, Segment, query, with_checksums};
 use common::programs::{Programs, XDP_PASS, XDP_TX, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
@@ -74,7 +74,7 @@ fn headers_that_make_no_sense_pass_and_are_counted() {
         for &(at, value) in changes {
             packet[at] = value;
         }
-        client.frame(&mended(&packet))
+        client.frame(&with_checksums(&packet))
     };
     let malformed = [
         change(&v4, &[(0, 0x44)]),
@@ -151,7 +151,7 @@ fn no_frame_gets_the_program_to_send_nonsense() {
                 frame[at] = random.next_u32() as u8;
             }
             if random.next_u32() % 4 > 0 && frame[12..14] != [0x81, 0] {
-                let packet = mended(&frame[14..]);
+                let packet = with_checksums(&frame[14..]);
                 frame.splice(14.., packet);
             }
             if random.next_u32() % 4 == 0 {

@@ -172,3 +172,37 @@ fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
     let mut client = clients.into_iter().find(|client| client.flow().is_none()).unwrap();
     assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
 }
+
+/// A server's rate limit leaves queries over UDP unanswered. The client's next ones go over TCP at
+/// once, and no longer wait for `patience`.
+#[test]
+fn a_source_whose_queries_stay_unanswered_goes_over_tcp() {
+    let programs = programs!("a_source_whose_queries_stay_unanswered_goes_over_tcp");
+    // A rate that nobody here reaches, and half a second of it at once.
+    let rate = settings {
+        patience_us: 0,
+        query_interval_ns: 1,
+        query_burst_ns: 500_000_000,
+        ..Programs::settings()
+    };
+    programs.set(rate);
+    for ipv6 in [false, true] {
+        let mut silent = 0;
+        for port in 3000..3010 {
+            let mut client = Client::new(&programs, ipv6, false);
+            client.saying.client.set_port(port);
+            let mut client = client.open();
+            let data = client.saying.data();
+            let limited = programs.count(Counter::QueryLimited);
+            if client.say(&data) == Came::Pass {
+                assert_eq!(programs.count(Counter::QueryLimited), limited + 1);
+                continue;
+            }
+            silent += 1;
+            let came = counted(&programs, &[Counter::ToKernelSilent], || client.say(&data));
+            assert_eq!(came, Came::Pass);
+        }
+        // Each costs a tenth of a second; the test may take as long as two of them.
+        assert!((6..=8).contains(&silent), "{silent}");
+    }
+}

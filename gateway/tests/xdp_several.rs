@@ -21,10 +21,6 @@ const LEAVING: u8 = 1;
 const MOST: usize = 32;
 const AHEAD: usize = 12_288;
 
-fn several(programs: &Programs) {
-    programs.set(settings { several_queries: 1, ..Programs::settings() });
-}
-
 /// The n-th query, whose ID is its number.
 fn nth(n: u16) -> Vec<u8> {
     query(n, &format!("n{n}.example.com"), 1, Some(1232))
@@ -70,7 +66,6 @@ fn answer(client: &Client<'_>, n: usize, reply: &[u8]) {
 #[test]
 fn each_query_goes_to_the_server_while_others_are_open() {
     let programs = programs!("each_query_goes_to_the_server_while_others_are_open");
-    several(&programs);
     for client in Client::kinds(&programs) {
         let before = [Counter::Query, Counter::QueryLater, Counter::QueryPipelined];
         let before = before.map(|counter| programs.count(counter));
@@ -118,7 +113,6 @@ fn each_query_goes_to_the_server_while_others_are_open() {
 #[test]
 fn a_segment_may_have_several() {
     let programs = programs!("a_segment_may_have_several");
-    several(&programs);
     let three = [nth(0), nth(1), nth(2)];
     for client in Client::kinds(&programs) {
         // As the first data, behind a query, and behind its reply.
@@ -162,7 +156,6 @@ fn a_segment_may_have_several() {
 #[test]
 fn what_the_client_misses_is_sent_again() {
     let programs = programs!("what_the_client_misses_is_sent_again");
-    several(&programs);
     let replies = [reply_bytes(120), reply_bytes(1200), reply_bytes(80)];
     for client in Client::kinds(&programs) {
         let (mut client, at) = asked(client, 3);
@@ -236,7 +229,6 @@ fn what_the_client_misses_is_sent_again() {
 #[test]
 fn what_was_received_before_is_cut_off() {
     let programs = programs!("what_was_received_before_is_cut_off");
-    several(&programs);
     let (both, third) = ([nth(0), nth(1)].concat(), nth(2));
     let (length, held) = (both.len() as u32, nth(0).len() as u32);
     for client in Client::kinds(&programs) {
@@ -270,17 +262,19 @@ fn what_was_received_before_is_cut_off() {
         let came = counted(&programs, &[Counter::QueryWaits], || client.say(&again));
         let Came::Segment(ack) = came else { panic!("{came:?}") };
         assert_eq!((ack.ack, ack.flags), (client.segment(100, length).ack, ACK));
-        programs.set(settings { patience_us: 0, several_queries: 1, ..Programs::settings() });
+        programs.set(settings { patience_us: 0, ..Programs::settings() });
         let came = counted(&programs, &[Counter::ToKernelSilent], || client.say(&again));
         assert_eq!(came, Came::Pass);
-        several(&programs);
+        programs.set(Programs::settings());
     }
 }
 
 #[test]
 fn what_is_not_served_waits_for_the_kernel() {
     let programs = programs!("what_is_not_served_waits_for_the_kernel");
-    several(&programs);
+    // Otherwise one source could not keep so much.
+    let unlimited = settings { query_interval_ns: 0, ..Programs::settings() };
+    programs.set(unlimited);
     let part = nth(9)[..20].to_vec();
     for client in Client::kinds(&programs) {
         let fresh = client;
@@ -338,7 +332,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         let one_more = client.saying.data_at(at, 0, &nth(99));
         assert_eq!(client.say(&one_more), Came::Pass);
         // The setting is off.
-        programs.set(Programs::settings());
+        programs.set(settings { several_queries: 0, ..unlimited });
         let (mut client, at) = asked(on_port(&fresh, 50_600), 1);
         let second = client.saying.data_at(at, 0, &nth(1));
         let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&second));
@@ -346,7 +340,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         assert_eq!(client.flow().unwrap().state, SLOW);
         let fin = Segment { flags: FIN | ACK, ..client.saying.ack(at, 0) };
         assert_eq!(client.say(&fin), Came::Pass);
-        several(&programs);
+        programs.set(unlimited);
     }
 }
 
@@ -354,7 +348,6 @@ fn what_is_not_served_waits_for_the_kernel() {
 #[test]
 fn a_message_about_a_reply_that_is_gone_passes() {
     let programs = programs!("a_message_about_a_reply_that_is_gone_passes");
-    several(&programs);
     let reply = reply_bytes(1350);
     // A client's address has a message remembered, and only a lower MTU says something new.
     for (client, mtu) in Client::kinds(&programs).zip([1300, 1290, 1300, 1290]) {
@@ -380,7 +373,6 @@ fn a_message_about_a_reply_that_is_gone_passes() {
 #[test]
 fn what_was_kept_passes_when_it_comes_again() {
     let programs = programs!("what_was_kept_passes_when_it_comes_again");
-    several(&programs);
     let part = nth(9)[..20].to_vec();
     for client in Client::kinds(&programs) {
         let (mut client, at) = asked(client, 2);
@@ -404,7 +396,6 @@ fn what_was_kept_passes_when_it_comes_again() {
 #[test]
 fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
     let programs = programs!("what_cannot_be_kept_comes_again_when_the_client_has_all_replies");
-    several(&programs);
     let long: Vec<u8> = (10..400).flat_map(nth).collect();
     assert!((AHEAD + 1..2 * AHEAD).contains(&long.len()));
     for client in Client::kinds(&programs) {
@@ -438,7 +429,6 @@ fn what_cannot_be_kept_comes_again_when_the_client_has_all_replies() {
 #[test]
 fn keep_alive_probes_are_answered_while_queries_are_open() {
     let programs = programs!("keep_alive_probes_are_answered_while_queries_are_open");
-    several(&programs);
     let reply = reply_bytes(100);
     for client in Client::kinds(&programs) {
         for garbage in [&b""[..], b"?"] {
@@ -472,7 +462,6 @@ fn keep_alive_probes_are_answered_while_queries_are_open() {
 fn what_one_source_keeps_leaves_others_their_room() {
     let programs = programs!("what_one_source_keeps_leaves_others_their_room");
     programs.set(settings {
-        several_queries: 1,
         query_interval_ns: 1,
         query_burst_ns: 1_000_000_000,
         ..Programs::settings()

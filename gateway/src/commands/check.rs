@@ -75,7 +75,11 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
     if config.mode == Mode::User || (config.mode == Mode::Auto && cfg!(not(feature = "ebpf"))) {
         user_path(config, question, &mut report);
     } else {
-        let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
+        let interfaces = config
+            .interfaces
+            .iter()
+            .map(|name| Interface::find(name))
+            .collect::<Result<Vec<_>, _>>();
         let interfaces = interfaces.map_err(Failure::refused)?;
         for (at, interface) in interfaces.iter().enumerate() {
             if at > 0 {
@@ -170,16 +174,16 @@ fn user_path(config: &Config, question: Option<&Question>, report: &mut Report) 
                     "there is no /dev/net/tun; hint: modprobe tun, or --user-link packet".into(),
                 );
             }
-            if Interface::find(&config.interface).is_ok() {
+            if Interface::find(config.interface()).is_ok() {
                 report.problems.push(format!(
                     "interface {:?} exists, and the gateway makes its own; hint: name a new one, such as dns0",
-                    config.interface
+                    config.interface()
                 ));
             }
         }
         UserLink::Packet => {
             report.item("link", "packet", "packet");
-            match Interface::find(&config.interface) {
+            match Interface::find(config.interface()) {
                 Ok(interface) => interface_is(&interface, report),
                 Err(error) => report.problems.push(error.to_string()),
             }

@@ -16,7 +16,6 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::interface::Interface;
 use narrows_gateway::kernel::{Gateway, gateway};
 use narrows_gateway::rate_limit::{self, Burst};
-use narrows_units::Bytes;
 
 use super::scratch::{Failed, Owner, Scratch, Step, remove};
 
@@ -33,7 +32,7 @@ pub(crate) struct Outcome {
 /// Connects to each server address, asks, and returns the results. An error means that it could not
 /// try.
 pub(crate) fn check(config: &Config) -> Result<Vec<Outcome>, String> {
-    let interface = Interface::find(&config.interface).map_err(|error| error.to_string())?;
+    let interface = Interface::find(config.interface()).map_err(|error| error.to_string())?;
     let mut trial = Trial::make(config, interface.index, Owner::Check)?;
     let each = config.servers.iter().map(|&address| {
         let server = SocketAddr::new(address, config.port);
@@ -123,15 +122,14 @@ pub(super) fn clear(config: &Config, number: u32) {
 /// Returns the settings for the trial: the configuration's, for this interface, and small.
 fn own_config(config: &Config, host: &str) -> Config {
     let mut own = config.clone();
-    own.interface = host.into();
-    own.more_interfaces.clear();
+    own.interfaces = vec![host.into()];
     own.mode = Mode::Generic;
     own.active = Active::ALL;
     own.secret = None;
     own.metrics = None;
     own.cache.connections = 1024;
     own.cache.sources = 1024;
-    own.cache.ring = Bytes::new(1 << 20);
+    own.cache.ring = 1 << 20;
     own.limits.query_rate = 0;
     own.limits.adoptions = 0;
     own.syncache.active = false;

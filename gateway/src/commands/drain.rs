@@ -13,11 +13,11 @@ use super::{Failure, options};
 
 pub(crate) fn drain(config: &Config, source: &Source, matches: &ArgMatches) -> Result<(), Failure> {
     let wait = options::span(matches, "wait")?;
-    if let Some(pid) = publish::running(&config.interface) {
+    if let Some(pid) = publish::running(config.interface()) {
         return Err(Failure::refused(format!(
             "the gateway of {} is in user space (process {pid}), so nobody else can serve new connections; hint: route its \
              addresses to another machine, wait until narrows-gateway status shows no connections, and end it",
-            config.interface
+            config.interface()
         )));
     }
     from_the_kernel(config, source, wait)
@@ -37,7 +37,7 @@ fn from_the_kernel(config: &Config, source: &Source, wait: Duration) -> Result<(
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
-    let interface = &config.interface;
+    let interface = config.interface();
     let view = View::open(config).map_err(Failure::refused)?;
     let open = || match view.entries().map_or(0, |all| all.states.iter().skip(1).sum::<u64>()) {
         0 => "no connection is open, but who connected in the last 64 s may still ask".into(),

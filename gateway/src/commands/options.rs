@@ -87,9 +87,9 @@ fn with_keys(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {
         let action = if several { ArgAction::Append } else { ArgAction::Set };
         let default = key.show(&Config::default());
         let help = if matches!(&*default, "\"\"" | "[]") {
-            key.help.to_owned()
+            key.help()
         } else {
-            format!("{} [default: {}]", key.help, default.trim_matches('"'))
+            format!("{} [default: {}]", key.help(), default.trim_matches('"'))
         };
         Arg::new(key.name)
             .long(key.flag())

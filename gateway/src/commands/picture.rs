@@ -121,8 +121,8 @@ impl Gateway {
     ///
     /// Returns an error if there is none, or it may not be read.
     pub(crate) fn find(config: &Config) -> Result<Self, Failure> {
-        match publish::read(&config.interface) {
-            Ok(Some(_)) => Ok(Self::User(config.interface.clone())),
+        match publish::read(config.interface()) {
+            Ok(Some(_)) => Ok(Self::User(config.interface().to_owned())),
             // Nobody can hide a gateway in the kernel by taking the other's name.
             Ok(None) | Err(PublishError::Taken { .. }) => Self::in_the_kernel(config),
             Err(error) => Err(Failure::refused(error)),
@@ -133,7 +133,7 @@ impl Gateway {
     fn in_the_kernel(config: &Config) -> Result<Self, Failure> {
         use narrows_gateway::interface::Interface;
         use narrows_gateway::kernel::View;
-        let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+        let interface = Interface::find(config.interface()).map_err(Failure::refused)?;
         let view = View::open(config).map_err(Failure::refused)?;
         Ok(Self::Kernel(interface, view))
     }
@@ -142,7 +142,7 @@ impl Gateway {
     fn in_the_kernel(config: &Config) -> Result<Self, Failure> {
         Err(Failure::refused(format!(
             "no narrows-gateway serves {} in user space, and {}",
-            config.interface,
+            config.interface(),
             super::BUILT_WITHOUT
         )))
     }

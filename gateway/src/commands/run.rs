@@ -30,7 +30,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     let secret = secret(config)?;
     // Before attaching: an occupied port is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
-    let doing = |what: &str| log(Level::Info, what, json!({ "interface": config.interface }));
+    let doing = |what: &str| log(Level::Info, what, json!({ "interface": config.interface() }));
     doing("asking the server");
     // Before signals are blocked: nothing is attached yet, so a signal may end this wait at once.
     let silent = check_servers(config)?;
@@ -54,7 +54,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     ready["version"] = VERSION.into();
     put(&ready.to_string());
     systemd::notify("READY=1");
-    log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
+    log(Level::Info, "started", json!({ "interface": config.interface(), "mode": path.mode() }));
     finish(path, config.clone(), source, &signals, metrics.as_ref(), silent, None)
 }
 
@@ -242,15 +242,11 @@ fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
 
 /// Restores what only a restart can change; returns the names of those keys.
 fn keep_fixed(old: &Config, new: &mut Config) -> Vec<&'static str> {
-    use narrows_gateway::config::table::{KEYS, Raw};
+    use narrows_gateway::config::table::KEYS;
     let mut kept = Vec::new();
     for key in KEYS.iter().filter(|key| !key.live) {
-        let shown = key.show(old);
-        if key.show(new) == shown {
-            continue;
-        }
-        let plain = serde_json::from_str::<String>(&shown).unwrap_or(shown);
-        if key.set(new, &Raw::Flag(plain)).is_ok() {
+        if key.show(new) != key.show(old) {
+            key.copy(old, new);
             kept.push(key.name);
         }
     }
@@ -291,7 +287,7 @@ fn check_servers(config: &Config) -> Result<Silent, Failure> {
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::pins::Pins;
     use narrows_gateway::server;
-    for name in config.interfaces() {
+    for name in &config.interfaces {
         Interface::find(name).map_err(Failure::start)?;
     }
     servers_here(config)?;
@@ -304,7 +300,7 @@ fn check_servers(config: &Config) -> Result<Silent, Failure> {
             why = Some(error);
         }
     }
-    let left = Pins::of(&config.bpffs, &config.interface).directory().exists();
+    let left = Pins::of(&config.bpffs, config.interface()).directory().exists();
     match why {
         Some(error) if silent.servers.len() == config.servers.len() && !left => {
             Err(Failure::start(error))
@@ -353,7 +349,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 /// Prints a line on stdout: everything is ready, or new settings are in force.
 fn event(name: &str, config: &Config, mode: &str) -> serde_json::Value {
     json!({
-        "event": name, "interface": config.interface, "mode": mode, "pid": std::process::id(),
+        "event": name, "interface": config.interface(), "mode": mode, "pid": std::process::id(),
         "servers": config.servers, "port": config.port, "active": active(config),
     })
 }
@@ -396,7 +392,8 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
     use narrows_gateway::kernel::Gateway;
     use narrows_gateway::kernel::links::XdpMode;
     use narrows_gateway::ways;
-    let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
+    let interfaces =
+        config.interfaces.iter().map(|name| Interface::find(name)).collect::<Result<Vec<_>, _>>();
     let interfaces = interfaces.map_err(Failure::start)?;
     // Before attaching, which may change some of it.
     let facts: Vec<Facts> = interfaces.iter().map(Facts::of).collect();
@@ -442,7 +439,7 @@ impl DataPath for InKernel {
         use narrows_gateway::kernel::sweep::STATES;
         let states = STATES.iter().copied().zip(self.gateway.swept().states).skip(1).collect();
         Ok(Snapshot {
-            interface: config.interface.clone(),
+            interface: config.interface().to_owned(),
             mode: self.mode().into(),
             counters: self.gateway.counters().map_err(Failure::fault)?,
             latencies: self.gateway.latencies().map_err(Failure::fault)?,
@@ -462,7 +459,7 @@ impl DataPath for InKernel {
         if self.is_over() {
             return Err(Failure::fault(format!(
                 "{} is gone, or somebody took the programs off it; hint: narrows-gateway run attaches them again",
-                config.interfaces().collect::<Vec<_>>().join(" or ")
+                config.interfaces.join(" or ")
             )));
         }
         self.gateway.refresh(config).map_err(Failure::fault)?;

@@ -10,13 +10,12 @@ use std::time::Duration;
 use narrows_gateway::config::table::KEYS;
 use narrows_gateway::config::{Config, OnExit, UserLink};
 use narrows_gateway::core::{Counter, Latencies, Now, Settings, State};
-use narrows_gateway::keys::{Secret, boot_ns, unix_s, wall_offset_ns};
+use narrows_gateway::keys::{Secret, boot_ns, previous_until_s, unix_s, wall_offset_ns};
 use narrows_gateway::log::{Level, log};
 use narrows_gateway::metrics::Snapshot;
 use narrows_gateway::server;
 use narrows_gateway::user::link::{NetworkLink, PacketLink, TunLink};
 use narrows_gateway::user::publish::{PublishError, Publisher};
-use narrows_gateway::user::settings::{core_settings, path_settings};
 use narrows_gateway::user::{DataPath as Path, PathCounters};
 use serde_json::{Value, json};
 
@@ -36,7 +35,7 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
         ));
     }
     let secret = secret.map_or_else(Secret::random, Ok).map_err(Failure::start)?;
-    let publisher = match Publisher::bind(&config.interface) {
+    let publisher = match Publisher::bind(config.interface()) {
         Ok(publisher) => Some(publisher),
         Err(error @ PublishError::Running { .. }) => return Err(Failure::start(error)),
         // Only root may prevent a gateway from running.
@@ -48,16 +47,16 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
     check_upstream(config)?;
     let link = match config.user.link {
         UserLink::Tun => NetworkLink::Tun(
-            TunLink::open(&config.interface, &config.servers).map_err(Failure::start)?,
+            TunLink::open(config.interface(), &config.servers).map_err(Failure::start)?,
         ),
         UserLink::Packet => NetworkLink::Packet(
-            PacketLink::open(&config.interface, &config.servers, config.port)
+            PacketLink::open(config.interface(), &config.servers, config.port)
                 .map_err(Failure::start)?,
         ),
     };
     warn_of_forwarding(config);
     let settings = settings(config, &secret);
-    let path = Path::new(link, settings, path_settings(config)).map_err(Failure::fault)?;
+    let path = Path::new(link, settings, config.user.clone()).map_err(Failure::fault)?;
     if let Some(publisher) = &publisher {
         path.watch(publisher).map_err(Failure::fault)?;
     }
@@ -128,7 +127,7 @@ impl DataPath for InUserSpace {
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure> {
         let told = self.shared.told();
         Ok(Snapshot {
-            interface: config.interface.clone(),
+            interface: config.interface().to_owned(),
             mode: self.mode().into(),
             counters: told.counters.clone(),
             latencies: told.latencies.clone(),
@@ -258,8 +257,8 @@ fn about(config: &Config) -> Picture {
     });
     let link = if config.user.link == UserLink::Tun { "tun" } else { "packet" };
     Picture {
-        interface: config.interface.clone(),
-        interfaces: vec![config.interface.clone()],
+        interface: config.interface().to_owned(),
+        interfaces: vec![config.interface().to_owned()],
         attached: true,
         about: Some(About {
             mode: "user".into(),
@@ -338,7 +337,14 @@ fn now() -> Now {
 }
 
 fn settings(config: &Config, secret: &Secret) -> Settings {
-    core_settings(config, secret.keys(unix_s(), config.rotation))
+    let now = unix_s();
+    Settings {
+        previous_until: Duration::from_secs(previous_until_s(now, config.rotation)),
+        // The link determines the largest segments.
+        mss4: u16::MAX,
+        mss6: u16::MAX,
+        ..Settings::of(config, secret.keys(now, config.rotation))
+    }
 }
 
 /// Each server place must answer over UDP. Without TCP, unusual queries cannot be served there.

@@ -1,9 +1,11 @@
-//! What an operator can set: one list of keys, which are the same in the TOML file and as flags.
+//! What an operator can set. `keys.rs` declares all of it, with the same names in the TOML file and
+//! as flags; `declare.rs` says what is made of that.
 //!
-//! [`Config`] is the result, and [`table`] lists the keys with their names, kinds and help texts. A
-//! file is read first, and flags override it. A key that is in neither keeps its default. Nothing
-//! is ignored: an unknown key is an error that names the nearest one.
+//! [`Config`] is the result, and [`table`] lists the keys. A file is read first, and flags override
+//! it. A key that is in neither keeps its default. Nothing is ignored: an unknown key is an error
+//! that names the nearest one.
 
+mod declare;
 mod error;
 mod read;
 pub mod table;
@@ -11,93 +13,16 @@ mod validate;
 mod value;
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-
-use narrows_units::{Bytes, Span};
 
 use crate::user::proxied::Transport;
 
+pub use declare::{Cache, Config, Limits, Settings, SynCache, User};
 pub use error::ConfigError;
 pub use read::{layered, parse_file, read_file, with_flags};
+use table::Key;
 
 /// Server addresses at most (`SERVERS_MAX` of `bpf/types.h`).
 pub const SERVERS_MAX: usize = 16;
-
-/// All settings. [`table::KEYS`] describes each of them, and so does the reference in README.md.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The preset that supplies the values of keys that were not set.
-    pub preset: Preset,
-    /// The interface on which clients come in. If there are several, this is the first, and the
-    /// gateway is named after it.
-    pub interface: String,
-    /// Further interfaces on which clients come in or replies leave.
-    pub more_interfaces: Vec<String>,
-    /// The server's addresses on this machine, at most [`SERVERS_MAX`].
-    pub servers: Vec<IpAddr>,
-    /// Which data path is used.
-    pub mode: Mode,
-    /// The DNS port; the paper's `port`.
-    pub port: u16,
-    /// Which clients are served; packets of others pass untouched. The paper's `active`.
-    pub active: Active,
-    /// How long the server may take to answer at all; the paper's `timeout`.
-    pub timeout: Span,
-    /// How long the server may take to answer over UDP. A query that comes again after that goes to
-    /// it over TCP.
-    pub patience: Span,
-    /// How long a silent connection is kept before it is closed.
-    pub idle: Span,
-    /// Who closes a connection after the reply.
-    pub close: Close,
-    /// When a query is acknowledged.
-    pub acknowledge: Acknowledge,
-    /// Whether zone transfers go to the kernel's TCP. The paper's `axfr_detect`.
-    pub axfr_detect: bool,
-    /// Whether the gateway serves later queries of a connection, too.
-    pub later_queries: bool,
-    /// Whether the gateway also serves queries that come before the previous reply, if the programs
-    /// can.
-    pub several_queries: bool,
-    /// What is logged: 0 nothing, 1 errors, 2 also what happens, 3 also debugging. The paper's
-    /// `loglevel`.
-    pub loglevel: u8,
-    /// The EDNS payload size asked of the server for queries over TCP, in bytes.
-    pub edns_size: u16,
-    /// The most segments of one reply. The kernel's TCP sends longer replies.
-    pub max_segments: u16,
-    /// The longest UDP reply in bytes; longer ones are truncated, except those that the gateway
-    /// asked for. 0: no reply is truncated.
-    pub truncate_over: u16,
-    /// The file with the secret for cookie keys; `None`: this machine makes its own.
-    pub secret: Option<PathBuf>,
-    /// How long a key makes cookies.
-    pub rotation: Span,
-    /// What happens to the attachments when the daemon ends.
-    pub on_exit: OnExit,
-    /// How long the daemon waits for open connections before it detaches at its end; zero: it
-    /// detaches at once.
-    pub drain_for: Span,
-    /// Where Prometheus reads the metrics; `None`: nowhere.
-    pub metrics: Option<SocketAddr>,
-    /// How long the server may take to answer the first query at the start.
-    pub server_wait: Span,
-    /// How often `run` makes real connections to each server address; zero: never.
-    pub check_every: Span,
-    /// How many queries such a check sends at once.
-    pub check_queries: u16,
-    /// Where the bpf file system is mounted.
-    pub bpffs: PathBuf,
-    /// The SYN cache of the paper.
-    pub syncache: SynCache,
-    /// How much one source may use.
-    pub limits: Limits,
-    /// How much is stored.
-    pub cache: Cache,
-    /// The user-space data path.
-    pub user: User,
-}
 
 /// Which clients are served: a share of them, by a hash of their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,22 +59,6 @@ impl Active {
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 100.0
     }
-}
-
-/// The user-space data path, in mode `user`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Where packets come from.
-    pub link: UserLink,
-    /// Where the server answers, over UDP and TCP: one for all server addresses, or one for each in
-    /// their order.
-    pub upstream: Vec<SocketAddr>,
-    /// The most queries with the server at once. Further ones are dropped, and come again.
-    pub queries: u32,
-    /// The most connections at once that continue with TCP. Further ones are reset.
-    pub relays: u32,
-    /// Whether the PROXY protocol tells the server its client: over UDP and TCP, or only over UDP.
-    pub proxy_protocol: Option<Transport>,
 }
 
 /// Where the user-space data path gets its packets.
@@ -210,114 +119,6 @@ pub enum OnExit {
     Keep,
 }
 
-/// The SYN cache of the paper, in place of cookies alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SynCache {
-    /// Whether a SYN makes an entry if there is room, and gets only a cookie otherwise.
-    pub active: bool,
-    /// Buckets; `net.inet.tcp.syncache.hashsize`.
-    pub hashsize: u32,
-    /// The most entries at once; `net.inet.tcp.syncache.cachelimit`.
-    pub cachelimit: u32,
-    /// The most entries in one bucket; `net.inet.tcp.syncache.bucketlimit`.
-    pub bucketlimit: u32,
-}
-
-/// How much one source may use. A source is an IPv4 address, or the first 64 bits of an IPv6
-/// address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Answered SYNs per second, on average; 0: no limit.
-    pub syn_rate: u32,
-    /// Answered SYNs at once after silence.
-    pub syn_burst: u32,
-    /// Queries per second on new connections, on average; 0: no limit.
-    pub query_rate: u32,
-    /// Queries at once after silence.
-    pub query_burst: u32,
-    /// The most connections at once that the kernel's TCP may have; 0: no limit.
-    pub adoptions: u32,
-}
-
-/// The sizes of what is stored. Kernel maps have these sizes, so a change needs a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// The most connections, counted from their query on. If there are more, the least recently
-    /// used one is removed.
-    pub connections: u32,
-    /// The most sources whose rates are tracked.
-    pub sources: u32,
-    /// The most names with replies that were too long. The kernel's TCP gets their next queries at
-    /// once.
-    pub names: u32,
-    /// How long such a name is remembered.
-    pub names_for: Span,
-    /// Bytes of queries and replies, kept until newer ones need the room; a power of two.
-    pub ring: Bytes,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            preset: Preset::Narrows,
-            interface: String::new(),
-            more_interfaces: Vec::new(),
-            servers: Vec::new(),
-            mode: Mode::Auto,
-            port: 53,
-            active: Active::ALL,
-            timeout: Span::from_secs(3),
-            patience: Span::from_ms(500),
-            idle: Span::from_secs(30),
-            close: Close::Keep,
-            acknowledge: Acknowledge::WithReply,
-            axfr_detect: true,
-            later_queries: true,
-            several_queries: true,
-            loglevel: 1,
-            edns_size: 4096,
-            max_segments: 10,
-            truncate_over: 0,
-            secret: None,
-            rotation: Span::from_secs(3600),
-            on_exit: OnExit::Detach,
-            drain_for: Span::from_secs(10),
-            metrics: None,
-            server_wait: Span::from_secs(3),
-            check_every: Span::from_secs(300),
-            check_queries: 100,
-            bpffs: PathBuf::from("/sys/fs/bpf"),
-            syncache: SynCache {
-                active: false,
-                hashsize: 512,
-                cachelimit: 15_360,
-                bucketlimit: 30,
-            },
-            limits: Limits {
-                syn_rate: 0,
-                syn_burst: 5000,
-                query_rate: 2000,
-                query_burst: 2000,
-                adoptions: 64,
-            },
-            cache: Cache {
-                connections: 262_144,
-                sources: 65_536,
-                names: 4096,
-                names_for: Span::from_secs(600),
-                ring: Bytes::new(16 << 20),
-            },
-            user: User {
-                link: UserLink::Tun,
-                upstream: Vec::new(),
-                queries: 16_384,
-                relays: 1024,
-                proxy_protocol: None,
-            },
-        }
-    }
-}
-
 impl Config {
     /// Returns the settings of a preset alone.
     pub fn of(preset: Preset) -> Self {
@@ -336,19 +137,29 @@ impl Config {
         }
     }
 
-    /// Returns all interfaces, the first one first.
-    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&self.interface).chain(&self.more_interfaces).map(String::as_str)
+    /// Returns the first interface, after which the gateway is named; empty: none is set.
+    pub fn interface(&self) -> &str {
+        self.interfaces.first().map_or("", String::as_str)
     }
 }
 
+/// The words for the values of keys.
+const PRESETS: [(&str, Preset); 2] =
+    [("narrows", Preset::Narrows), ("hayes-2010", Preset::Hayes2010)];
+const MODES: [(&str, Mode); 4] = [
+    ("auto", Mode::Auto),
+    ("native", Mode::Native),
+    ("generic", Mode::Generic),
+    ("user", Mode::User),
+];
+const ACKNOWLEDGE: [(&str, Acknowledge); 2] =
+    [("with-reply", Acknowledge::WithReply), ("at-once", Acknowledge::AtOnce)];
+const ON_EXIT: [(&str, OnExit); 2] = [("detach", OnExit::Detach), ("keep", OnExit::Keep)];
+const PROXIED: [(&str, Option<Transport>); 3] =
+    [("none", None), ("stream", Some(Transport::Stream)), ("datagram", Some(Transport::Datagram))];
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Native => "native",
-            Self::Generic => "generic",
-            Self::User => "user",
-        })
+        f.write_str(value::word(&MODES, self))
     }
 }

@@ -199,7 +199,7 @@ mod tests {
     fn a_file_sets_what_it_names() {
         let config = parse("interface = \"eth0\"\nserver = [\"192.0.2.53\", \"2001:db8::53\"]\n[syncache]\nhashsize = 1024\n")
             .expect("it is right");
-        assert_eq!(config.interface, "eth0");
+        assert_eq!(config.interface(), "eth0");
         assert_eq!(config.servers.len(), 2);
         assert_eq!(config.syncache.hashsize, 1024);
         assert_eq!(config.timeout, Config::default().timeout);

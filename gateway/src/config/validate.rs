@@ -91,7 +91,7 @@ impl Config {
     /// Returns [`ConfigError::Missing`] if no interface is set, and [`ConfigError::Value`] if a
     /// name is impossible.
     pub fn validate_interface(&self) -> Result<(), ConfigError> {
-        if self.interface.is_empty() {
+        if self.interface().is_empty() {
             return Err(ConfigError::Missing { key: "interface", example: "--interface eth0" });
         }
         // IFNAMSIZ is 16 with the terminating zero; dev_valid_name(), Linux net/core/dev.c.
@@ -100,19 +100,19 @@ impl Config {
             let (place, key) = (String::new(), "interface".into());
             Err(ConfigError::Value { place, key, what, hint: hint.into() })
         };
-        for (at, name) in self.interfaces().enumerate() {
+        for (at, name) in self.interfaces.iter().enumerate() {
             if name.is_empty()
                 || name.len() > 15
                 || name.contains(odd)
-                || matches!(name, "." | "..")
+                || matches!(&name[..], "." | "..")
             {
                 return refuse(format!("{name:?} cannot be an interface's name"), "see ip link");
             }
-            if self.interfaces().take(at).any(|other| other == name) {
+            if self.interfaces[..at].contains(name) {
                 return refuse(format!("{name} is named twice"), "leave one out");
             }
         }
-        if self.mode == Mode::User && !self.more_interfaces.is_empty() {
+        if self.mode == Mode::User && self.interfaces.len() > 1 {
             return refuse(
                 "mode user serves one interface".into(),
                 "run a second gateway for the other",
@@ -131,7 +131,7 @@ mod tests {
 
     fn usable() -> Config {
         Config {
-            interface: "eth0".into(),
+            interfaces: vec!["eth0".into()],
             servers: vec!["192.0.2.53".parse().expect("an address")],
             ..Config::default()
         }
@@ -148,7 +148,7 @@ mod tests {
             Err(ConfigError::Missing { key, .. }) => key,
             other => panic!("{other:?}"),
         };
-        assert_eq!(missing(&Config { interface: String::new(), ..usable() }), "interface");
+        assert_eq!(missing(&Config { interfaces: vec![], ..usable() }), "interface");
         assert_eq!(missing(&Config { servers: vec![], ..usable() }), "server");
     }
 
@@ -161,9 +161,12 @@ mod tests {
         let server: IpAddr = "192.0.2.53".parse().expect("an address");
         assert_eq!(key(&Config { servers: vec![server; 2], ..usable() }), "server");
         assert_eq!(key(&Config { rotation: Span::from_secs(63), ..usable() }), "rotation");
-        assert_eq!(key(&Config { interface: "a/b".into(), ..usable() }), "interface");
-        assert_eq!(key(&Config { interface: "..".into(), ..usable() }), "interface");
-        assert_eq!(key(&Config { interface: "a-name-of-sixtee".into(), ..usable() }), "interface");
+        assert_eq!(key(&Config { interfaces: vec!["a/b".into()], ..usable() }), "interface");
+        assert_eq!(key(&Config { interfaces: vec!["..".into()], ..usable() }), "interface");
+        assert_eq!(
+            key(&Config { interfaces: vec!["a-name-of-sixtee".into()], ..usable() }),
+            "interface"
+        );
         let mut config = usable();
         config.user.proxy_protocol = Some(Transport::Stream);
         assert_eq!(key(&config), "user.proxy_protocol");

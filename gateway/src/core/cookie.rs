@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use siphasher::sip::SipHasher24;
 
-use super::settings::CookieKey;
+use super::CookieKey;
 
 /// What is known about a client from its SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

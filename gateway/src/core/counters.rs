@@ -46,7 +46,7 @@ counters! {
     QueryAgain "query_again" "queries given to the server again, as they came again"
     QueryWaits "query_waits" "queries that came again while the server had time to answer; dropped, or acknowledged again"
     QueryEarlier "query_earlier" "queries that came again after a later one of their connection; acknowledged"
-    QueryLimited "query_limited" "queries above the rate of their source; left to the kernel"
+    QueryLimited "query_limited" "queries of sources above their rate, or left unanswered over UDP; left to the kernel"
     QueryNoRoom "query_no_room" "queries that found no room for an entry; dropped"
     Strange "strange" "segments that fit no state of their entry; dropped"
     Closed "closed" "connections closed in order"

@@ -4,9 +4,9 @@
 //! This does not use `narrows_wire::dns`, which reads a message's meaning. Here the bytes stay as
 //! they are.
 
+use super::CookieKey;
 use super::cookie::siphash;
 use super::packet::u16_at;
-use super::settings::CookieKey;
 
 /// A DNS header.
 pub(super) const HEADER: usize = 12;

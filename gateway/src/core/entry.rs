@@ -318,6 +318,9 @@ impl<'a> Client<'a> {
         // A server may leave a query over UDP unanswered, as its rate limit does, or the datagram
         // may be lost. A client that has proven its address gets an answer over TCP.
         if microseconds(self.now).wrapping_sub(flow.asked_us) >= self.core.settings.patience_us {
+            // After about ten in a second, the client's queries go over TCP at once, for up to ten
+            // seconds.
+            self.conforms(|source| &mut source.query_at, 100_000_000, 10_000_000_000);
             return self.leave_to_kernel(flow, Reason::Silent);
         }
         flow.note(segment);

@@ -26,6 +26,7 @@ mod adopt;
 pub(crate) mod checksum;
 mod client;
 mod cookie;
+mod cookie_key;
 mod counters;
 mod dns;
 mod entry;
@@ -40,19 +41,19 @@ mod reply;
 mod ring;
 pub(crate) mod segment;
 mod send;
-mod settings;
 mod syn;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+pub use crate::config::{SERVERS_MAX, Settings};
 pub use adopt::Adoption;
+pub use cookie_key::CookieKey;
 pub use counters::{Counter, Counters};
 pub use flow::{Flow, FlowKey, State};
 pub use latency::{BUCKETS, Latencies};
 pub(crate) use pmtu::TooBig;
 pub use rate::{Source, burst_ns, interval_ns};
-pub use settings::{CookieKey, SERVERS_MAX, Settings};
 pub use syn::in_share;
 
 use lru::LruMap;
@@ -213,7 +214,7 @@ impl Core {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
             let time = match flow.state {
                 State::Syn | State::Query | State::Kernel => self.settings.timeout,
-                State::Replied | State::Idle => self.settings.idle,
+                State::Replied | State::Idle => Duration::from_millis(self.settings.idle_ms.into()),
                 State::Slow | State::Closing => cookie::LIFE,
             };
             u128::from(unused) >= time.as_millis()

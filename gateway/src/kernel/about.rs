@@ -169,8 +169,7 @@ mod tests {
     fn the_configuration_comes_back() {
         let path = |text: &str| Some(std::path::PathBuf::from(text));
         let config = Config {
-            interface: "eth0".into(),
-            more_interfaces: vec!["eth1".into()],
+            interfaces: vec!["eth0".into(), "eth1".into()],
             servers: vec!["192.0.2.53".parse().expect("an address")],
             active: crate::config::Active::of(1_250),
             secret: path("/etc/secret"),

@@ -191,6 +191,7 @@ impl Gateway {
             patience_ms: ms(config.patience),
             idle_ms: ms(config.idle),
             no_adoption: self.around.no_syncookies,
+            no_scaled_adoption: self.around.no_window_scaling,
         };
         let servers: Vec<Option<SocketAddr>> = view::servers(self.map("servers")?)?
             .into_iter()

@@ -8,7 +8,8 @@ use siphasher::sip::SipHasher13;
 /// version.
 pub(super) fn hash() -> u64 {
     let mut hash = SipHasher13::new();
-    for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h")] {
+    let settings = include_str!(concat!(env!("OUT_DIR"), "/settings.h"));
+    for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h"), settings] {
         hash.write(without_comments(header).as_bytes());
     }
     hash.finish()

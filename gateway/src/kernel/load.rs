@@ -71,7 +71,7 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
         .open(&mut place)
         .map_err(|error| refused("opening the programs", error))?;
 
-    let ring = u32::try_from(config.cache.ring.get()).unwrap_or(u32::MAX);
+    let ring = config.cache.ring;
     let rodata = open
         .maps
         .rodata_data

@@ -10,7 +10,7 @@ use crate::interface::Interface;
 
 /// The error for an interface that has a gateway's XDP program but no pins.
 pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
-    let interface = Interface::find(&config.interface).ok()?;
+    let interface = Interface::find(config.interface()).ok()?;
     let (id, _) = xdp_state(interface.index).ok()?.program?;
     program_name(id).starts_with("gateway_xdp ").then(|| KernelError::Elsewhere {
         interface: interface.name,
@@ -21,7 +21,7 @@ pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
 /// The error for pins whose lock a daemon holds.
 pub(super) fn running(config: &Config, pins: &Pins) -> KernelError {
     KernelError::Running {
-        interface: config.interface.clone(),
+        interface: config.interface().to_owned(),
         pid: About::read(pins).map(|about| about.pid),
     }
 }

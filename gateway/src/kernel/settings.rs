@@ -1,15 +1,17 @@
 //! Turns the configuration into the programs' `struct settings`, and plain structs into bytes and
 //! back.
 
+use std::time::Duration;
+
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::KernelError;
 use super::links::XdpMode;
 use super::skeleton::types;
-use crate::config::{Acknowledge, Close, Config};
-use crate::core::{burst_ns, interval_ns};
+use crate::config::{Config, Settings};
+use crate::core::CookieKey;
 use crate::interface::Interface;
-use crate::keys::{CookieKey, previous_until_s, unix_s, wall_offset_ns};
+use crate::keys::{previous_until_s, unix_s, wall_offset_ns};
 
 /// Structs that the programs share with us: plain old data without padding.
 ///
@@ -37,7 +39,7 @@ pub unsafe trait Plain: Copy + Default {
 }
 
 macro_rules! plain {
-    ($($name:ident $size:literal)*) => {$(
+    ($($name:ident $size:tt)*) => {$(
         // The size is the sum of the fields' sizes, so there is no padding.
         const _: () = assert!(size_of::<types::$name>() == $size);
         // SAFETY: it is repr(C) with integers only (libbpf-cargo makes it from the programs' BTF),
@@ -46,7 +48,9 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 136 flow 64 flow_key 20 source 24 source_key 8 opens 1068 }
+/// See `bpf/types.h` and `build.rs`, which puts zeros where there would be padding.
+const SETTINGS_SIZE: usize = 56 + Settings::SIZE;
+plain! { settings SETTINGS_SIZE flow 64 flow_key 20 source 24 source_key 8 opens 1068 }
 
 /// What else the kernel does in this network namespace, as far as the programs must know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +61,9 @@ pub struct Around {
     /// `tcp_syncookies` is 0: the kernel cannot take a connection over later, so it gets all new
     /// ones from their SYN on.
     pub no_syncookies: bool,
+    /// `tcp_window_scaling` is 0: the kernel takes over no connection whose client scales its
+    /// window (bpf_sk_assign_tcp_reqsk, net/core/filter.c of Linux 6.18), so none is agreed on.
+    pub no_window_scaling: bool,
 }
 
 impl Around {
@@ -71,6 +78,7 @@ impl Around {
         Self {
             tracking: before.tracking || followed.is_some_and(|n| n > 0),
             no_syncookies: number(SYNCOOKIES) == Some(0),
+            no_window_scaling: number("/proc/sys/net/ipv4/tcp_window_scaling") == Some(0),
         }
     }
 }
@@ -86,43 +94,22 @@ pub fn of(
     keys: [CookieKey; 2],
     around: Around,
 ) -> types::settings {
-    let limits = &config.limits;
     // A reply may leave through any of the interfaces.
     let least = |mss: fn(&Interface) -> u16| interfaces.iter().map(mss).min().unwrap_or(0);
-    let (mss4, mss6) = (least(|interface| interface.mss().0), least(|interface| interface.mss().1));
+    let settings = Settings {
+        previous_until: Duration::from_secs(previous_until_s(unix_s(), config.rotation)),
+        mss4: least(|interface| interface.mss().0),
+        mss6: least(|interface| interface.mss().1),
+        ..Settings::of(config, keys)
+    };
+    let settings = types::settings::from(&settings);
     types::settings {
-        keys: keys.map(|key| types::cookie_key { k0: key.k0, k1: key.k1 }),
         wall_offset_ns: wall_offset_ns(),
-        previous_until_ns: previous_until_s(unix_s(), config.rotation) * 1_000_000_000,
-        syn_interval_ns: interval_ns(limits.syn_rate),
-        syn_burst_ns: burst_ns(limits.syn_rate, limits.syn_burst),
-        query_interval_ns: interval_ns(limits.query_rate),
-        query_burst_ns: burst_ns(limits.query_rate, limits.query_burst),
-        large_ns: config.cache.names_for.as_ps() / 1000,
-        // The configuration allows a minute at most, so this fits.
-        patience_us: (config.patience.as_ps() / 1_000_000) as u32,
-        share: if around.no_syncookies { 0 } else { config.active.share() },
-        port: config.port,
-        mss4,
-        mss6,
-        edns_size: config.edns_size,
-        max_segments: config.max_segments,
-        truncate_over: config.truncate_over,
-        syncache_limit: config.syncache.cachelimit,
-        syncache_bucket_limit: config.syncache.bucketlimit,
-        adoptions: limits.adoptions,
-        idle_ms: u32::try_from(config.idle.as_ps() / 1_000_000_000).unwrap_or(u32::MAX),
-        active: config.active.any().into(),
-        close_fin: (config.close == Close::Fin).into(),
-        at_once: (config.acknowledge == Acknowledge::AtOnce).into(),
-        syncache: config.syncache.active.into(),
-        axfr_detect: config.axfr_detect.into(),
-        loglevel: config.loglevel,
+        share: if around.no_syncookies { 0 } else { settings.share },
         generic: (mode == XdpMode::Generic).into(),
         track: around.tracking.into(),
-        later_queries: config.later_queries.into(),
-        several_queries: (config.later_queries && config.several_queries).into(),
-        ..types::settings::default()
+        window_scaling: (!around.no_window_scaling).into(),
+        ..settings
     }
 }
 
@@ -166,6 +153,7 @@ pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
 mod tests {
     use super::*;
     use crate::config::Active;
+    use crate::core::{burst_ns, interval_ns};
 
     fn interface() -> Interface {
         Interface { name: "eth0".into(), index: 7, mtu: 1500, hardware: 1, up: true }
@@ -197,8 +185,10 @@ mod tests {
             let config = Config { active: Active::of(active), ..Config::default() };
             of(&config, &[interface()], XdpMode::Native, [CookieKey::default(); 2], around)
         };
-        let off = Around { tracking: true, no_syncookies: true };
-        assert_eq!((of(10_000, off).share, of(10_000, off).track), (0, 1));
+        let off = Around { tracking: true, no_syncookies: true, no_window_scaling: true };
+        let told = of(10_000, off);
+        assert_eq!((told.share, told.track, told.window_scaling), (0, 1, 0));
+        assert_eq!(of(10_000, Around::default()).window_scaling, 1);
         // A tenth of 2^32, minus one.
         assert_eq!(of(1_000, Around::default()).share, 429_496_729);
     }

@@ -239,6 +239,8 @@ pub struct Times {
     /// The kernel takes no connection over, so those that ask nothing are closed. Their clients
     /// connect anew, to the kernel's TCP.
     pub no_adoption: bool,
+    /// The same for connections whose clients scale their windows.
+    pub no_scaled_adoption: bool,
 }
 
 /// Returns how many milliseconds have passed since an entry's last packet.
@@ -250,6 +252,8 @@ fn unused(flow: &flow, times: Times) -> u32 {
 
 fn judge(flow: &flow, times: Times) -> EntryAction {
     let unused = unused(flow, times);
+    let scaled = flow.client_wscale != NO_SCALE;
+    let unadoptable = times.no_adoption || times.no_scaled_adoption && scaled;
     match flow.state {
         state::SYN | state::KERNEL if unused >= times.timeout_ms => EntryAction::Remove,
         // If its query was acknowledged, the client does not send it again.
@@ -257,7 +261,7 @@ fn judge(flow: &flow, times: Times) -> EntryAction {
             EntryAction::Close
         }
         state::QUERY if unused >= times.timeout_ms => EntryAction::Leave,
-        state::REPLIED | state::IDLE | state::SLOW if times.no_adoption && unused >= CALM_MS => {
+        state::REPLIED | state::IDLE | state::SLOW if unadoptable && unused >= CALM_MS => {
             EntryAction::Close
         }
         state::REPLIED | state::IDLE if unused >= times.idle_ms => EntryAction::Close,
@@ -363,6 +367,7 @@ mod tests {
         patience_ms: 500,
         idle_ms: 10_000,
         no_adoption: false,
+        no_scaled_adoption: false,
     };
 
     fn of(state: u8, unused_ms: u32) -> flow {
@@ -406,6 +411,18 @@ mod tests {
         }
         for state in [state::SYN, state::QUERY, state::OPEN, state::CLOSING, state::KERNEL] {
             assert_eq!(judge(&of(state, CALM_MS), times), EntryAction::Keep);
+        }
+    }
+
+    #[test]
+    fn without_window_scaling_calm_connections_that_scale_are_closed() {
+        let times = Times { no_scaled_adoption: true, ..TIMES };
+        for state in [state::REPLIED, state::IDLE, state::SLOW] {
+            let unscaled = flow { client_wscale: NO_SCALE, ..of(state, CALM_MS) };
+            assert_eq!(judge(&unscaled, times), EntryAction::Keep);
+            let scaled = flow { client_wscale: 7, ..unscaled };
+            assert_eq!(judge(&scaled, times), EntryAction::Close);
+            assert_eq!(judge(&scaled, TIMES), EntryAction::Keep);
         }
     }
 

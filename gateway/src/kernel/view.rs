@@ -45,7 +45,7 @@ impl View {
     /// Returns [`KernelError::NotAttached`] if no program of ours is there, and an error if the
     /// pins cannot be opened.
     pub fn open(config: &Config) -> Result<Self, KernelError> {
-        let pins = Pins::of(&config.bpffs, &config.interface);
+        let pins = Pins::of(&config.bpffs, config.interface());
         if !pins.has("settings") {
             // Without privileges the directory cannot be read.
             return Err(match std::fs::read_dir(config.bpffs.join("narrows-gateway")) {
@@ -53,7 +53,7 @@ impl View {
                     KernelError::Privileges("only root can read the bpf file system")
                 }
                 _ => refusals::elsewhere(config)
-                    .unwrap_or_else(|| KernelError::NotAttached(config.interface.clone())),
+                    .unwrap_or_else(|| KernelError::NotAttached(config.interface().to_owned())),
             });
         }
         let mut maps = BTreeMap::new();

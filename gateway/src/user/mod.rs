@@ -19,6 +19,7 @@
 //! blocks.
 
 pub mod batch;
+mod fragments;
 pub mod link;
 mod path;
 pub mod peer;
@@ -27,8 +28,7 @@ pub mod proxied;
 pub mod publish;
 mod random;
 mod relay;
-pub mod settings;
 pub mod stream;
 mod upstream;
 
-pub use path::{DataPath, PathCounters, PathSettings, Source};
+pub use path::{DataPath, PathCounters, Source};

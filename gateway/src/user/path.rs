@@ -16,6 +16,7 @@ pub use peers::Source;
 use peers::Peers;
 
 use super::batch::{BATCH, Inbox};
+use super::fragments::Fragments;
 use super::link::Link;
 use super::peer::Peer;
 use super::poller::{Poller, Token};
@@ -23,7 +24,8 @@ use super::proxied::Transport;
 use super::relay::Relay;
 use super::stream::{self, Start};
 use super::upstream::{Asked, Asker, Upstream};
-use crate::core::packet::{Datagram, Ip, Segment};
+use crate::config::User;
+use crate::core::packet::{Datagram, Ip, Segment, TCP};
 use crate::core::segment::Outgoing;
 use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, TooBig, Verdict};
 
@@ -34,21 +36,6 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// How long the entry of a closing connection stays: the lifetime of its cookie (PROTOCOL.md).
 const LINGER: Duration = Duration::from_secs(64);
-
-/// The settings of the user-space path beyond the core's [`Settings`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathSettings {
-    /// Where the server answers, over UDP and TCP: one for each of the core's server addresses, or
-    /// one for all.
-    pub upstream: Vec<SocketAddr>,
-    /// The most queries with the server at once. Further ones are dropped, and come again from
-    /// their clients.
-    pub queries: usize,
-    /// The most connections at once that continue with TCP. Further ones are reset.
-    pub relays: usize,
-    /// Whether the PROXY protocol tells the server its client: over UDP and TCP, or only over UDP.
-    pub proxied: Option<Transport>,
-}
 
 /// What only this path counts; [`Core::counters`] has the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +64,7 @@ pub struct DataPath<L> {
     poller: Poller,
     counters: PathCounters,
     peers: Peers,
+    fragments: Fragments,
     swept_at: Duration,
     inbox: Inbox,
     out: Vec<Vec<u8>>,
@@ -91,7 +79,7 @@ impl<L: Link> DataPath<L> {
     /// # Errors
     ///
     /// Returns the system's error if it has no epoll or no random numbers.
-    pub fn new(link: L, settings: Settings, path: PathSettings) -> io::Result<Self> {
+    pub fn new(link: L, settings: Settings, user: User) -> io::Result<Self> {
         let settings = fitted(settings, link.mtu());
         let poller = Poller::new()?;
         for (at, descriptor) in link.descriptors().into_iter().enumerate() {
@@ -99,10 +87,14 @@ impl<L: Link> DataPath<L> {
         }
         let in_memory = link.descriptors().is_empty();
         Ok(Self {
-            peers: Peers::new(settings.flows, settings.idle + LINGER),
+            peers: Peers::new(
+                settings.flows,
+                Duration::from_millis(settings.idle_ms.into()) + LINGER,
+            ),
+            fragments: Fragments::new(link.mtu()),
             core: Core::new(settings),
-            upstream: Upstream::new(path.upstream, path.queries, path.proxied)?,
-            relay: Relay::new(path.relays, path.proxied == Some(Transport::Stream)),
+            upstream: Upstream::new(user.upstream, user.queries as usize, user.proxy_protocol)?,
+            relay: Relay::new(user.relays as usize, user.proxy_protocol == Some(Transport::Stream)),
             poller,
             counters: PathCounters::default(),
             swept_at: Duration::ZERO,
@@ -248,6 +240,16 @@ impl<L: Link> DataPath<L> {
     }
 
     fn on_packet(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
+        match Ip::read(packet) {
+            Ok(Some(ip)) if ip.protocol == TCP && ip.fragment.is_some() => {
+                let whole = self.fragments.take(now.boot, &ip);
+                whole.map_or(Ok(()), |packet| self.on_whole_packet(now, &packet, peer))
+            }
+            _ => self.on_whole_packet(now, packet, peer),
+        }
+    }
+
+    fn on_whole_packet(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
         if self.relay.len() > 0 {
             if let Some(at) = self.too_long(now, packet) {
                 return self.pump(now, at);
@@ -430,7 +432,7 @@ fn fitted(settings: Settings, mtu: u16) -> Settings {
 
 fn read(packet: &[u8]) -> Option<Segment<'_>> {
     let ip = Ip::read(packet).ok()??;
-    let is_tcp = ip.protocol == crate::core::packet::TCP && ip.fragment.is_none();
+    let is_tcp = ip.protocol == TCP && ip.fragment.is_none();
     if is_tcp { Segment::read(ip).ok() } else { None }
 }
 

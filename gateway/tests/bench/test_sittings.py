@@ -297,7 +297,7 @@ def test_other_arms_are_refused(folder: Path) -> None:
     Bench(folder).sit(budget_s=0.0)
     bench = Bench(folder, 2)
     bench.arms = ARMS[:-1]
-    with pytest.raises(RunFolderError, match=r"other arms \(nsd gateway-fin\).*hint: mend"):
+    with pytest.raises(RunFolderError, match=r"other arms \(nsd gateway-fin\).*hint: fix"):
         bench.sit()
 
 

@@ -45,10 +45,14 @@ pub struct Conversation {
 
 pub const KEYS: [CookieKey; 2] = [CookieKey { k0: 11, k1: 12 }, CookieKey { k0: 13, k1: 14 }];
 
-/// Settings with two server addresses.
+/// The bytes of the tests' ring: few, so that tests can go around it.
+pub const RING_SIZE: u32 = 1 << 18;
+
+/// What an operator has without any setting, with two server addresses and small tables.
 pub fn settings() -> Settings {
     let servers = vec![[192, 0, 2, 53].into(), "2001:db8::53".parse().expect("an address")];
-    Settings { keys: KEYS, servers, flows: 64, ring: 1 << 18, ..Settings::default() }
+    let ring = RING_SIZE as usize;
+    Settings { keys: KEYS, servers, flows: 64, hashsize: 4, ring, ..Settings::default() }
 }
 
 /// The hash of this query's question that an entry stores. The query has its two bytes of length.
@@ -216,7 +220,8 @@ impl Conversation {
         let mut message = self.query[2..].to_vec();
         if message[11] == 0 {
             message[11] = 1;
-            message.extend([0, 0, 41, 0xff, 0xdc, 0, 0, 0, 0, 0, 0]);
+            let [high, low] = self.core.settings().edns_size.to_be_bytes();
+            message.extend([0, 0, 41, high, low, 0, 0, 0, 0, 0, 0]);
         }
         message
     }

@@ -291,7 +291,7 @@ fn addresses(sliced: &SlicedPacket<'_>, bytes: usize) -> (IpAddr, IpAddr) {
 
 /// The packet with valid checksums: that of its IPv4 header, and that of TCP if it directly follows
 /// the IP header.
-pub fn mended(packet: &[u8]) -> Vec<u8> {
+pub fn with_checksums(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let fold = |bytes: &[u8], more: u32| {
         let words =

@@ -7,19 +7,17 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Map, MapCore, MapFlags, OpenObject, ProgramInput};
-use narrows_gateway::core::Counter;
+use narrows_gateway::core::{Counter, Settings};
 use narrows_gateway::kernel::settings::Plain;
-use narrows_gateway::kernel::types::{cookie_key, flow, flow_key, opens, settings, source};
+use narrows_gateway::kernel::types::{flow, flow_key, opens, settings, source};
 use narrows_gateway::kernel::{GatewaySkel, GatewaySkelBuilder};
 
-use super::conversation::KEYS;
+pub use super::conversation::RING_SIZE;
 
 pub const XDP_DROP: u32 = 1;
 pub const XDP_PASS: u32 = 2;
 pub const XDP_TX: u32 = 3;
 
-/// A small ring, so that tests can go around it.
-pub const RING_SIZE: u32 = 1 << 18;
 pub const RING_UNIT: u32 = 64;
 
 /// Loads the programs, or ends the test.
@@ -46,7 +44,7 @@ pub fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() 
 
 /// The programs, with their own maps.
 pub struct Programs {
-    skel: GatewaySkel<'static>,
+    pub skel: GatewaySkel<'static>,
     server: std::cell::Cell<Option<UdpSocket>>,
 }
 
@@ -55,21 +53,26 @@ impl Programs {
     /// namespace of the calling thread, with a server that reads datagrams. If this process may not
     /// do so, prints what is missing and returns `None`; with CI set it must be able to.
     pub fn load(name: &str) -> Option<Self> {
-        Self::load_some(name, true, false)
+        Self::load_some(name, &super::conversation::settings(), true, false)
     }
 
     /// Loads the tc programs as [`Self::load`] loads the XDP program. What they send goes to the
     /// loopback interface.
     pub fn load_with_tc(name: &str) -> Option<Self> {
-        Self::load_some(name, false, true)
+        Self::load_some(name, &super::conversation::settings(), false, true)
     }
 
     /// Loads all programs.
     pub fn load_all(name: &str) -> Option<Self> {
-        Self::load_some(name, true, true)
+        Self::load_with(name, &super::conversation::settings())
     }
 
-    fn load_some(name: &str, xdp: bool, tc: bool) -> Option<Self> {
+    /// Loads all programs, with the tables and servers of a core with these settings.
+    pub fn load_with(name: &str, core: &Settings) -> Option<Self> {
+        Self::load_some(name, core, true, true)
+    }
+
+    fn load_some(name: &str, core: &Settings, xdp: bool, tc: bool) -> Option<Self> {
         if !may_run(name) {
             return None;
         }
@@ -85,14 +88,16 @@ impl Programs {
         open.progs.gateway_xdp.set_autoload(xdp);
         let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
-        rodata.RING_SIZE = RING_SIZE;
-        open.maps.ring.set_value_size(RING_SIZE + margin).expect("a size");
-        open.maps.syncache_buckets.set_max_entries(4).expect("a size");
+        rodata.RING_SIZE = core.ring as u32;
+        open.maps.ring.set_value_size(core.ring as u32 + margin).expect("a size");
+        // For `twin.rs`: copying it out of the kernel would take longer than everything else there.
+        open.maps.ring.set_map_flags(libbpf_rs::libbpf_sys::BPF_F_MMAPABLE).expect("a flag");
+        open.maps.syncache_buckets.set_max_entries(core.hashsize).expect("a size");
         let skel = open.load().expect("the verifier accepts the program");
         let programs = Self { skel, server: std::cell::Cell::new(None) };
         programs.start_server();
-        for (at, address) in super::conversation::settings().servers.into_iter().enumerate() {
-            programs.add_server(address, at as u8);
+        for (at, address) in (0u8..).zip(&core.servers) {
+            programs.add_server(*address, at);
         }
         programs.set(Self::settings());
         Some(programs)
@@ -108,24 +113,12 @@ impl Programs {
         self.server.set(None);
     }
 
-    /// Settings like those of the core's tests, in the middle of a cookie's slot.
+    /// The settings of the core's tests, in the middle of a cookie's slot.
     pub fn settings() -> settings {
         settings {
-            keys: KEYS.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
             wall_offset_ns: 1_700_000_000_000_000_000 - boot_ns(),
             previous_until_ns: u64::MAX,
-            large_ns: 60_000_000_000,
-            patience_us: 500_000,
-            share: u32::MAX,
-            port: 53,
-            mss4: 1460,
-            mss6: 1440,
-            edns_size: 65_500,
-            max_segments: 10,
-            active: 1,
-            axfr_detect: 1,
-            later_queries: 1,
-            ..settings::default()
+            ..settings::from(&super::conversation::settings())
         }
     }
 
@@ -294,7 +287,17 @@ pub fn listen(protocol: i32) -> Option<OwnedFd> {
         0,
         0,
     ));
-    nix::sys::socket::bind(socket.as_raw_fd(), &any).expect("a namespace of its own");
+    // The kernel closes an MPTCP listener in a worker (mptcp_worker, net/mptcp/protocol.c, Linux
+    // 6.18), so its port is free only some time after close(2).
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        match nix::sys::socket::bind(socket.as_raw_fd(), &any) {
+            Err(nix::errno::Errno::EADDRINUSE) if std::time::Instant::now() < deadline => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            bound => break bound.expect("a namespace of its own"),
+        }
+    }
     let backlog = nix::sys::socket::Backlog::new(8).expect("a number");
     nix::sys::socket::listen(&socket, backlog).expect("it is bound");
     Some(socket)

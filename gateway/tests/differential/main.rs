@@ -464,7 +464,7 @@ fn rates_and_truncation_are_alike() {
         truncate_over: 200,
         large_ns: 0,
         // The part of the ring that a source may fill is that of the programs' ring.
-        ring: common::programs::RING_SIZE as usize,
+        ring: common::conversation::RING_SIZE as usize,
         ..base()
     };
     // First queries use up the half of the burst that later ones may use.
@@ -474,8 +474,8 @@ fn rates_and_truncation_are_alike() {
 }
 
 fn base() -> Settings {
-    let (mss4, mss6, patience_us) = (1460, 1440, 1 << 30);
-    Settings { hashsize: 4, ring: 1 << 22, flows: 65_536, mss4, mss6, patience_us, ..settings() }
+    let patience_us = 1 << 30;
+    Settings { ring: 1 << 22, flows: 65_536, patience_us, ..settings() }
 }
 
 /// The clients have addresses of both families, even if the fixtures change.

@@ -95,15 +95,10 @@ def laboratory(
     """A network with servers, and the gateway with these options if it is built.
 
     `peer_program` puts an XDP program at the other end of the server's link, without which native
-    XDP sends nothing. With it, the mode is native unless `options` name another, as on most network
-    cards. With `path_mtu`, there is a router between both ends, whose link to the client has this
+    XDP sends nothing. The mode is native unless `options` name another, as on most network cards.
+    With `path_mtu`, there is a router between both ends, whose link to the client has this
     MTU. `configure` replaces the servers' own function for their configuration.
     """
-    if peer_program and "--mode" not in options:
-        options = ("--mode", "native", *options)
-    if "--check-every" not in options:
-        # The gateway's own checks are queries too, and would be counted.
-        options = ("--check-every", "0 s", *options)
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")
     everyone = kinds + UNRULY

@@ -147,6 +147,41 @@ def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
     assert "tcp_syncookies is 0" in (lab.gateway.folder / "log").read_text()
 
 
+def test_without_window_scaling_connections_that_scale_are_closed(lab: Lab) -> None:
+    """Those whose clients scale their windows are closed, and not reset. New ones have no scale."""
+    long = prefixed(query(zones.size_name(16000)))
+    with contextlib.ExitStack() as stack:
+        kept, needy, fresh = (
+            [
+                stack.enter_context(
+                    connect(lab.network.client, lab.address("nsd", "gateway", version))
+                )
+                for version in (4, 6)
+            ]
+            for _ in range(3)
+        )
+        for stream in kept + needy:
+            stream.sendall(prefixed(SMALL))
+            receive(stream)
+        lab.network.server.settings({"net/ipv4/tcp_window_scaling": "0"})
+        try:
+            for stream in needy + fresh:
+                stream.sendall(long)
+            for stream in kept + needy + fresh:
+                assert stream.recv(1) == b""
+            failed, adopted = lab.counter("adopt_failed"), lab.counter("adopted")
+            for version in (4, 6):
+                address = lab.address("nsd", "gateway", version)
+                with connect(lab.network.client, address) as stream:
+                    stream.sendall(prefixed(SMALL) + long)
+                    assert receive(stream)
+                    assert len(receive(stream)) > 15000
+            assert lab.counter("adopted") == adopted + 2
+            assert lab.counter("adopt_failed") == failed
+        finally:
+            lab.network.server.settings({"net/ipv4/tcp_window_scaling": "1"})
+
+
 def test_a_server_that_is_gone_is_refused_and_served_when_it_is_back(tmp_path: Path) -> None:
     """As without the gateway: new clients and connected ones learn of it at once."""
     if gateway.program() is None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
+import struct
 from pathlib import Path
 
 import pytest
 
-from . import gateway, zones
+from tests.network import network
+
+from . import gateway, servers, zones
 from .clients import ask, prefixed, query
 from .conftest import SMALL, Lab, PeerMaker, laboratory
 from .segments import ACK, MODULUS, PSH, Peer, Tap, fragments, tap
@@ -113,3 +117,44 @@ def test_before_and_behind_a_filter(tmp_path: Path, mode: str) -> None:
                     assert client.reply()[3] & 15 == 0
             assert lab.counter("adopted") == adopted + 6
         assert lab.counter("xdp_error") == 0
+
+
+@pytest.mark.parametrize("link", ["tun", "packet"])
+def test_in_user_space(tmp_path: Path, link: str) -> None:
+    """The gateway puts fragments together itself, and serves the connection as any other."""
+    if gateway.program() is None:
+        pytest.skip(gateway.absent())
+    plain, services = ["192.0.2.10"], ["192.0.2.53", "2001:db8::53"]
+    with network([*plain, "2001:db8::10"]) as net:
+        files = zones.write(tmp_path / "zones")
+        forwards = str(int(link == "tun"))
+        net.server.settings(
+            {"net/ipv4/ip_forward": forwards, "net/ipv6/conf/all/forwarding": forwards}
+        )
+        interface = "dns0" if link == "tun" else net.server_link
+        words = [str(gateway.program()), "run", "--mode", "user", "--user-link", link]
+        words += ["--interface", interface, "--user-upstream", f"{plain[0]}:53"]
+        words += [word for service in services for word in ("--server", service)]
+        with servers.serve("nsd", net.server, tmp_path / "nsd", files, plain), tap(net) as line:
+            process = gateway.start(net.server, words, tmp_path / "gateway")
+            try:
+                answer = ask(net.client, plain[0], SMALL)
+                ways = itertools.product(services, SPLITS, (False, True))
+                for service, at, backwards in ways:
+                    client = Peer(line, service)
+                    client.connect()
+                    for _ in range(2):
+                        send(client, prefixed(SMALL), at, backwards)
+                        assert client.reply() == answer
+                # The header of a fragment that has the whole packet (RFC 6946).
+                atomic = struct.pack(">BBHI", 6, 0, 0, 7)
+                client = Peer(line, services[1], ip_options=atomic, first_header=44)
+                client.connect()
+                client.send(prefixed(SMALL), ACK | PSH)
+                assert client.reply() == answer
+                status = ("status", "--json", "--interface", interface, "--interval", "0")
+                counters = json.loads(net.server.run(str(gateway.program()), *status))["counters"]
+                assert (counters["query"], counters["query_later"]) == (25, 12)
+            finally:
+                process.terminate()
+                process.wait(10)

@@ -128,7 +128,7 @@ fn a_query_without_an_answer_is_closed() {
 fn a_reply_without_acknowledgement_is_closed_behind_it() {
     let (mut client, segments) = replied(100);
     let mut out = Vec::new();
-    client.now.boot += Duration::from_secs(10);
+    client.now.boot += idle();
     client.core.poll(client.now, &mut out);
     let fin = Segment::read(&out[0]);
     assert_eq!((fin.seq, fin.ack), (segments[0].next(), client.data().next()));

@@ -290,7 +290,9 @@ fn closing_a_second_query_is_answered_with_rst() {
 
 #[test]
 fn a_reply_gone_from_the_ring_ends_the_connection() {
-    let (mut client, _) = Conversation::replied(settings(), 100);
+    // Otherwise one source could not fill the ring.
+    let unlimited = Settings { query_interval_ns: 0, ..settings() };
+    let (mut client, _) = Conversation::replied(unlimited, 100);
     let mut others = client.clone();
     for port in 1..=40 {
         others.client.set_port(port);

@@ -359,7 +359,7 @@ fn what_was_received_before_is_cut_off_before_what_is_new() {
 }
 
 fn later_than_idle(client: &Conversation) -> Now {
-    let boot = client.now.boot + client.core.settings().idle;
+    let boot = client.now.boot + idle();
     Now { boot, ..client.now }
 }
 
@@ -391,7 +391,8 @@ fn acknowledged_at_once_where_that_is_set() {
 /// A resolver asks many queries on one connection: the count stops there.
 #[test]
 fn bytes_before_a_query_are_counted_up_to_64_kilobytes() {
-    let mut client = asked_again(settings(), 100);
+    let unlimited = Settings { query_interval_ns: 0, ..settings() };
+    let mut client = asked_again(unlimited, 100);
     let length = next_query().len();
     for _ in 0..65_535 / length + 2 {
         let (_, segments) = client.answer(100);

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use common::conversation::{Conversation, Said, settings};
 use common::packets::{
-    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, mended, prefixed, query, reply,
+    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, prefixed, query, reply, with_checksums,
 };
 use narrows_gateway::core::{
     Adoption, Beside, Counter, Now, Reason, ReplyVerdict, Settings, State, Verdict,
@@ -59,6 +59,11 @@ fn segment(said: Said) -> Segment {
 #[track_caller]
 fn state(conversation: &Conversation) -> Option<State> {
     conversation.flow().map(|flow| flow.state)
+}
+
+/// How long a connection may be silent.
+fn idle() -> Duration {
+    Duration::from_millis(settings().idle_ms.into())
 }
 
 fn at_once() -> Settings {

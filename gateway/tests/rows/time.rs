@@ -46,7 +46,7 @@ fn closes_idle_connections_and_keeps_them_until_their_cookie_is_dead() {
     idle.say(&idle.ack(idle.length(), segments[0].payload.len() as u32));
     let query_seq = replied.isn.wrapping_add(1);
     for (mut client, ack) in [(replied, query_seq), (idle, segments[0].ack)] {
-        let fins = after(&mut client, 10);
+        let fins = after(&mut client, super::idle().as_secs());
         assert_eq!(fins.len(), 1);
         assert_eq!((fins[0].flags, fins[0].payload.len()), (FIN | ACK, 0));
         assert_eq!((fins[0].seq, fins[0].ack), (segments[0].next(), ack));

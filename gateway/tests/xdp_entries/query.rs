@@ -82,6 +82,7 @@ fn while_the_server_is_asked_fin_is_noted() {
 #[test]
 fn a_second_query_while_the_server_is_asked_is_the_kernels() {
     let programs = programs!("a_second_query_while_the_server_is_asked_is_the_kernels");
+    programs.set(settings { several_queries: 0, ..Programs::settings() });
     let second = query(2, "b.example", 1, None);
     for client in Client::kinds(&programs) {
         let mut client = client.asked();

@@ -93,7 +93,7 @@ fn a_second_query_that_comes_behind_the_reply_is_served() {
 #[test]
 fn a_second_query_is_the_kernels() {
     let programs = programs!("a_second_query_is_the_kernels");
-    programs.set(settings { later_queries: 0, ..Programs::settings() });
+    programs.set(settings { later_queries: 0, several_queries: 0, ..Programs::settings() });
     let reply = reply_bytes(200);
     for state in [REPLIED, IDLE] {
         for client in Client::kinds(&programs) {

@@ -13,7 +13,7 @@ mod syn;
 
 use common::conversation::KEYS;
 use common::frames::*;
-use common::packets::{ACK, FIN, PSH, RST, SYN, Segment, mended, prefixed, query};
+use common::packets::{ACK, FIN, PSH, RST, SYN, Segment, prefixed, query, with_checksums};
 use common::programs::{Programs, RING_UNIT, boot_ns, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;

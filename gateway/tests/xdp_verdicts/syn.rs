@@ -30,6 +30,20 @@ fn a_syn_is_answered_with_what_the_client_can_use() {
     assert!(programs.flows().is_empty(), "no state");
 }
 
+#[test]
+fn no_window_scale_is_agreed_on_that_the_kernel_would_refuse() {
+    let programs = programs!("no_window_scale_is_agreed_on_that_the_kernel_would_refuse");
+    programs.set(settings { window_scaling: 0, ..Programs::settings() });
+    for client in Client::kinds(&programs) {
+        let came = client.say_packet(&client.saying.syn().packet());
+        let Came::Segment(answer) = came else { panic!("{came:?}") };
+        assert_eq!(answer.wscale, None);
+        let mut client = client.open();
+        assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
+        assert_eq!(client.flow().expect("an entry").client_wscale, 15);
+    }
+}
+
 /// In the layout of Linux's `net/ipv4/tcp_output.c`, for those who compare bytes.
 #[test]
 fn the_options_of_a_syn_ack_are_laid_out_as_linux_does() {
@@ -58,7 +72,7 @@ fn what_else_a_syn_says_is_not_looked_at() {
     for flags in [8, 32, 64, 128, 0xe8] {
         let mut packet = client.saying.syn().packet();
         packet[33] |= flags;
-        assert_eq!(client.say_packet(&mended(&packet)), plain);
+        assert_eq!(client.say_packet(&with_checksums(&packet)), plain);
     }
     let syn = Segment { payload: b"early".to_vec(), ..client.saying.syn() };
     let mut packet = syn.packet();
@@ -130,7 +144,7 @@ fn options_are_read_as_linux_reads_them() {
         let length = packet.len() as u16;
         packet[2..4].copy_from_slice(&length.to_be_bytes());
         packet[32] = ((20 + options.len()) / 4 * 16) as u8;
-        let came = client.say_packet(&mended(&packet));
+        let came = client.say_packet(&with_checksums(&packet));
         let Came::Segment(answer) = came else { panic!("{came:?}") };
         assert_eq!(answer.timestamps.is_some(), timestamps, "{options:?}");
         assert_eq!((answer.wscale, answer.sack), (wscale.map(|_| 7), sack), "{options:?}");

@@ -18,6 +18,40 @@ fn each_default_reads_back_as_itself() {
     }
 }
 
+/// README.md and --help show it.
+#[test]
+fn a_meaning_is_one_sentence() {
+    for key in KEYS {
+        let about = key.about();
+        assert!(about.ends_with('.') && !about.contains(". "), "{}: {about}", key.name);
+        assert!(about.starts_with(char::is_uppercase), "{}: {about}", key.name);
+    }
+    assert_eq!(key("port").expect("it exists").help(), "the DNS port");
+    assert!(key("limits.syn_rate").expect("it exists").help().starts_with("SYNs a second"));
+}
+
+#[test]
+fn a_restart_keeps_what_only_it_can_change() {
+    let old = Config { interfaces: vec!["eth0".into(), "eth1".into()], ..Config::default() };
+    let mut new = Config { interfaces: vec!["eth2".into()], port: 5353, ..Config::default() };
+    for key in KEYS.iter().filter(|key| !key.live) {
+        key.copy(&old, &mut new);
+    }
+    assert_eq!(new, Config { port: 5353, ..old });
+}
+
+/// The core's settings are the configuration's.
+#[test]
+fn the_settings_follow_from_the_configuration() {
+    let config = Config { close: super::super::Close::Fin, ..Config::default() };
+    let settings = super::super::Settings::of(&config, Default::default());
+    assert_eq!((settings.timeout.as_secs(), settings.idle_ms), (3, 30_000));
+    assert_eq!((settings.port, settings.edns_size, settings.ring), (53, 4096, 16 << 20));
+    assert_eq!((settings.syn_interval_ns, settings.query_interval_ns), (0, 500_000));
+    assert_eq!((settings.patience_us, settings.large_ns), (500_000, 600_000_000_000));
+    assert!(settings.close_fin && settings.active && !settings.syncache);
+}
+
 #[test]
 fn names_and_flags_are_unique() {
     for (at, key) in KEYS.iter().enumerate() {

@@ -17,7 +17,7 @@ use crate::interface::Interface;
 /// are in another bpf file system, and an error if the kernel refuses.
 pub fn detach(config: &Config) -> Result<bool, KernelError> {
     require_privileges()?;
-    let pins = Pins::of(&config.bpffs, &config.interface);
+    let pins = Pins::of(&config.bpffs, config.interface());
     if !pins.directory().exists() {
         return elsewhere(config).map_or(Ok(false), Err);
     }

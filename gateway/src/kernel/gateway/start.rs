@@ -47,7 +47,7 @@ impl Gateway {
         if let Some((feature, hint)) = features.lacking() {
             return Err(KernelError::Feature { feature, hint });
         }
-        let pins = Pins::of(&config.bpffs, &config.interface);
+        let pins = Pins::of(&config.bpffs, config.interface());
         let mut ours = None;
         if let Some((id, mode)) = features.xdp.program {
             let link =
@@ -79,7 +79,7 @@ impl Gateway {
     /// Returns the error that a start would return because a daemon already serves the interface;
     /// `None` if no daemon serves it.
     pub fn running(config: &Config) -> Option<KernelError> {
-        let pins = Pins::of(&config.bpffs, &config.interface);
+        let pins = Pins::of(&config.bpffs, config.interface());
         matches!(pins.lock(), Ok(None)).then(|| running(config, &pins))
     }
 
@@ -99,7 +99,7 @@ impl Gateway {
             Self::probe(config, interface).map(|modes| (interface.clone(), modes))
         };
         let places = interfaces.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-        let pins = Pins::of(&config.bpffs, &config.interface);
+        let pins = Pins::of(&config.bpffs, config.interface());
         let new = pins.create()?;
         let result = Self::start_at(config, &places, secret, &pins);
         if new && result.is_err() {

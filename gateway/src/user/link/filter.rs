@@ -9,20 +9,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::libc::sock_filter;
 
-/// Accepts unfragmented IPv4 packets with TCP for `port` at one of `addresses`, and ICMP messages
-/// to them about unreachable destinations (RFC 792): routers use these to report segments that are
-/// too long (RFC 1191).
+/// Accepts IPv4 packets with TCP for `port` at one of `addresses`, fragments of TCP for any port
+/// there, and whole ICMP messages to them about unreachable destinations (RFC 792): routers use
+/// these to report segments that are too long (RFC 1191).
 pub(super) fn ipv4(addresses: &[IpAddr], port: u16) -> Vec<sock_filter> {
     let mut program = Program::default();
-    program.load(HALF, 6);
-    program.bits(0x3fff, Goto::Reject); // more fragments, or an offset
-    program.push(LOAD_HEADER_LENGTH, 0, 0, 0);
     program.load(BYTE, 9);
-    program.push(JUMP_EQUAL, u32::from(ICMP), 0, 3);
+    program.push(JUMP_EQUAL, u32::from(ICMP), 0, 6);
+    program.load(HALF, 6);
+    program.bits(FRAGMENT, Goto::Reject);
+    program.push(LOAD_HEADER_LENGTH, 0, 0, 0);
     program.push(LOAD_INDEXED | BYTE, 0, 0, 0);
     program.unless(u32::from(UNREACHABLE), Goto::Reject);
-    program.push(JUMP, 3, 0, 0);
+    program.push(JUMP, 6, 0, 0);
     program.unless(u32::from(TCP), Goto::Reject);
+    program.load(HALF, 6);
+    program.push(JUMP_SET, FRAGMENT, 3, 0);
+    program.push(LOAD_HEADER_LENGTH, 0, 0, 0);
     program.push(LOAD_INDEXED | HALF, 2, 0, 0);
     program.unless(u32::from(port), Goto::Reject);
     program.load(WORD, 16);
@@ -155,6 +158,9 @@ const RETURN: u16 = 0x06;
 /// The whole packet.
 const ALL: u32 = u32::MAX;
 
+/// Flags and offset of an IPv4 header (two bytes from 6 on): more fragments, or an offset.
+const FRAGMENT: u32 = 0x3fff;
+
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -230,8 +236,21 @@ mod tests {
         assert!(!run(&program, &v4_packet("192.0.2.3", TCP, 53, 0, 0)));
         assert!(!run(&program, &v4_packet("192.0.2.1", UDP, 53, 0, 0)));
         assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 54, 0, 0)));
-        assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 53, 0, 0x2000)), "a first fragment");
-        assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 53, 0, 0x0001)), "a later one");
+    }
+
+    #[test]
+    fn fragments_of_tcp_alone_pass() {
+        let program = ipv4(&addresses(), 53);
+        for fragment in [0x2000, 0x2001, 0x0001] {
+            for port in [53, 54] {
+                assert!(run(&program, &v4_packet("192.0.2.2", TCP, port, 0, fragment)));
+            }
+            assert!(!run(&program, &v4_packet("192.0.2.3", TCP, 53, 0, fragment)));
+            assert!(!run(&program, &v4_packet("192.0.2.1", UDP, 53, 0, fragment)));
+            let mut unreachable = v4_packet("192.0.2.1", ICMP, 0, 0, fragment);
+            unreachable[20] = UNREACHABLE;
+            assert!(!run(&program, &unreachable));
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ use std::thread;
 
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{
-    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header,
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpFragOffset, IpNumber, Ipv4Header,
+    Ipv6Header,
 };
 
 use client::{Client, FIRST_PORT, Script};
@@ -78,13 +79,12 @@ fn path(
         // A busy machine is slow compared with the fast clock.
         timeout: Duration::from_secs(60),
         patience_us: 10_000_000,
-        idle: Duration::from_secs(120),
+        idle_ms: 120_000,
         keys: [crate::core::CookieKey { k0: 1, k1: 2 }, crate::core::CookieKey { k0: 3, k1: 4 }],
         ..Settings::default()
     };
     changes(&mut settings);
-    let path =
-        PathSettings { upstream: vec![server.address], queries: 4096, relays: 1024, proxied: None };
+    let path = User { upstream: vec![server.address], ..User::default() };
     DataPath::new(MemoryLink::new(impairment), settings, path).expect("epoll")
 }
 
@@ -166,6 +166,19 @@ fn a_narrow_path_costs_nobody_a_byte() {
     assert!(path.core.counters().get(Counter::PathMtu) >= 10);
 }
 
+/// Nothing differs for clients whose packets come in fragments, in order or not.
+#[test]
+fn fragments_cost_nobody_a_byte() {
+    let server = Server::start("127.0.0.1:0");
+    for (fragment, reorder_percent) in [(32, 0), (24, 0), (600, 20)] {
+        let impairment = Impairment { fragment, reorder_percent, ..Impairment::default() };
+        let mut path = path(impairment, &server, |_| {});
+        let mut clients = clients(100);
+        run(&mut path, &mut clients, Duration::from_secs(100));
+        check(&clients, &path);
+    }
+}
+
 /// Whoever closes last keeps no state, so a lost ACK of the last FIN leaves a relay waiting, as for
 /// a client that is switched off.
 fn under(impairment: Impairment) -> (Vec<Client>, DataPath<MemoryLink>) {
@@ -188,7 +201,7 @@ fn loss_and_reordering_cost_nobody_a_byte() {
             loss_percent,
             duplicate_percent: 2,
             reorder_percent: 2,
-            narrow: 0,
+            ..Impairment::default()
         });
         check(&clients, &path);
     }
@@ -207,7 +220,7 @@ fn loss_of_a_quarter_each_way_corrupts_nothing() {
         loss_percent: 25,
         duplicate_percent: 2,
         reorder_percent: 2,
-        narrow: 0,
+        ..Impairment::default()
     });
     let short = |client: &Client| client.got.len() < client.script.expected.len();
     let (short, whole): (Vec<_>, Vec<_>) = clients.into_iter().partition(short);
@@ -221,7 +234,7 @@ fn loss_of_a_quarter_each_way_corrupts_nothing() {
 fn an_idle_connection_is_closed_by_the_gateway() {
     let server = Server::start("127.0.0.1:0");
     let mut path = path(Impairment::default(), &server, |settings| {
-        settings.idle = Duration::from_secs(5);
+        settings.idle_ms = 5_000;
     });
     let mut script = Script::in_turn(&[query(1, 100, TXT)]);
     let all = script.expected.len();

@@ -14,6 +14,8 @@ pub(super) struct MemoryLink {
     /// The random stream of each client and direction, so that what happens to a packet does not
     /// depend on the other clients' packets before it.
     streams: HashMap<u64, Pcg32>,
+    /// The identification of the last packet's fragments.
+    id: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +27,9 @@ pub(super) struct Impairment {
     /// The largest packet that a router on the way to the clients forwards; 0: any. It reports
     /// longer ones to the gateway.
     pub(super) narrow: usize,
+    /// The most bytes of TCP in a fragment of a client's packet, a multiple of 8; 0: packets come
+    /// whole.
+    pub(super) fragment: usize,
 }
 
 impl MemoryLink {
@@ -34,11 +39,12 @@ impl MemoryLink {
             to_clients: VecDeque::new(),
             impairment,
             streams: HashMap::new(),
+            id: 0,
         }
     }
 
     pub(super) fn carry(&mut self, packet: &[u8], to_gateway: bool) {
-        let Impairment { seed, loss_percent, duplicate_percent, reorder_percent, .. } =
+        let Impairment { seed, loss_percent, duplicate_percent, reorder_percent, fragment, .. } =
             self.impairment;
         let segment = read(packet).expect("both sides send TCP");
         let client = if to_gateway { segment.client() } else { segment.server() };
@@ -46,13 +52,16 @@ impl MemoryLink {
         let random = self.streams.entry(stream).or_insert_with(|| Pcg32::new(seed, stream));
         let mut chance = |percent| u64::from(random.next_u32()) % 100 < percent;
         let copies = 1 + usize::from(chance(duplicate_percent));
+        self.id = self.id.wrapping_add(1);
         for _ in 0..copies {
-            if chance(loss_percent) {
-                continue;
+            for piece in pieces(packet, self.id, if to_gateway { fragment } else { 0 }) {
+                if chance(loss_percent) {
+                    continue;
+                }
+                let first = chance(reorder_percent);
+                let queue = if to_gateway { &mut self.to_gateway } else { &mut self.to_clients };
+                if first { queue.push_front(piece) } else { queue.push_back(piece) }
             }
-            let first = chance(reorder_percent);
-            let queue = if to_gateway { &mut self.to_gateway } else { &mut self.to_clients };
-            if first { queue.push_front(packet.to_vec()) } else { queue.push_back(packet.to_vec()) }
         }
     }
 }
@@ -83,6 +92,38 @@ impl Link for MemoryLink {
     fn mtu(&self) -> u16 {
         1500
     }
+}
+
+/// Returns the packet in fragments with at most `bytes` bytes of TCP; with 0, as it is.
+fn pieces(packet: &[u8], id: u16, bytes: usize) -> Vec<Vec<u8>> {
+    let header_bytes = if packet[0] >> 4 == 4 { 20 } else { 40 };
+    let (header, tcp) = packet.split_at(header_bytes);
+    if bytes == 0 || tcp.len() <= bytes {
+        return vec![packet.to_vec()];
+    }
+    let fragment = |(at, piece): (usize, &[u8])| {
+        let offset = at * bytes;
+        let more = offset + piece.len() < tcp.len();
+        let mut made = header.to_vec();
+        if header_bytes == 20 {
+            let mut header = Ipv4Header::from_slice(header).expect("a header").0;
+            (header.identification, header.dont_fragment, header.more_fragments) =
+                (id, false, more);
+            header.fragment_offset = IpFragOffset::try_new(offset as u16 / 8).expect("it fits");
+            header.set_payload_len(piece.len()).expect("it fits");
+            header.header_checksum = header.calc_header_checksum();
+            made = header.to_bytes().to_vec();
+        } else {
+            made[4..6].copy_from_slice(&(8 + piece.len() as u16).to_be_bytes());
+            made[6] = 44;
+            made.extend([crate::core::packet::TCP, 0]);
+            made.extend((offset as u16 | u16::from(more)).to_be_bytes());
+            made.extend(u32::from(id).to_be_bytes());
+        }
+        made.extend(piece);
+        made
+    };
+    tcp.chunks(bytes).enumerate().map(fragment).collect()
 }
 
 /// Returns a router's message about a packet that its next link does not carry. It quotes the
