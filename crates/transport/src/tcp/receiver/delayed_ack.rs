@@ -184,23 +184,12 @@ impl Receiver {
         }
     }
 
-    /// `tcp_send_delayed_ack`.
+    /// `tcp_send_delayed_ack`. Its limit of half a second is above `TCP_DELACK_MAX`.
     fn delay(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
         let longest = cx.span_to_jiffies(LONGEST_DELAY);
-        let mut ato = self.ato.max(1);
-        if ato > shortest {
-            let mut most = if self.pingpong || self.pushed {
-                longest
-            } else {
-                cx.span_to_jiffies(HALF_SECOND)
-            };
-            if let Some(srtt_us) = srtt_us {
-                most = most.min(cx.jiffies_in(srtt_us).max(shortest));
-            }
-            ato = ato.min(most);
-        }
-        ato = ato.min(longest);
+        let most = srtt_us.map_or(longest, |us| cx.jiffies_in(us).clamp(shortest, longest));
+        let ato = self.ato.max(1).min(most);
         if self.ack_at != MaybeTime::NONE {
             // The timer is about to fire: acknowledge now.
             let soon = cx.now + Span::from_us(u64::from(cx.us_in(ato / 4)));
@@ -282,7 +271,6 @@ impl Receiver {
 const SHORTEST_DELAY: Span = Span::from_ms(40);
 /// `TCP_DELACK_MAX`.
 const LONGEST_DELAY: Span = Span::from_ms(200);
-const HALF_SECOND: Span = Span::from_ms(500);
 /// `sysctl_tcp_comp_sack_nr`.
 const MOST_COMPRESSED: u8 = 44;
 /// `sysctl_tcp_comp_sack_delay_ns`.
@@ -291,3 +279,6 @@ const COMPRESSION: Span = Span::from_ms(1);
 const UNCOMPRESSED: u8 = 3;
 /// The payload of the smallest segment that may be full on its path (`TCP_MSS_DEFAULT`).
 const SMALLEST_FULL: u16 = 536;
+
+#[cfg(test)]
+mod tests;

@@ -487,3 +487,6 @@ const MOST_BY_SOCKET: u32 = 212_992;
 const FIRST_SEGMENTS: u32 = 10;
 /// Shorter segments leave the window as it is (`tcp_event_data_recv`).
 const SMALLEST_GROWING: u16 = 128;
+
+#[cfg(test)]
+mod tests;

@@ -276,7 +276,7 @@ impl Sender {
             None if start.handshake_lost => {
                 // RFC 6298 (5.7): back to 3 s if the handshake gave no sample.
                 let fallback = FALLBACK_RTO.max(cx.config.initial_rto);
-                self.rtt.assume(cx, cx.span_to_jiffies(fallback));
+                self.rtt.rto = cx.span_to_jiffies(fallback);
             }
             None => self.rtt.rto = cx.span_to_jiffies(cx.config.initial_rto),
         }

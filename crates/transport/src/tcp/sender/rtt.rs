@@ -37,14 +37,6 @@ impl Rtt {
         }
     }
 
-    /// Starts from a timeout of `jiffies` after a handshake that gave no sample (RFC 6298, 5.7).
-    pub(super) fn assume(&mut self, cx: &Context, jiffies: u32) {
-        self.rto = jiffies;
-        self.variance_us = cx.us_in(jiffies);
-        self.deviation_us = self.variance_us;
-        self.most_deviation_us = self.variance_us;
-    }
-
     /// Returns the smoothed round trip in microseconds, unless it is shorter than one.
     #[inline]
     pub(super) fn smoothed_us(&self) -> Option<u32> {
@@ -148,3 +140,121 @@ impl Rtt {
 
 /// The longest round trip: an eighth of what 32 bits hold, in microseconds: about 9 minutes.
 pub(super) const LONGEST_RTT_US: u32 = u32::MAX >> 3;
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Span, Time};
+
+    use super::*;
+    use crate::tcp::Config;
+
+    fn profile(name: &str) -> Config {
+        Config::profile(name).expect("a known profile")
+    }
+
+    /// `tcp_rtt_estimator`, step by step: eight times the mean, four times the mean deviation, its
+    /// maximum in this round trip, and the variance, in microseconds.
+    #[test]
+    fn linux_raises_the_variance_at_once_and_lowers_it_once_in_a_round_trip() {
+        let config = profile("linux-6");
+        let cx = Context::new(&config, Time::ZERO);
+        let mut rtt = Rtt::new(Seq(1));
+        let ends = |acked| (Seq(acked), Seq(acked + 9000));
+        for (sample_us, acked, expected, rto) in [
+            (100_000, 1000, (800_000, 200_000, 200_000, 200_000), 75),
+            // 80 ms more: 30 more than the deviation.
+            (180_000, 10_000, (880_000, 230_000, 230_000, 230_000), 85),
+            // 50 ms less, which is less than the deviation of 57.5.
+            (60_000, 10_000, (830_000, 222_500, 230_000, 230_000), 84),
+            // 83.75 ms less: an eighth of what exceeds the deviation. The round trip has ended.
+            (20_000, 10_001, (746_250, 226_015, 200_000, 230_000), 81),
+            // The mean itself. A quarter of what the variance exceeds the minimum of 200 ms.
+            (93_281, 19_001, (746_250, 169_512, 200_000, 230_000), 81),
+            (93_281, 19_002, (746_250, 127_134, 200_000, 222_500), 79),
+        ] {
+            rtt.estimate(&cx, sample_us, ends(acked));
+            rtt.set_rto(&cx);
+            let state = (
+                rtt.smoothed_us.map_or(0, NonZeroU32::get),
+                rtt.deviation_us,
+                rtt.most_deviation_us,
+                rtt.variance_us,
+            );
+            assert_eq!((state, rtt.rto), (expected, rto), "{sample_us} {acked}");
+        }
+        assert_eq!((rtt.smoothed_us(), rtt.twice_smoothed_us()), (Some(93_281), Some(186_562)));
+        // A first sample above the minimum.
+        let mut rtt = Rtt::new(Seq(1));
+        rtt.estimate(&cx, 150_000, ends(1000));
+        assert_eq!((rtt.variance_us, rtt.most_deviation_us), (300_000, 300_000));
+    }
+
+    /// Times of an eighth of a microsecond and more, as far as 32 bits hold them.
+    #[test]
+    fn the_ends_of_what_can_be_measured() {
+        let config = profile("linux-6");
+        let cx = Context::new(&config, Time::ZERO);
+        let mut rtt = Rtt::new(Seq(1));
+        assert_eq!(
+            (rtt.smoothed_us(), rtt.twice_smoothed_us(), rtt.shortest_us()),
+            (None, None, None)
+        );
+        rtt.estimate(&cx, 0, (Seq(1), Seq(1)));
+        assert_eq!(rtt.smoothed_us(), None);
+        rtt.estimate(&cx, 1, (Seq(1), Seq(1)));
+        assert_eq!((rtt.smoothed_us(), rtt.twice_smoothed_us()), (Some(1), Some(2)));
+        let mut rtt = Rtt::new(Seq(1));
+        rtt.estimate(&cx, u32::MAX, (Seq(1), Seq(1)));
+        assert_eq!(rtt.smoothed_us(), Some(u32::MAX >> 3));
+        rtt.set_rto(&cx);
+        assert_eq!(rtt.rto, 30_000, "120 s");
+        for (sample_us, shortest) in [(5000, 5000), (7000, 5000), (4000, 4000), (0, 1)] {
+            rtt.note_shortest(sample_us);
+            assert_eq!(rtt.shortest_us(), Some(shortest));
+        }
+    }
+
+    /// RFC 6298 (2.2), (2.3), (2.4) and (2.5) in ticks of 10 ms: SRTT, RTTVAR and RTO in
+    /// milliseconds.
+    #[test]
+    fn rfc6298_2_classic_senders_count_whole_ticks() {
+        let config = Config { max_rto: Span::from_ms(2000), ..profile("ns-2") };
+        let cx = Context::new(&config, Time::ZERO);
+        let mut rtt = Rtt::new(Seq(1));
+        for (sample_us, srtt, rttvar, rto_ms) in [
+            (100_000, 100.0, 50.0, 300),
+            // 3/4 * 50 + 1/4 * 40; 7/8 * 100 + 1/8 * 140.
+            (149_999, 105.0, 47.5, 300),
+            (100_000, 104.375, 36.875, 260),
+            // The timeout is 200 ms at least, and 2 s at most.
+            (104_375, 103.828_125, 28.75, 220),
+            (104_375, 103.349_609, 22.519_531, 200),
+            (104_375, 102.930_908, 17.727_051, 200),
+            (9_000_000, 1_215.064_544, 2_237.562_561, 2000),
+        ] {
+            rtt.estimate_classic(&cx, sample_us);
+            let near = |us: u32, ms: f64| (f64::from(us) / 1000.0 - ms).abs() < 0.002;
+            assert!(near(rtt.smoothed_us().unwrap_or(0), srtt), "{sample_us}: {rtt:?}");
+            assert!(near(rtt.variance_us / 4, rttvar), "{sample_us}: {rtt:?}");
+            assert_eq!(rtt.rto * 10, rto_ms, "{sample_us}");
+        }
+        // Less than a tick counts as one.
+        let mut rtt = Rtt::new(Seq(1));
+        rtt.estimate_classic(&cx, 3000);
+        assert_eq!((rtt.smoothed_us(), rtt.variance_us), (Some(10_000), 20_000));
+    }
+
+    /// RFC 6298 (5.5).
+    #[test]
+    fn a_timeout_doubles_the_next_one_up_to_the_maximum() {
+        let config = Config { max_rto: Span::from_ms(2000), ..profile("linux-6") };
+        let cx = Context::new(&config, Time::ZERO);
+        let mut rtt = Rtt::new(Seq(1));
+        rtt.rto = 75;
+        let backed_off = [(); 4].map(|()| {
+            rtt.back_off(&cx);
+            rtt.rto
+        });
+        assert_eq!(backed_off, [150, 300, 500, 500]);
+    }
+}
