@@ -229,3 +229,85 @@ fn a_query_in_the_syn_is_answered_after_one_round_trip() {
     assert_eq!(script, expected);
     assert!(ends[1].is_established() && ends[1].all_acked());
 }
+
+/// RFC 7413, 4.2.1: a server may take a part of the data. The rest, and what the window allows, goes
+/// after the handshake. Nothing beyond the data may be acknowledged (RFC 9293, 3.10.7.3).
+#[test]
+fn a_syn_ack_acknowledges_the_syn_and_what_it_takes_of_the_data() {
+    for (ack, sends) in [
+        (0, &[][..]),
+        (1, &["P. 1:37 ack 1"]),
+        (2, &[". 2:2 ack 1", "P. 2:37 ack 1"]),
+        (36, &[". 36:36 ack 1", "P. 36:37 ack 1"]),
+        (37, &[". 37:37 ack 1"]),
+        (38, &[]),
+    ] {
+        let mut client = client(true);
+        client.write(36).forget();
+        let answer = syn(&client, Some(ack), 0, None);
+        client.at(50.0).gets_segment(&answer).sends(sends);
+        assert_eq!(client.endpoint.is_established(), !sends.is_empty(), "{ack}");
+        assert_eq!(client.endpoint.syn_data_taken(), (2..=37).contains(&ack), "{ack}");
+        if client.endpoint.is_established() {
+            assert_eq!(client.endpoint.bytes_acked(), u64::from(ack - 1));
+        }
+    }
+    // Without a cookie there are no data, so nothing but the SYN may be acknowledged.
+    let mut client = client(false);
+    client.write(36).forget();
+    let answer = syn(&client, Some(2), 0, None);
+    client.at(50.0).gets_segment(&answer).sends(&[]);
+}
+
+#[test]
+fn a_cookie_without_data_leaves_an_ordinary_handshake() {
+    for given in [None, Some(FastOpenOption::Cookie)] {
+        let mut client = client(true);
+        assert!(client.endpoint.shows_cookie());
+        client.endpoint.write(&client.config.clone(), client.now, 0);
+        client.at(1.0);
+        let mut sent = Vec::new();
+        while let Some(segment) = client.endpoint.poll_transmit(&client.config, client.now) {
+            sent.push(segment);
+        }
+        assert_eq!((sent.len(), sent[0].len), (1, 0));
+        let answer = syn(&client, Some(1), 0, given);
+        client.at(50.0).gets_segment(&answer).sends(&[". 1:1 ack 1"]);
+        assert_eq!(client.endpoint.take_cookie(), given.is_some());
+        assert!(!client.endpoint.syn_data_taken());
+    }
+}
+
+/// RFC 9293, 3.10.7.4: what the server's data allow to acknowledge, before the handshake is over.
+#[test]
+fn the_third_segment_may_acknowledge_what_the_server_has_sent() {
+    for (ack, accepted) in [(0, false), (1, true), (101, true), (102, false)] {
+        let mut server = Script::server(&fast());
+        let shows = syn(&server, None, 36, Some(FastOpenOption::Cookie));
+        server.gets_segment(&shows).at(1.0).write(100).forget();
+        assert!(server.endpoint.is_open() && !server.endpoint.is_established());
+        server.at(50.0).gets(&format!(". 37:37 ack {ack}")).sends(&[]);
+        assert_eq!(server.endpoint.is_established(), accepted, "{ack}");
+        assert_eq!(server.endpoint.all_acked(), ack == 101);
+    }
+    // A reset ends it, whatever it acknowledges.
+    let mut server = Script::server(&fast());
+    let shows = syn(&server, None, 36, Some(FastOpenOption::Cookie));
+    server.gets_segment(&shows).at(1.0).write(100).forget();
+    let reset = tcp_script::parse("R. 37:37 ack 101");
+    server.gets_segment(&reset);
+    assert!(server.endpoint.is_failed() && !server.endpoint.is_established());
+}
+
+/// RFC 7413, 4.1.1: the server gives a cookie with every SYN-ACK, also a repeated one.
+#[test]
+fn a_repeated_syn_ack_gives_the_cookie_too() {
+    let mut server = Script::server(&fast());
+    let ask = syn(&server, None, 0, Some(FastOpenOption::Request));
+    server.gets_segment(&ask).at(1100.0);
+    let options: Vec<_> = server.take_sent().iter().map(|(_, sent)| option_of(sent)).collect();
+    assert_eq!(options, [Some(FastOpenOption::Cookie); 2]);
+    let mut server = Script::server(&fast());
+    server.gets_syn();
+    assert_eq!(option_of(&server.take_sent()[0].1), None);
+}

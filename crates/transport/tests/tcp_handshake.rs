@@ -265,3 +265,171 @@ fn an_end_that_was_silent_sends_with_the_handshakes_measurement_and_the_latest_w
     assert_eq!(server.endpoint.min_rtt(), Some(Span::from_ms(80)));
     server.endpoint.check_invariants();
 }
+
+/// A SYN or SYN-ACK with these options.
+fn opening(script: &Script, ack: Option<u32>, syn: SynOptions, stamps: bool) -> Segment {
+    let flags = if ack.is_some() { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+    Segment {
+        ack: Seq(ack.unwrap_or(0)),
+        window: 65_535,
+        flags,
+        timestamps: stamps.then(|| (stamp(script.now), 0)),
+        syn: Some(syn),
+        ..Segment::default()
+    }
+}
+
+/// RFC 7323, 1.3 and 2.2, RFC 2018, 2: an option is used if both ends have offered it.
+#[test]
+fn an_option_needs_both_ends() {
+    for number in 0..64 {
+        let [scales, stamps, sack, scaling, timestamps, selective] =
+            [1, 2, 4, 8, 16, 32].map(|bit| number & bit != 0);
+        let config = Config { window_scaling: scaling, timestamps, sack: selective, ..linux() };
+        let mut server = Script::server(&config);
+        let options = SynOptions {
+            mss: 1460,
+            window_scale: scales.then_some(7),
+            sack_permitted: sack,
+            fast_open: None,
+        };
+        let syn = opening(&server, None, options, stamps);
+        server.gets_segment(&syn);
+        let answer = server.take_sent()[0].1;
+        let agreed = answer.syn.expect("a SYN-ACK has options");
+        assert_eq!(agreed.window_scale, (scales && scaling).then_some(7), "{number:06b}");
+        assert_eq!(agreed.sack_permitted, sack && selective, "{number:06b}");
+        assert_eq!(answer.timestamps.is_some(), stamps && timestamps, "{number:06b}");
+        // 45 segments with timestamps, or 44 without (Linux: 65160 and 64240).
+        assert_eq!(answer.window, if stamps && timestamps { 65_160 } else { 64_240 });
+        assert_eq!((answer.seq, answer.ack), (Seq(0), Seq(1)));
+    }
+}
+
+/// RFC 7323, 2.3: a shift above 14 counts as 14. Unscaled windows are bytes.
+#[test]
+fn a_window_scale_is_at_most_fourteen() {
+    for (scale, window, segments) in [
+        (Some(13), 2, 11),
+        (Some(14), 1, 11),
+        (Some(15), 1, 11),
+        (None, 16_384, 11),
+        (Some(0), 16_384, 11),
+    ] {
+        let mut server = Script::server(&Config { initial_window: 40, ..linux() });
+        let options = SynOptions { mss: 1460, window_scale: scale, ..SynOptions::default() };
+        let syn = opening(&server, None, options, true);
+        server.gets_segment(&syn).forget();
+        let third = Segment { window, timestamps: Some((51, 1)), ..parse(". 1:1 ack 1") };
+        server.at(50.0).gets_segment(&third).write_forever();
+        assert_eq!(server.take_sent().len(), segments, "{scale:?}");
+    }
+}
+
+/// RFC 9293, 3.7.1: without the option, 536 bytes.
+#[test]
+fn a_server_s_segments_fit_the_client_s_mss() {
+    for (mss, stamps, expected) in [
+        (0, false, 536),
+        (0, true, 524),
+        (1459, false, 1459),
+        (1461, true, 1448),
+        (9000, false, 1460),
+    ] {
+        let mut server = Script::server(&linux());
+        let options = SynOptions { mss, ..SynOptions::default() };
+        let syn = opening(&server, None, options, stamps);
+        server.gets_segment(&syn).at(50.0);
+        let third = Segment {
+            timestamps: stamps.then_some((51, 1)),
+            window: 60_000,
+            ..parse(". 1:1 ack 1")
+        };
+        server.gets_segment(&third).forget().write(9000);
+        assert_eq!(server.take_sent()[0].1.len, expected, "{mss} {stamps}");
+    }
+}
+
+/// RFC 6298, 3 and 5.7, RFC 7323, 4: after a repeated SYN only an echo measures the round trip;
+/// without one, the timeout is 3 s.
+#[test]
+fn a_repeated_syn_measures_only_with_an_echo() {
+    for (timestamps, echo_ms, srtt_ms) in [
+        (true, Some(1024.0), Some(76)),
+        (true, Some(1099.9), Some(1)),
+        (true, None, None),
+        (false, None, None),
+    ] {
+        let mut client = Script::client(&Config { timestamps, tlp: false, ..linux() });
+        client.connect().at(1100.0).forget();
+        let options = SynOptions { mss: 1460, window_scale: Some(7), ..SynOptions::default() };
+        let mut answer = opening(&client, Some(1), options, timestamps);
+        let echo = echo_ms.map_or(0, |at| stamp(ms(at)));
+        answer.timestamps = timestamps.then_some((1, echo));
+        client.gets_segment(&answer).forget();
+        assert_eq!(client.endpoint.srtt(), srtt_ms.map(Span::from_ms), "{timestamps} {echo_ms:?}");
+        client.write(100).forget();
+        client.at(5000.0);
+        let first = tcp_script::in_ms(client.take_sent()[0].0);
+        // 750 jiffies from jiffy 275 on; at such distances the timer wheel has multiples of 64.
+        assert_eq!(first == 4352.0, srtt_ms.is_none(), "{first}");
+        assert!(srtt_ms.is_none() || first < 1600.0, "{first}");
+    }
+}
+
+/// RFC 9293, 3.10.7.2 and 3.10.7.3: what is ignored before a connection is open, and what ends it.
+#[test]
+fn a_foreign_segment_opens_nothing() {
+    for ack in [0, 2] {
+        let mut client = Script::client(&linux());
+        client.connect().forget();
+        let syn = opening(&client, Some(ack), SynOptions::default(), true);
+        client.at(50.0).gets_segment(&syn).sends(&[]);
+        client.gets_segment(&parse(&format!("R. 0:0 ack {ack}"))).gets_segment(&parse("R 0:0"));
+        client.gets_segment(&parse(". 1:1 ack 1"));
+        assert!(!client.endpoint.is_established() && !client.endpoint.is_failed());
+        client.gets_segment(&parse("R. 0:0 ack 1"));
+        assert_eq!(client.endpoint.failure(), Some(narrows_transport::Closed::Refused));
+    }
+    let mut server = Script::server(&linux());
+    let syn_ack = opening(&server, Some(1), SynOptions::default(), true);
+    server.gets_segment(&syn_ack).gets_segment(&parse(". 1:1 ack 1")).gets_segment(&parse("R 0:0"));
+    server.sends(&[]);
+    assert!(server.endpoint.is_listening());
+    server.gets_syn().sends(&["S. 0:0 ack 1"]);
+    for ack in [0, 2] {
+        server.at(50.0).gets(&format!(". 1:1 ack {ack}"));
+        assert!(!server.endpoint.is_established());
+    }
+    server.gets_segment(&parse("R 1:1"));
+    assert_eq!(server.endpoint.failure(), Some(narrows_transport::Closed::Reset));
+}
+
+#[test]
+fn a_connection_is_given_up_after_as_many_repetitions_as_allowed() {
+    for (max_retries, syns) in [(1, 2), (3, 4), (6, 7), (7, 7)] {
+        let mut client = Script::client(&Config { max_retries, ..linux() });
+        client.connect().at(400_000.0);
+        assert_eq!(client.take_sent().len(), syns, "{max_retries}");
+        assert_eq!(client.endpoint.failure(), Some(narrows_transport::Closed::TimedOut));
+    }
+}
+
+/// A mark counts once, on a SYN, a SYN-ACK or the segment that opens the connection.
+#[test]
+fn marks_of_the_handshake_are_counted() {
+    use narrows_units::Ecn;
+    for (syn_ecn, third_ecn, marks) in [
+        (Ecn::Ce, Ecn::NotEct, 1),
+        (Ecn::Ect0, Ecn::Ce, 1),
+        (Ecn::Ce, Ecn::Ce, 2),
+        (Ecn::Ect0, Ecn::Ect0, 0),
+    ] {
+        let mut server = Script::server(&linux());
+        let syn = opening(&server, None, SynOptions::default(), true);
+        server.gets_segment(&Segment { ecn: syn_ecn, ..syn });
+        let third = Segment { ecn: third_ecn, timestamps: Some((51, 1)), ..parse(". 1:1 ack 1") };
+        server.at(50.0).gets_segment(&third);
+        assert_eq!(server.endpoint.counters().marks_received, marks);
+    }
+}

@@ -254,4 +254,156 @@ mod tests {
         }
         assert!(window.cwnd > 1100, "16 s lie beyond K = {k} s");
     }
+
+    fn at_jiffy(config: &Config, jiffy: u64) -> Context<'_> {
+        Context::new(config, Time::ZERO + Span::from_ms(4 * jiffy))
+    }
+
+    /// RFC 9438, 4.6 and 4.7; RFC 8511 leaves CUBIC at 0.85.
+    #[test]
+    fn a_reduction_follows_the_window_and_the_last_maximum() {
+        for (cwnd, before, gentle, ssthresh, last_max) in [
+            (100, 0, false, 70, 100),
+            (100, 100, false, 70, 100),
+            (100, 101, false, 70, 85),
+            (80, 100, false, 56, 68),
+            (100, 0, true, 85, 100),
+            (3, 0, false, 2, 3),
+            (2, 0, true, 2, 2),
+        ] {
+            let mut cubic = Cubic { last_max_cwnd: before, epoch_start: 9, ..Cubic::default() };
+            assert_eq!(cubic.ssthresh(cwnd, gentle), ssthresh, "{cwnd} {before} {gentle}");
+            assert_eq!((cubic.last_max_cwnd, cubic.epoch_start), (last_max, 0));
+        }
+    }
+
+    /// `bictcp_update`, worked out by hand: K and t count 1/1024 s, and the target is a round trip of
+    /// 100 ms ahead. `cnt` acknowledged segments add one.
+    #[test]
+    fn the_target_a_round_trip_ahead_sets_the_pace() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        // The last maximum, the window at the epoch's start and later, jiffies since, and `cnt`.
+        for (last_max, start, cwnd, since, expected) in [
+            // K = cbrt(2^40 / 410 * 300) = 9300; t = 102: 1000 - 410 * 9198^3 / 2^40 = 710.
+            (1000, 700, 700, 0, 700 / 10),
+            // t = 4198: 1000 - 49.
+            (1000, 700, 900, 1000, 900 / 51),
+            // t = 12390: 1000 + 11.
+            (1000, 700, 1000, 3000, 1000 / 11),
+            (1000, 700, 1010, 3000, 1010),
+            (1000, 700, 1011, 3000, 101_100),
+            // At the maximum K is 0, and the target is the window for a while.
+            (1000, 1000, 1000, 0, 100_000),
+            (999, 1000, 1000, 0, 100_000),
+            // 1.4 s later, t = 1536: 1000 + 1.
+            (1000, 1000, 1000, 350, 1000),
+            // No maximum is known: 5 % in a round trip at least. t = 5222: 53 more.
+            (0, 100, 100, 0, 20),
+            (0, 1000, 1000, 1250, 1000 / 53),
+            // Two acknowledged segments add one at most.
+            (0, 100, 100, 1250, 2),
+        ] {
+            let mut cubic =
+                Cubic { last_max_cwnd: last_max, delay_min_us: 100_000, ..Cubic::default() };
+            cubic.update(&at_jiffy(&config, 1000), start, 1);
+            assert_eq!((cubic.epoch_start, cubic.reno_cwnd), (1000, start));
+            cubic.update(&at_jiffy(&config, 1000 + since), cwnd, 1);
+            let case = (last_max, start, cwnd, since);
+            assert_eq!(cubic.per_increase, expected, "{case:?}");
+        }
+    }
+
+    /// `bictcp_update`: the same window is looked at again after HZ / 32, which are 7 jiffies, and
+    /// another one in the same jiffy only for Reno's sake.
+    #[test]
+    fn the_pace_is_set_anew_after_a_thirty_second_of_a_second() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        for (cwnd, later, anew) in
+            [(700, 7, false), (700, 8, true), (701, 0, false), (701, 1, true)]
+        {
+            let mut cubic =
+                Cubic { last_max_cwnd: 1000, delay_min_us: 100_000, ..Cubic::default() };
+            cubic.update(&at_jiffy(&config, 1000), 700, 1);
+            cubic.per_increase = 5555;
+            cubic.update(&at_jiffy(&config, 1000 + later), cwnd, 1);
+            assert_eq!(cubic.per_increase != 5555, anew, "{cwnd} {later}");
+            assert_eq!(cubic.ack_count, 2);
+        }
+    }
+
+    /// RFC 9438, 4.3, in Linux's form: Reno's window grows by one for 15/8 of a window of
+    /// acknowledged segments.
+    #[test]
+    fn rfc9438_4_3_the_window_grows_no_slower_than_renos() {
+        // Of a window of 10, 15/8 are 18.
+        for (acked, reno, left, expected_reno, pace) in [
+            (18, 10, 18, 10, 1000),
+            (19, 10, 1, 11, 10),
+            (36, 10, 18, 11, 10),
+            (37, 10, 1, 12, 5),
+            (1, 13, 1, 13, 3),
+            (1, 20, 1, 20, 1),
+            (1, 9, 1, 9, 1000),
+        ] {
+            let mut cubic =
+                Cubic { ack_count: acked, reno_cwnd: reno, per_increase: 1000, ..Cubic::default() };
+            cubic.stay_reno_friendly(10);
+            assert_eq!((cubic.ack_count, cubic.reno_cwnd), (left, expected_reno), "{acked} {reno}");
+            assert_eq!(cubic.per_increase, pace, "{acked} {reno}");
+        }
+        let mut cubic = Cubic { reno_cwnd: 12, per_increase: 4, ..Cubic::default() };
+        cubic.stay_reno_friendly(10);
+        assert_eq!(cubic.per_increase, 4, "it grows faster already");
+    }
+
+    /// `cubictcp_acked`: no samples in the second after a reduction; the smallest counts.
+    #[test]
+    fn the_smallest_delay_is_kept() {
+        let config = Config { hystart: false, ..Config::profile("linux-6").expect("known") };
+        let progress = Progress { snd_una: Seq(1), snd_nxt: Seq(1), srtt_us: 1, mss: 1448 };
+        for (epoch, jiffy, before, delay_us, expected) in [
+            (0, 1000, 0, 5000, 5000),
+            (0, 1000, 5000, 5001, 5000),
+            (0, 1000, 5000, 4999, 4999),
+            (0, 1000, 0, 0, 1),
+            (1000, 1249, 5000, 4000, 5000),
+            (1000, 1250, 5000, 4000, 4000),
+        ] {
+            let mut cubic = Cubic { epoch_start: epoch, delay_min_us: before, ..Cubic::default() };
+            let mut window = Window { cwnd: 10, ssthresh: 100, count: 0 };
+            cubic.on_delay(&at_jiffy(&config, jiffy), &mut window, delay_us, progress);
+            assert_eq!(cubic.delay_min_us, expected, "{epoch} {jiffy} {delay_us}");
+        }
+    }
+
+    /// `bictcp_cwnd_event`: the epoch moves by the idle time, but not into the future.
+    #[test]
+    fn idle_time_does_not_count() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        for (epoch, idle_us, expected) in [
+            (0, 40_000, 0),
+            (500, 0, 500),
+            (500, 40_000, 510),
+            (500, 43_999, 510),
+            (500, 400_000, 600),
+            (500, 2_000_000, 1000),
+            (500, 2_004_000, 1000),
+        ] {
+            let mut cubic = Cubic { epoch_start: epoch, ..Cubic::default() };
+            cubic.on_restart(&at_jiffy(&config, 1000), idle_us);
+            assert_eq!(cubic.epoch_start, expected, "{epoch} {idle_us}");
+        }
+    }
+
+    /// `tcp_slow_start` comes first, and the rest of what was acknowledged counts for the pace.
+    #[test]
+    fn slow_start_comes_before_the_cubic_function() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        for (acked, cwnd, count) in [(1, 10, 0), (2, 11, 0), (3, 11, 1)] {
+            let mut cubic = Cubic::default();
+            let mut window = Window { cwnd: 9, ssthresh: 11, count: 0 };
+            cubic.avoid(&at_jiffy(&config, 1000), &mut window, acked);
+            assert_eq!((window.cwnd, window.count), (cwnd, count), "{acked}");
+        }
+    }
 }

@@ -160,3 +160,44 @@ impl Control {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tcp_slow_start`: up to the threshold, which it may already exceed.
+    #[test]
+    fn slow_start_returns_what_exceeds_the_threshold() {
+        for (cwnd, ssthresh, acked, expected) in [
+            (9, 20, 3, (12, 0)),
+            (9, 11, 2, (11, 0)),
+            (9, 11, 3, (11, 1)),
+            (11, 11, 3, (11, 3)),
+            (12, 11, 3, (12, 3)),
+        ] {
+            let mut window = Window { cwnd, ssthresh, count: 0 };
+            assert_eq!(window.in_slow_start(), cwnd < ssthresh);
+            let left = window.slow_start(acked);
+            assert_eq!((window.cwnd, left), expected, "{cwnd} {ssthresh} {acked}");
+        }
+    }
+
+    /// `tcp_cong_avoid_ai`.
+    #[test]
+    fn a_pace_of_n_adds_one_for_n_segments() {
+        for (count, per_increase, acked, expected) in [
+            (0, 10, 9, (20, 9)),
+            (0, 10, 10, (21, 0)),
+            (3, 10, 8, (21, 1)),
+            (0, 10, 25, (22, 5)),
+            // The pace has become faster: what was counted is one segment.
+            (10, 10, 1, (21, 1)),
+            (15, 10, 12, (22, 2)),
+            (0, 0, 2, (22, 0)),
+        ] {
+            let mut window = Window { cwnd: 20, ssthresh: 5, count };
+            window.additive_increase(per_increase, acked);
+            assert_eq!((window.cwnd, window.count), expected, "{count} {per_increase} {acked}");
+        }
+    }
+}
