@@ -233,4 +233,136 @@ mod tests {
         }
         assert!((4_000..=4_500).contains(&now), "{now}");
     }
+
+    /// RFC 9002, 7 and B.2: what is in flight fits the window to the byte.
+    #[test]
+    fn the_window_is_full_to_the_byte() {
+        let mut window = Window::new(&Config::default());
+        assert!(window.allows(12_000) && !window.allows(12_001));
+        window.note_sent(10_000);
+        assert!(window.allows(2000) && !window.allows(2001));
+        window.forget(500);
+        window.note_acked(at(1), (1500, at(0)), false, RTT);
+        assert!(window.allows(4000) && !window.allows(4001));
+        window.forget(100_000);
+        assert!(window.allows(12_000) && !window.allows(12_001));
+    }
+
+    /// RFC 9002, 7.2 and 7.8, 14.1 of RFC 9000: longer datagrams raise the least window.
+    #[test]
+    fn two_datagrams_always_fit() {
+        let mut window = Window::new(&Config { initial_window: Some(2), ..Config::default() });
+        window.lengthen_datagrams(1400);
+        assert_eq!(window.bytes, 2800);
+        let mut window = Window::new(&Config::default());
+        window.lengthen_datagrams(1400);
+        assert_eq!(window.bytes, 12_000);
+        for (since, bytes) in [(100, 6000), (200, 3000), (300, 2800), (400, 2800)] {
+            window.reduce(at(since), at(since - 50));
+            assert_eq!((window.bytes, window.threshold), (bytes, Some(bytes)));
+        }
+    }
+
+    /// RFC 9002, 7.3.1 to 7.3.3 and 7.8: slow start adds what is acknowledged, avoidance a datagram
+    /// for each window, and neither anything in recovery or for an end that was not held back.
+    #[test]
+    fn new_reno_grows_to_the_byte() {
+        let reduced = || {
+            let mut window = Window::new(&Config::default());
+            window.reduce(at(200), at(100));
+            assert_eq!((window.bytes, window.threshold), (6000, Some(6000)));
+            window
+        };
+        for (bytes, sent_at, limited, threshold, expected) in [
+            (1200, 201, true, 6000, 6000 + 1200 * 1200 / 6000),
+            (600, 201, true, 6000, 6000 + 1200 * 600 / 6000),
+            (1, 201, true, 6000, 6001),
+            (1200, 200, true, 6000, 6000),
+            (1200, 201, false, 6000, 6000),
+            (1200, 201, true, 6001, 7200),
+        ] {
+            let mut window = reduced();
+            window.threshold = Some(threshold);
+            window.note_acked(at(300), (bytes, at(sent_at)), limited, RTT);
+            assert_eq!(window.bytes, expected, "{bytes} {sent_at} {limited} {threshold}");
+        }
+        let mut window = reduced();
+        window.reduce(at(300), at(200));
+        assert_eq!(window.bytes, 6000, "sent before the reduction");
+        window.reduce(at(300), at(201));
+        assert_eq!(window.bytes, 3000);
+        window.collapse();
+        window.reduce(at(400), at(10));
+        assert_eq!((window.bytes, window.recovery_since), (2400, Some(at(400))));
+    }
+
+    fn cubic(datagrams: u16) -> Window {
+        Window::new(&Config {
+            congestion: Congestion::Cubic,
+            initial_window: Some(datagrams),
+            ..Config::default()
+        })
+    }
+
+    /// RFC 9438, 4.6 and 4.7: 0.7 of the window; below the last maximum, a maximum of 0.85.
+    #[test]
+    fn rfc9438_4_7_a_window_that_did_not_come_back_leaves_room() {
+        let mut window = cubic(100);
+        window.reduce(at(100), at(50));
+        assert_eq!((window.bytes, window.cubic.most), (84_000, 100.0));
+        window.reduce(at(200), at(150));
+        assert!(window.bytes.abs_diff(58_800) <= 1, "{}", window.bytes);
+        assert!((window.cubic.most - 59.5).abs() < 1e-9);
+        let mut window = cubic(100);
+        window.cubic.most = 100.0;
+        window.reduce(at(100), at(50));
+        assert_eq!(window.cubic.most, 100.0);
+    }
+
+    /// RFC 9438, 4.2 to 4.5, for an acknowledged datagram at some times after the reduction of 100
+    /// datagrams to 70: W(t) = 0.4 (t - 4.217)^3 + 100, a round trip ahead, at most half more than
+    /// the window, and what Reno would have if that is more.
+    #[test]
+    fn rfc9438_4_2_each_acknowledgement_grows_the_window_towards_the_cubic_function() {
+        let k = libm::cbrt(75.0);
+        let curve = |t: f64| 0.4 * libm::pow(t - k, 3.0) + 100.0;
+        for (ms, window, rtt_ms) in
+            [(1000, 86.0, 100), (3000, 99.0, 100), (6000, 102.0, 300), (20_000, 110.0, 100)]
+        {
+            let mut cubic = cubic(100);
+            cubic.reduce(at(0), at(0));
+            let rtt = Span::from_ms(rtt_ms);
+            cubic.note_acked(at(10), (1200, at(5)), true, rtt);
+            cubic.bytes = (window * 1200.0) as u64;
+            cubic.cubic.estimate = 0.0;
+            cubic.note_acked(at(10 + ms), (1200, at(5)), true, rtt);
+            let t = ms as f64 / 1000.0;
+            let target = curve(t + rtt.as_secs_f64()).clamp(window, 1.5 * window);
+            let expected = window + (target - window) / window;
+            let grown = cubic.bytes as f64 / 1200.0;
+            assert!((grown - expected).abs() < 0.001, "{ms}: {grown}, not {expected}");
+        }
+    }
+
+    /// RFC 9438, 4.3: Reno's window grows by 3 (1 - 0.7) / (1 + 0.7) for each window up to the old
+    /// maximum, and by one beyond it. The larger of the two windows counts.
+    #[test]
+    fn rfc9438_4_3_the_window_is_at_least_renos() {
+        for (most, alpha) in [(100.0, 0.9 / 1.7), (70.0, 1.0), (69.9, 1.0), (70.1, 0.9 / 1.7)] {
+            let mut window = cubic(100);
+            window.reduce(at(0), at(0));
+            window.cubic = Cubic { most, k: 1000.0, epoch: Some(at(10)), estimate: 70.0 };
+            for n in 1..=10 {
+                window.note_acked(at(10), (1200, at(5)), true, RTT);
+                // Far below the curve's maximum, nothing but Reno's window grows.
+                if most == 100.0 {
+                    let expected = 70.0 + alpha * f64::from(n) / 70.0;
+                    assert!((window.bytes as f64 / 1200.0 - expected).abs() < 0.01, "{n}");
+                }
+            }
+            let grown = window.cubic.estimate - 70.0;
+            let expected = alpha * 10.0 / 70.0;
+            assert!((grown / expected - 1.0).abs() < 0.02, "{most}: {grown}, not {expected}");
+        }
+    }
 }

@@ -32,6 +32,9 @@ impl Ranges {
 
     /// Removes a range.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
         let old = core::mem::take(&mut self.0);
         for (from, to) in old {
             if from < start.min(to) {
@@ -108,5 +111,50 @@ mod tests {
         assert!(ranges.is_empty());
         ranges.remove(0, 1);
         assert_eq!(ranges.largest(), None);
+    }
+
+    /// Every range of up to seven numbers, inserted into or removed from every set of them: the
+    /// set's members are the answer.
+    #[test]
+    fn ranges_behave_like_a_set() {
+        const NUMBERS: u64 = 7;
+        let members = |set: u32| (0..NUMBERS).filter(move |n| set & 1 << n != 0);
+        let ranges_of = |set: u32| {
+            let mut ranges = Ranges::default();
+            members(set).for_each(|n| assert!(ranges.insert(n, n + 1)));
+            ranges
+        };
+        for set in 0..1 << NUMBERS {
+            let ranges = ranges_of(set);
+            let holds = |n: u64| set & 1 << n != 0;
+            let runs: Vec<(u64, u64)> = members(set)
+                .filter(|&n| n == 0 || !holds(n - 1))
+                .map(|n| (n, (n..=NUMBERS).find(|&end| !holds(end)).expect("it ends")))
+                .collect();
+            let newest: Vec<_> = runs.iter().rev().copied().collect();
+            assert_eq!(ranges.descending().collect::<Vec<_>>(), newest);
+            assert_eq!(ranges.first(), runs.first().copied());
+            assert_eq!(ranges.largest(), members(set).next_back());
+            assert_eq!((ranges.is_empty(), ranges.has_gaps()), (set == 0, runs.len() > 1));
+            for most in 0..4 {
+                let some = ranges.newest(most).descending().collect::<Vec<_>>();
+                assert_eq!(some, newest[..most.min(newest.len())]);
+            }
+            for n in 0..=NUMBERS {
+                assert_eq!(ranges.contains(n), holds(n));
+                assert_eq!(ranges.covers(n), (0..n).all(holds));
+            }
+            for start in 0..=NUMBERS {
+                for end in 0..=NUMBERS {
+                    let range = (start..end).fold(0, |range, n| range | 1 << n);
+                    let mut grown = ranges.clone();
+                    assert_eq!(grown.insert(start, end), range & !set != 0, "{start} {end}");
+                    assert_eq!(grown, ranges_of(set | range), "{set:b} {start} {end}");
+                    let mut rest = ranges.clone();
+                    rest.remove(start, end);
+                    assert_eq!(rest, ranges_of(set & !range), "{set:b} {start} {end}");
+                }
+            }
+        }
     }
 }

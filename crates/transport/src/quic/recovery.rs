@@ -200,4 +200,106 @@ mod tests {
         assert!(!is_persistent(&lost, Span::from_ms(6_001), &rtt));
         assert!(is_persistent(&lost, Span::from_ms(5_900), &rtt));
     }
+
+    /// 5.3: the peer's delay is subtracted unless the sample falls below the minimum. A sample above
+    /// the mean, and one below it, differ from it by as much.
+    #[test]
+    fn the_peers_delay_never_leads_below_the_minimum() {
+        for (latest, delay, adjusted) in [
+            (120_000, 20_000, 100_000),
+            (119_999, 20_000, 119_999),
+            (120_000, 20_001, 120_000),
+            (180_000, 20_000, 160_000),
+            (60_000, 0, 60_000),
+        ] {
+            let mut rtt = RoundTrip::new();
+            rtt.note(at(5), Span::from_us(100_000), Span::ZERO);
+            assert_eq!((rtt.least(), rtt.first_sample_at), (Some(Span::from_ms(100)), Some(at(5))));
+            rtt.note(at(9), Span::from_us(latest), Span::from_us(delay));
+            assert_eq!(rtt.first_sample_at, Some(at(5)));
+            assert_eq!(rtt.least(), Some(Span::from_us(latest.min(100_000))));
+            let smoothed = (100_000 * 7000 + adjusted * 1000) / 8;
+            assert_eq!(rtt.smoothed.as_ps() / 1000, smoothed, "{latest} {delay}");
+            let off = 100_000_u64.abs_diff(adjusted);
+            assert_eq!(rtt.variation.as_ps() / 1000, (50_000 * 3000 + off * 1000) / 4);
+            let timeout = smoothed + 50_000 * 3000 + off * 1000;
+            assert_eq!(rtt.probe_timeout().as_ps() / 1000, timeout, "{latest} {delay}");
+        }
+    }
+
+    /// 6.1.2 and 6.2.1: timers wait a millisecond at least.
+    #[test]
+    fn timers_have_a_granularity() {
+        let mut rtt = RoundTrip::new();
+        rtt.note(at(0), Span::from_us(400), Span::ZERO);
+        assert_eq!(rtt.probe_timeout(), Span::from_us(400 + 1000));
+        assert_eq!(rtt.loss_delay(), Span::from_ms(1));
+        rtt.note(at(0), Span::from_us(8000), Span::ZERO);
+        assert_eq!(rtt.loss_delay(), Span::from_us(9000), "the latest is the longer one");
+        rtt.note(at(0), Span::from_us(100), Span::ZERO);
+        assert_eq!(rtt.loss_delay(), rtt.smoothed * 9 / 8);
+    }
+
+    /// 6.1: only what was sent before an acknowledged packet can be lost: after three later ones, or
+    /// after 9/8 of a round trip, to the instant.
+    #[test]
+    fn what_was_sent_before_an_acknowledged_packet_is_lost_in_time() {
+        let mut rtt = RoundTrip::new();
+        rtt.note(at(0), Span::from_ms(80), Span::ZERO);
+        for (largest, now, lost, next) in [
+            (None, 1000, &[][..], None),
+            (Some(0), 89, &[], Some(90)),
+            (Some(0), 90, &[0], None),
+            (Some(2), 89, &[], Some(90)),
+            (Some(2), 95, &[0], Some(100)),
+            (Some(3), 50, &[0], Some(100)),
+            (Some(4), 50, &[0, 1], Some(110)),
+            (Some(4), 110, &[0, 1, 2], Some(120)),
+        ] {
+            let mut space = space(&[0, 10, 20, 30, 40, 50]);
+            space.largest_acked = largest;
+            let found: Vec<u64> =
+                detect_lost(&mut space, at(now), &rtt).iter().map(|sent| sent.number).collect();
+            assert_eq!(found, lost, "{largest:?} {now}");
+            assert_eq!(space.loss_at, next.map(at), "{largest:?} {now}");
+            assert_eq!(space.sent.len(), 6 - lost.len());
+        }
+    }
+
+    /// 7.6.2: the packets between the two ends are all lost, both ends ask for acknowledgements, and
+    /// the first was sent after the first sample.
+    #[test]
+    fn congestion_is_persistent_only_without_a_gap() {
+        let mut rtt = RoundTrip::new();
+        let duration = Span::from_ms(300);
+        let packets = |numbers: &[(u64, u64, bool)]| -> Vec<Sent> {
+            let sent = space(&[0]).sent[0].clone();
+            let packet = |&(number, ms, eliciting): &(u64, u64, bool)| Sent {
+                number,
+                at: at(ms),
+                eliciting,
+                ..sent.clone()
+            };
+            numbers.iter().map(packet).collect()
+        };
+        let lost = packets(&[(4, 101, true), (5, 402, true)]);
+        assert!(!is_persistent(&lost, duration, &rtt), "there is no sample");
+        rtt.note(at(100), Span::from_ms(80), Span::ZERO);
+        for (lost, persistent) in [
+            (&[(4, 101, true), (5, 402, true)][..], true),
+            (&[(4, 101, true), (5, 401, true)], false),
+            // The first was sent at the time of the sample.
+            (&[(4, 100, true), (5, 402, true)], false),
+            (&[(4, 101, true), (6, 402, true)], false),
+            (&[(4, 101, true), (5, 402, false)], false),
+            (&[(4, 101, false), (5, 402, true)], false),
+            (&[(4, 101, true), (5, 402, false), (6, 403, true)], true),
+            (&[(4, 101, true), (5, 200, false), (7, 402, true)], false),
+            (&[(1, 101, true), (4, 150, true), (5, 402, true), (6, 451, true)], true),
+            (&[(1, 101, true), (4, 150, true), (5, 402, true), (6, 450, true)], false),
+            (&[(4, 101, false), (5, 110, true), (6, 411, true)], true),
+        ] {
+            assert_eq!(is_persistent(&packets(lost), duration, &rtt), persistent, "{lost:?}");
+        }
+    }
 }

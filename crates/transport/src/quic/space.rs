@@ -123,3 +123,112 @@ impl Space {
         self.sent.iter().any(|sent| sent.eliciting)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const DELAY: Span = Span::from_ms(25);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    /// RFC 9000, 13.2.1 and 13.2.2: at once if it is the second that asks for it, if it is out of
+    /// order, or if it is marked.
+    #[test]
+    fn an_acknowledgement_waits_for_an_ordinary_packet_alone() {
+        for (before, number, marked, eliciting, due) in [
+            (&[][..], 0, false, true, Some(35)),
+            (&[], 0, true, true, Some(10)),
+            (&[], 1, false, true, Some(10)),
+            (&[], 0, false, false, None),
+            (&[], 5, true, false, None),
+            (&[(0, 5)], 1, false, true, Some(10)),
+            (&[(0, 5)], 1, false, false, Some(30)),
+            (&[(3, 5)], 2, false, true, Some(5)),
+        ] {
+            let mut space = Space::default();
+            for &(number, ms) in before {
+                space.note_received(at(ms), number, false, true, (2, DELAY));
+            }
+            space.note_received(at(10), number, marked, eliciting, (2, DELAY));
+            assert_eq!(space.ack_at, due.map(at), "{before:?} {number} {marked} {eliciting}");
+            assert_eq!(space.marked, u64::from(marked));
+            assert!(space.received.contains(number));
+            let asked = before.len() as u8 + u8::from(eliciting);
+            assert_eq!(space.unacknowledged, asked);
+            space.note_acknowledged();
+            assert_eq!((space.unacknowledged, space.ack_at), (0, None));
+        }
+    }
+
+    /// RFC 9000, 13.2.5: the delay counts from the packet with the largest number.
+    #[test]
+    fn the_delay_of_an_acknowledgement_counts_from_the_largest_packet() {
+        let mut space = Space::default();
+        assert!(space.acknowledgement(at(1), true).is_none());
+        for (number, ms) in [(0, 10), (4, 20), (2, 30)] {
+            space.note_received(at(ms), number, true, true, (2, DELAY));
+        }
+        for (counts, marked) in [(true, Some(3)), (false, None)] {
+            let Some(Frame::Ack(ack)) = space.acknowledgement(at(50), counts) else {
+                panic!("something has arrived")
+            };
+            assert_eq!((ack.delay, ack.marked), (Span::from_ms(30), marked));
+            let ranges: Vec<_> = ack.received.descending().collect();
+            assert_eq!(ranges, [(4, 5), (2, 3), (0, 1)]);
+        }
+        space.note_received(at(60), 5, false, true, (2, DELAY));
+        let Some(Frame::Ack(ack)) = space.acknowledgement(at(61), false) else {
+            panic!("something has arrived")
+        };
+        assert_eq!(ack.delay, Span::from_ms(1));
+    }
+
+    /// An acknowledgement has the newest 64 ranges.
+    #[test]
+    fn an_acknowledgement_has_a_bounded_number_of_ranges() {
+        let mut space = Space::default();
+        for number in 0..70 {
+            space.note_received(at(number), 2 * number, false, true, (2, DELAY));
+        }
+        let Some(Frame::Ack(ack)) = space.acknowledgement(at(99), false) else {
+            panic!("something has arrived")
+        };
+        let ranges: Vec<_> = ack.received.descending().collect();
+        assert_eq!((ranges.len(), ranges[0], ranges[63]), (64, (138, 139), (12, 13)));
+    }
+
+    #[test]
+    fn packets_leave_when_they_are_acknowledged() {
+        let sent = |number| Sent {
+            number,
+            at: at(number),
+            bytes: 100,
+            eliciting: number == 3,
+            in_flight: true,
+            frames: vec![],
+        };
+        let numbers = |sent: &[Sent]| sent.iter().map(|sent| sent.number).collect::<Vec<_>>();
+        for (ranges, taken, left) in [
+            (&[(0, 9)][..], vec![1, 2, 3, 5, 6], vec![]),
+            (&[(2, 3), (5, 6)], vec![2, 5], vec![1, 3, 6]),
+            (&[(3, 6)], vec![3, 5], vec![1, 2, 6]),
+            (&[(0, 1), (4, 5)], vec![], vec![1, 2, 3, 5, 6]),
+            (&[(0, 2), (6, 7)], vec![1, 6], vec![2, 3, 5]),
+        ] {
+            let mut space = Space::default();
+            space.sent.extend([1, 2, 3, 5, 6].map(sent));
+            assert!(space.has_eliciting());
+            let mut received = Ranges::default();
+            for &(start, end) in ranges {
+                received.insert(start, end);
+            }
+            assert_eq!(numbers(&space.take_acked(&received)), taken, "{ranges:?}");
+            assert_eq!(numbers(space.sent.make_contiguous()), left, "{ranges:?}");
+            assert_eq!(space.has_eliciting(), left.contains(&3));
+        }
+    }
+}
