@@ -338,9 +338,7 @@ impl Host for LiveHost<'_> {
 impl LiveHost<'_> {
     /// Lets the application serve TLS, at this port or at all others.
     fn serve(&mut self, port: Option<u16>, tls: tls::Server) {
-        if let Err(why) = self.world.secure.serve(self.application, port, tls) {
-            self.world.fail(format!("tls: {why}"));
-        }
+        self.world.secure.serve(self.application, port, tls);
     }
 
     /// Delivers news to their application.

@@ -24,8 +24,10 @@
 //! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
 //!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
 //!   `fast_open` must always be Linux's.
-//! - TLS is rustls'. Sessions are resumed, and early data are sent, as the plan says. The lengths of
-//!   messages must be those of rustls; an error states them.
+//! - TLS is rustls'. Sessions are resumed, and early data are sent, as the plan says. All flights
+//!   have the plan's lengths, and are cut into its writes, unless rustls needs more bytes; an error
+//!   then states the least. What is in them is rustls' choice: a signature is always Ed25519's, and
+//!   other messages make up its length (`secure/pair.rs`).
 //! - QUIC is quinn-proto's. A plan chooses `payload`, `search_to`, `congestion`, `initial_window`,
 //!   `idle_timeout` in milliseconds, `ecn`, `id` and `waits`; `parameters` and `extras` must be
 //!   quinn-proto's. Nothing but the congestion window holds data back. The table `flows` has no QUIC

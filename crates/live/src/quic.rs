@@ -27,13 +27,16 @@ use quinn_proto::{
     EndpointEvent, Incoming, ServerConfig, Transmit, ValidationTokenConfig,
 };
 
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::Suite;
+
 pub(crate) use self::connection::Connection;
 use self::connection::{End, Progress};
-use self::settings::{PROTOCOLS, endpoint, transport};
-pub(crate) use self::settings::{refused, refused_client, refused_server};
+pub(crate) use self::settings::refused;
+use self::settings::{endpoint, transport};
 use crate::flows::{Flow, What};
 use crate::part::Use;
-use crate::secure::{client_config, server_config};
+use crate::secure::{Carrier, Pair, Sessions};
 use crate::sockets::{address, local, set_ect, set_peer, set_up_quic};
 use crate::world::{News, Watched, World};
 
@@ -41,9 +44,10 @@ use crate::world::{News, Watched, World};
 #[derive(Debug, Default)]
 pub(crate) struct Quic {
     servers: HashMap<u32, Serving>,
-    /// Configurations, with the sessions to resume, by client, server, and the client's number for
-    /// a set of sessions.
-    clients: HashMap<(u32, u32, u32), ClientConfig>,
+    /// By client and server.
+    pairs: HashMap<[u32; 2], Pair>,
+    /// By client, server, and the client's number for a set of sessions.
+    sessions: HashMap<([u32; 2], u32), Arc<Sessions>>,
     /// Sockets, by their number in epoll.
     sockets: Vec<Option<Bound>>,
     free: Vec<usize>,
@@ -62,7 +66,7 @@ pub(crate) struct Quic {
 #[derive(Clone, Debug)]
 struct Serving {
     quic: quic::Config,
-    config: ServerConfig,
+    tls: tls::Server,
 }
 
 /// A UDP socket, and the endpoint of its connections.
@@ -89,32 +93,31 @@ enum Arrived {
 }
 
 impl Quic {
-    /// Lets an application serve QUIC.
-    pub(crate) fn serve(
+    /// Returns the configurations of a client's next connection, which has to begin before the next
+    /// call, and of its server.
+    fn begin(
         &mut self,
-        application: u32,
-        tls: &tls::Server,
-        quic: quic::Config,
-    ) -> Result<(), String> {
-        let crypto = server_config(tls, &PROTOCOLS).map_err(|why| why.to_string())?;
-        let crypto = QuicServerConfig::try_from(crypto).map_err(|why| why.to_string())?;
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+        applications: [u32; 2],
+        jar: u32,
+        client: tls::Client,
+    ) -> Result<(ClientConfig, ServerConfig), String> {
+        let server = self.servers.get(&applications[1]).ok_or("the server has none")?.tls;
+        let known = self.pairs.get(&applications);
+        if known.is_none_or(|pair| pair.settings != (client, server)) {
+            self.pairs.insert(applications, Pair::new(client, server, Carrier::Quic)?);
+        }
+        let sessions = self.sessions.entry((applications, jar)).or_default();
+        let begun = self.pairs[&applications].begin(sessions);
+        let initial = initial();
+        let client = QuicClientConfig::with_initial(begun.client, initial);
+        let server = QuicServerConfig::with_initial(begun.server, initial);
+        let client = ClientConfig::new(Arc::new(client.map_err(|why| why.to_string())?));
+        let mut server =
+            ServerConfig::with_crypto(Arc::new(server.map_err(|why| why.to_string())?));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
-        config.validation_token_config(tokens);
-        self.servers.insert(application, Serving { quic, config });
-        Ok(())
-    }
-
-    /// Returns a client's configuration without what differs between its connections.
-    fn client(&mut self, key: (u32, u32, u32), tls: tls::Client) -> Option<ClientConfig> {
-        if let Some(known) = self.clients.get(&key).filter(|_| tls.resume) {
-            return Some(known.clone());
-        }
-        let crypto = QuicClientConfig::try_from(client_config(tls, &PROTOCOLS)).ok()?;
-        let made = ClientConfig::new(Arc::new(crypto));
-        self.clients.insert(key, made.clone());
-        Some(made)
+        server.validation_token_config(tokens);
+        Ok((client, server))
     }
 
     fn put(&mut self, bound: Bound) -> usize {
@@ -266,12 +269,11 @@ impl AsFd for Bound {
 impl World {
     /// Lets an application serve QUIC, with its settings of TLS.
     pub(crate) fn serve_quic(&mut self, application: u32, quic: quic::Config) {
-        let served = match self.secure.server(application) {
-            Some(tls) => self.quic.serve(application, tls, quic),
-            None => Err("it has no TLS".into()),
-        };
-        if let Err(why) = served {
-            self.fail(format!("quic: {why}"));
+        match self.secure.server(application) {
+            Some(&tls) => {
+                self.quic.servers.insert(application, Serving { quic, tls });
+            }
+            None => self.fail("quic: it has no TLS".into()),
         }
     }
 
@@ -292,7 +294,8 @@ impl World {
         let quic = within(quic, self.mtu(dial.there));
         let of = Use { tcp: None, server: Some(server) };
         let to = SocketAddrV4::new(self.places.address(nodes[1], of), dial.port);
-        let far = self.listen_for_quic((nodes[1], to), server)?;
+        let (mut config, of_server) = self.quic.begin([application, server], jar, tls)?;
+        let far = self.listen_for_quic((nodes[1], to), server, &of_server)?;
         let system = |why: Errno| why.desc().to_owned();
         let from = SocketAddrV4::new(self.places.address(nodes[0], of), 0);
         let socket = self.places.datagrams(nodes[0], from).map_err(system)?;
@@ -301,8 +304,6 @@ impl World {
         let _ = set_peer(&socket, to);
         let own = local(&socket).map_err(system)?;
         let mut made = Endpoint::new(endpoint(&quic), None, true, None);
-        let key = (application, server, jar);
-        let mut config = self.quic.client(key, tls).ok_or("the client has no TLS")?;
         config.transport_config(transport(&quic));
         // The name is an address, so it is not in the ClientHello (RFC 6066, 3).
         let opened = made.connect(Instant::now(), config, to.into(), &to.ip().to_string());
@@ -318,7 +319,7 @@ impl World {
         });
         self.watch_quic(near);
         let client = End { handle, state, due: None };
-        let connection = Connection::new(client, [near, far], dial.dns, quic.waits);
+        let connection = Connection::new(client, [near, far], of_server, dial.dns, quic.waits);
         let socket = self.flows.add(Flow {
             generation: 0,
             owners: [application, server],
@@ -342,6 +343,7 @@ impl World {
         &mut self,
         place: (usize, SocketAddrV4),
         server: u32,
+        config: &ServerConfig,
     ) -> Result<usize, String> {
         if let Some(&there) = self.quic.far.get(&place) {
             return Ok(there);
@@ -352,7 +354,7 @@ impl World {
             Ok(made)
         });
         let socket = socket.map_err(|why| why.desc().to_owned())?;
-        let config = Some(Arc::new(serving.config));
+        let config = Some(Arc::new(config.clone()));
         let made = Endpoint::new(endpoint(&serving.quic), config, true, None);
         let number = self.quic.put(Bound {
             socket,
@@ -418,10 +420,12 @@ impl World {
         };
         let flow = bound.expected.get(&from).copied();
         let found = flow.map(|flow| (flow, self.flows.get(flow), self.flows.socket(flow, 1)));
-        let Some((flow, of, socket)) = found.filter(|(_, of, _)| match &of.what {
-            What::Quic(connection) => !connection.has_arrived,
-            _ => false,
-        }) else {
+        let Some((flow, of, socket, config)) =
+            found.and_then(|(flow, of, socket)| match &of.what {
+                What::Quic(one) if !one.has_arrived => Some((flow, of, socket, &one.config)),
+                _ => None,
+            })
+        else {
             // No connection expects it, or the server has accepted that connection already.
             bound.endpoint.ignore(incoming);
             return;
@@ -436,7 +440,7 @@ impl World {
             return;
         };
         let mtu = self.paths[back].links.first().map_or(u16::MAX, |&link| self.mtus[link]);
-        let mut config = serving.config.clone();
+        let mut config = config.clone();
         config.transport_config(transport(&within(serving.quic, mtu)));
         let mut answer = Vec::new();
         let accepted =
@@ -523,6 +527,12 @@ fn within(config: quic::Config, mtu: u16) -> quic::Config {
     let payload = config.payload.min(longest);
     let search_to = config.search_to.map(|most| most.min(longest));
     quic::Config { payload, search_to: search_to.filter(|&most| most > payload), ..config }
+}
+
+/// Returns the suite of Initial packets (RFC 9001, 5.2).
+fn initial() -> Suite {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    suite.expect("the suite has keys for QUIC")
 }
 
 /// The IPv4 and UDP headers, in bytes.

@@ -7,7 +7,7 @@ use narrows_transport::{quic, tcp, tls};
 use narrows_units::settings::Words;
 
 use crate::datagrams::LEAST_PAYLOAD;
-use crate::secure::{refused_client, refused_server};
+use crate::secure::{Carrier, Pair};
 
 /// Returns what cannot be honoured of a plan, each in one line that begins with the place.
 /// `prepared`: sysctls and routes provide what sockets cannot.
@@ -19,7 +19,8 @@ pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<Strin
         );
     }
     for (application, _) in plan.applications.iter().zip(played).filter(|(_, played)| **played) {
-        let why = of_kind(&application.kind, prepared);
+        let why =
+            of_kind(&application.kind, prepared).or_else(|| of_client(plan, &application.kind));
         found.extend(why.map(|why| format!("{}: {why}", application.name)));
     }
     found
@@ -28,10 +29,6 @@ pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<Strin
 fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
     let why = match kind {
         Kind::Flood(_) => "a flood has forged addresses, which a socket cannot have",
-        Kind::DnsClient(client) => {
-            let tls = client.tcp.as_ref()?.tls.as_ref()?;
-            return of_client(&tls.handshake, tls.quic.as_ref());
-        }
         Kind::DnsServer(server) => {
             let tcp = server.tcp.as_ref()?;
             if tcp.stateless {
@@ -39,19 +36,8 @@ fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
             } else if !prepared && tcp.half_open != HalfOpenLimits::LINUX {
                 "half_open: sysctls decide it, not sockets"
             } else {
-                let tls = tcp.tls.as_ref()?;
-                let https = tls.https.as_ref().and_then(|https| refused_server(&https.handshake));
-                let https = https.map(|why| format!("https: {why}"));
-                return of_server(&tls.handshake, tls.quic.as_ref()).or(https);
+                return None;
             }
-        }
-        Kind::Responder(responder) => {
-            let secure = responder.secure.as_ref()?;
-            return of_server(&secure.handshake, secure.quic.as_ref());
-        }
-        Kind::Page(page) => {
-            let secure = page.secure.as_ref()?;
-            return of_client(&secure.handshake, secure.quic.as_ref());
         }
         Kind::Udp(udp::Udp { packet_bytes, .. }) | Kind::Ping(ping::Ping { packet_bytes, .. }) => {
             return of_length(*packet_bytes).map(|why| format!("packet_bytes: {why}"));
@@ -66,20 +52,54 @@ fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// Refuses what rustls and quinn-proto do not follow.
-fn of_client(handshake: &tls::Client, quic: Option<&quic::Config>) -> Option<String> {
-    let Some(quic) = quic else {
-        return refused_client(handshake).map(|why| format!("tls: {why}"));
-    };
-    let tls = crate::quic::refused_client(handshake).map(|why| format!("tls: {why}"));
-    tls.or_else(|| crate::quic::refused(quic, false).map(|why| format!("quic: {why}")))
+/// How an end encrypts.
+struct Encrypted<T> {
+    handshake: T,
+    quic: Option<quic::Config>,
 }
 
-fn of_server(handshake: &tls::Server, quic: Option<&quic::Config>) -> Option<String> {
-    let over_quic = quic.and_then(|_| crate::quic::refused_server(handshake));
-    let tls = refused_server(handshake).or(over_quic).map(|why| format!("tls: {why}"));
-    let of_quic = |quic| crate::quic::refused(quic, true).map(|why| format!("quic: {why}"));
-    tls.or_else(|| quic.and_then(of_quic))
+/// Refuses what rustls and quinn-proto cannot follow, of an application and its server.
+fn of_client(plan: &Plan, kind: &Kind) -> Option<String> {
+    let (client, server, is_https) = match kind {
+        Kind::DnsClient(client) => {
+            let tls = client.tcp.as_ref()?.tls.as_ref()?;
+            let found = Encrypted { handshake: tls.handshake, quic: tls.quic };
+            (found, client.server, tls.https.is_some())
+        }
+        Kind::Page(page) => {
+            let secure = page.secure?;
+            let found = Encrypted { handshake: secure.handshake, quic: secure.quic };
+            (found, page.responder, false)
+        }
+        _ => return None,
+    };
+    let server = of_server(&plan.applications.get(server)?.kind, is_https)?;
+    match (client.quic, server.quic) {
+        (Some(quic), Some(of_server)) => {
+            let why =
+                crate::quic::refused((client.handshake, &quic), (server.handshake, &of_server));
+            why.map(|why| format!("quic: {why}"))
+        }
+        _ => {
+            let pair = Pair::new(client.handshake, server.handshake, Carrier::Tcp);
+            pair.err().map(|why| format!("tls: {why}"))
+        }
+    }
+}
+
+fn of_server(kind: &Kind, is_https: bool) -> Option<Encrypted<tls::Server>> {
+    match kind {
+        Kind::DnsServer(server) => {
+            let tls = server.tcp.as_ref()?.tls.as_ref()?;
+            let handshake = if is_https { tls.https.as_ref()?.handshake } else { tls.handshake };
+            Some(Encrypted { handshake, quic: tls.quic })
+        }
+        Kind::Responder(responder) => {
+            let secure = responder.secure?;
+            Some(Encrypted { handshake: secure.handshake, quic: secure.quic })
+        }
+        _ => None,
+    }
 }
 
 /// Refuses packets that are too short for what they mean.

@@ -1,38 +1,45 @@
 //! TLS 1.3 (RFC 8446) as rustls speaks it, on the stream of a connection.
 //!
-//! Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy). rustls decides how long the
-//! messages of the handshake are. [`refused_client`] and [`refused_server`] name the settings of a
-//! plan that it does not follow.
+//! Nobody checks certificates (RFC 7858, 4.1: opportunistic privacy). Flights have the lengths of
+//! the plan, and are written as it says (pair.rs).
+
+mod pair;
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use narrows_client::Anybody;
-use narrows_transport::tls;
-use narrows_units::Span;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::ServerSessionMemoryCache;
-use rustls::{
-    ClientConfig, ClientConnection, Connection, Error, ServerConfig, ServerConnection, version,
-};
+use narrows_transport::tls::{self, Flight, Tls};
+use rustls::{ClientConnection, Connection, Error, ServerConnection};
 
-use crate::certificate::Certificate;
+use self::pair::Begun;
+pub(crate) use self::pair::{Carrier, Pair, Sessions, name};
 
 /// The TLS of one end of a connection.
 #[derive(Debug)]
 pub(crate) struct Secure {
     tls: Connection,
-    /// The most bytes of a server's flight in one write.
-    most: Option<u32>,
+    /// The lengths of its flights.
+    lengths: Tls,
     close_notify: bool,
     /// Whether a client's data leave with its ClientHello (2.3).
     takes_early_data: bool,
-    /// The data that left with it, to be sent again if the server does not read them.
-    early: Vec<u8>,
+    /// The bytes of messages that a server has written, or a client has read.
+    messages: u64,
+    filling: Arc<Filling>,
+    /// The bytes of the filling that a client has read.
+    filled: u64,
     /// Whether the handshake is complete at this end.
     pub(crate) is_ready: bool,
+}
+
+/// Data without a meaning that follow a server's tickets, because these are shorter than the plan's.
+#[derive(Debug)]
+struct Filling {
+    bytes: u64,
+    /// The bytes of messages before them.
+    after: AtomicU64,
 }
 
 /// The result of bytes that have arrived.
@@ -51,71 +58,61 @@ pub(crate) struct Taken {
 /// What applications have in common for their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Configs {
-    /// By client, server, and the client's number for a set of sessions.
-    clients: HashMap<(u32, u32, u32, u32), Arc<ClientConfig>>,
     /// By application and port; without a port, those of its other ports.
-    servers: HashMap<(u32, Option<u16>), (Arc<ServerConfig>, tls::Server)>,
+    servers: HashMap<(u32, Option<u16>), tls::Server>,
+    /// By client and server.
+    pairs: HashMap<[u32; 2], Pair>,
+    /// By client, server, and the client's number for a set of sessions.
+    sessions: HashMap<([u32; 2], u32), Arc<Sessions>>,
 }
 
 impl Configs {
     /// Lets an application serve TLS, at this port or at all others.
-    pub(crate) fn serve(
-        &mut self,
-        application: u32,
-        port: Option<u16>,
-        server: tls::Server,
-    ) -> Result<(), Error> {
-        let config = server_config(&server, &PROTOCOLS)?;
-        self.servers.insert((application, port), (Arc::new(config), server));
-        Ok(())
+    pub(crate) fn serve(&mut self, application: u32, port: Option<u16>, server: tls::Server) {
+        self.servers.insert((application, port), server);
     }
 
     /// Returns how an application serves TLS at most of its ports.
     pub(crate) fn server(&self, application: u32) -> Option<&tls::Server> {
-        self.servers.get(&(application, None)).map(|(_, server)| server)
+        self.servers.get(&(application, None))
     }
 
     /// Creates both ends of a connection between two applications. `None`: the server has no TLS.
     pub(crate) fn open(
         &mut self,
-        [client, server]: [u32; 2],
+        applications: [u32; 2],
         port: u16,
         jar: u32,
-        settings: tls::Client,
+        client: tls::Client,
     ) -> Option<[Secure; 2]> {
-        let at_port = self.servers.get(&(server, Some(port)));
-        let (of_server, serving) = at_port.or_else(|| self.servers.get(&(server, None)))?;
-        let key = (client, server, jar, settings.alpn);
-        let of_client = self
-            .clients
-            .entry(key)
-            .or_insert_with(|| Arc::new(client_config(settings, &PROTOCOLS)));
-        let mut of_client = of_client.clone();
-        if !settings.resume {
-            let mut fresh = ClientConfig::clone(&of_client);
-            fresh.resumption = rustls::client::Resumption::disabled();
-            of_client = Arc::new(fresh);
+        let at_port = self.servers.get(&(applications[1], Some(port)));
+        let server = *at_port.or_else(|| self.servers.get(&(applications[1], None)))?;
+        let known = self.pairs.get(&applications);
+        if known.is_none_or(|pair| pair.settings != (client, server)) {
+            let pair = Pair::new(client, server, Carrier::Tcp).ok()?;
+            self.pairs.insert(applications, pair);
         }
-        let mut one = ClientConnection::new(of_client, name()).ok()?;
-        let other = ServerConnection::new(of_server.clone()).ok()?;
+        let sessions = self.sessions.entry((applications, jar)).or_default();
+        let begun = self.pairs.get(&applications)?.begin(sessions);
+        let Begun { tls: lengths, filling: bytes, .. } = begun;
+        let mut one = ClientConnection::new(begun.client, name()).ok()?;
+        let other = ServerConnection::new(begun.server).ok()?;
         let takes_early_data = one.early_data().is_some();
-        let one = Secure {
-            tls: Connection::Client(one),
-            most: None,
-            close_notify: settings.close_notify,
+        let filling = Arc::new(Filling { bytes: bytes.into(), after: AtomicU64::new(u64::MAX) });
+        let end = |tls, close_notify, takes_early_data| Secure {
+            tls,
+            lengths,
+            close_notify,
             takes_early_data,
-            early: Vec::new(),
+            messages: 0,
+            filling: filling.clone(),
+            filled: 0,
             is_ready: false,
         };
-        let other = Secure {
-            tls: Connection::Server(other),
-            most: serving.write,
-            close_notify: serving.close_notify,
-            takes_early_data: false,
-            early: Vec::new(),
-            is_ready: false,
-        };
-        Some([one, other])
+        Some([
+            end(Connection::Client(one), client.close_notify, takes_early_data),
+            end(Connection::Server(other), server.close_notify, false),
+        ])
     }
 }
 
@@ -131,6 +128,11 @@ impl Secure {
     }
 
     /// Takes bytes that have arrived.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if rustls does not understand them, or if its answer has not the length
+    /// that the plan gives it.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         while !bytes.is_empty() {
@@ -150,16 +152,56 @@ impl Secure {
         }
         let was_ready = std::mem::replace(&mut self.is_ready, !self.tls.is_handshaking());
         taken.opened = self.is_ready && !was_ready;
-        if taken.opened {
-            self.repeat_early();
-        }
-        let answer = self.pending();
+        let mut answer = self.pending();
         taken.flight = !was_ready && (taken.opened || !answer.is_empty());
-        if !answer.is_empty() {
-            let most = self.most.map_or(answer.len(), |most| most as usize);
-            taken.writes = answer.chunks(most).map(<[u8]>::to_vec).collect();
+        let mut flight = if taken.opened { Flight::Answer } else { Flight::Hello };
+        match &self.tls {
+            Connection::Client(_) => taken.bytes = self.without_filling(taken.bytes),
+            Connection::Server(_) if taken.opened => {
+                answer.extend(self.fill());
+                flight = Flight::Finished;
+            }
+            Connection::Server(_) => {}
+        }
+        if taken.flight {
+            taken.writes = self.cut(answer, flight)?;
+        } else if !answer.is_empty() {
+            taken.writes.push(answer);
         }
         Ok(taken)
+    }
+
+    /// Cuts the answer to a flight into writes.
+    fn cut(&mut self, mut answer: Vec<u8>, flight: Flight) -> Result<Vec<Vec<u8>>, Error> {
+        let plan = self.lengths.answer(flight);
+        let asked = plan.iter().map(|write| write.bytes as usize).sum::<usize>();
+        if answer.len() != asked {
+            return Err(Error::General(format!("{} B instead of {asked} B", answer.len())));
+        }
+        let write = |write: tls::Write| {
+            let rest = answer.split_off(write.bytes as usize);
+            std::mem::replace(&mut answer, rest)
+        };
+        Ok(plan.into_iter().map(write).collect())
+    }
+
+    /// Returns the data that follow a server's tickets.
+    fn fill(&mut self) -> Vec<u8> {
+        self.filling.after.store(self.messages, Relaxed);
+        self.tls.set_buffer_limit(None);
+        // Its buffer has no limit, so nothing fails.
+        let _ = self.tls.writer().write_all(&vec![0; self.filling.bytes as usize]);
+        self.pending()
+    }
+
+    /// Returns how many of the next bytes that a client has read belong to messages.
+    fn without_filling(&mut self, bytes: u64) -> u64 {
+        let before = self.filling.after.load(Relaxed).saturating_sub(self.messages);
+        let left = self.filling.bytes - self.filled;
+        let filled = bytes.saturating_sub(before).min(left);
+        self.filled += filled;
+        self.messages += bytes - filled;
+        bytes - filled
     }
 
     /// Returns the records that carry these bytes.
@@ -170,23 +212,14 @@ impl Secure {
             && let Connection::Client(client) = &mut self.tls
             && let Some(mut data) = client.early_data()
         {
-            // What exceeds the server's limit waits for the end of the handshake.
             early = data.write(bytes).unwrap_or(0);
-            self.early.extend(&bytes[..early]);
+        }
+        if let Connection::Server(_) = self.tls {
+            self.messages += bytes.len() as u64;
         }
         // Its buffer has no limit, so nothing fails.
         let _ = self.tls.writer().write_all(&bytes[early..]);
         self.pending()
-    }
-
-    /// Writes a client's early data again if the server has not read them.
-    fn repeat_early(&mut self) {
-        let early = std::mem::take(&mut self.early);
-        if let Connection::Client(client) = &mut self.tls
-            && !client.is_early_data_accepted()
-        {
-            let _ = client.writer().write_all(&early);
-        }
     }
 
     /// Returns what this end says before it closes (6.1).
@@ -209,246 +242,155 @@ impl Secure {
     }
 }
 
-/// Returns the first of a client's settings that rustls does not follow, and why.
-pub(crate) fn refused_client(settings: &tls::Client) -> Option<String> {
-    let config = Arc::new(client_config(*settings, &PROTOCOLS));
-    let mut hello = Vec::new();
-    ClientConnection::new(config, name()).ok()?.write_tls(&mut hello).ok()?;
-    unlike_client(settings, &PROTOCOLS, hello.len() as u32)
-}
-
-/// Names the first setting that differs from what rustls does with a ClientHello of this length.
-pub(crate) fn unlike_client(
-    settings: &tls::Client,
-    protocols: &[&[u8]],
-    hello: u32,
-) -> Option<String> {
-    if settings.alpn > 0 && protocol(protocols, settings.alpn).is_none() {
-        return Some(format!("alpn: no protocol known here has {} letters", settings.alpn));
-    }
-    [
-        ("hello", settings.hello, hello),
-        ("pads_hello", settings.pads_hello.into(), 0),
-        ("key_share", settings.key_share, 32),
-        ("apart", settings.apart.into(), 0),
-    ]
-    .into_iter()
-    .find_map(unlike)
-}
-
-/// Returns the first of a server's settings that rustls does not follow, and why.
-pub(crate) fn refused_server(settings: &tls::Server) -> Option<String> {
-    let length = settings.certificate.checked_sub(AROUND_CERTIFICATE);
-    if length.is_none_or(|length| Certificate::of_length(length as usize).is_none()) {
-        return Some(format!("certificate: {} B are too few", settings.certificate));
-    }
-    if settings.service > Span::ZERO {
-        return Some("service: it takes what this machine takes".into());
-    }
-    [
-        ("signature", settings.signature, ECDSA),
-        ("hash", settings.hash, SHA384),
-        ("groups", settings.groups, 0),
-        ("ticket", settings.ticket, ticket(settings).unwrap_or(settings.ticket)),
-        ("tickets_apart", settings.tickets_apart.into(), 0),
-        ("tickets_resumed", settings.tickets_resumed, settings.tickets),
-    ]
-    .into_iter()
-    .find_map(unlike)
-}
-
-/// Returns the length of one of a server's tickets, with its part of the record that they share.
-fn ticket(settings: &tls::Server) -> Option<u32> {
-    let each = TICKET + if settings.early_data { EARLY_DATA } else { 0 };
-    (RECORD + settings.tickets * each).checked_div(settings.tickets)
-}
-
-fn unlike((key, asked, found): (&str, u32, u32)) -> Option<String> {
-    (asked != found).then(|| format!("{key}: {asked}, but rustls has {found}"))
-}
-
-/// Returns a client's configuration. Of `protocols`, it asks for the one with the plan's length.
-pub(crate) fn client_config(settings: tls::Client, protocols: &[&[u8]]) -> ClientConfig {
-    let mut config = ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&version::TLS13])
-        .expect("the provider has suites of TLS 1.3")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody::new(provider())))
-        .with_no_client_auth();
-    config.alpn_protocols =
-        protocol(protocols, settings.alpn).into_iter().map(<[u8]>::to_vec).collect();
-    config.enable_early_data = settings.early_data;
-    config
-}
-
-/// Returns a server's configuration, which accepts these protocols.
-pub(crate) fn server_config(
-    server: &tls::Server,
-    protocols: &[&[u8]],
-) -> Result<ServerConfig, Error> {
-    let length = (server.certificate - AROUND_CERTIFICATE) as usize;
-    let made = Certificate::of_length(length).ok_or(Error::NoCertificatesPresented)?;
-    let key = PrivateKeyDer::Pkcs8(made.key.into());
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&version::TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(vec![CertificateDer::from(made.certificate)], key)?;
-    config.send_tls13_tickets = server.tickets as usize;
-    config.session_storage = ServerSessionMemoryCache::new(MOST_SESSIONS);
-    if server.alpn {
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    }
-    if server.early_data {
-        // QUIC allows no other limit (RFC 9001, 4.6.1).
-        config.max_early_data_size = u32::MAX;
-        config.send_half_rtt_data = true;
-    }
-    Ok(config)
-}
-
-/// Returns the one of these protocols whose name has this length.
-fn protocol<'a>(protocols: &[&'a [u8]], length: u32) -> Option<&'a [u8]> {
-    protocols.iter().copied().find(|name| name.len() as u32 == length)
-}
-
-/// A name under which clients keep their sessions. As an address, it is not in the ClientHello.
-pub(crate) fn name() -> ServerName<'static> {
-    ServerName::IpAddress(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into())
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-/// RFC 7858, RFC 9113, RFC 7301.
-const PROTOCOLS: [&[u8]; 3] = [b"dot", b"h2", b"http/1.1"];
-
-/// Bytes that a Certificate message adds to its one certificate (4.4.2).
-const AROUND_CERTIFICATE: u32 = 4 + 1 + 3 + 3 + 2;
-/// An ECDSA signature on P-256, on average.
-const ECDSA: u32 = 71;
-/// TLS_AES_256_GCM_SHA384 is the suite that rustls prefers.
-const SHA384: u32 = 48;
-/// A ticket without a ticketer: it only names the session.
-const TICKET: u32 = 81;
-/// The extension that allows early data (4.2.10).
-const EARLY_DATA: u32 = 8;
-/// The most sessions that a server remembers. The simulator's servers forget none.
-const MOST_SESSIONS: usize = 1 << 20;
-/// What a record adds to its content (5.2): header, type and authentication.
-const RECORD: u32 = 5 + 1 + 16;
-
 #[cfg(test)]
 mod tests {
+    use narrows_units::Span;
+
     use super::*;
 
-    fn client() -> tls::Client {
-        let mut found = tls::Client {
-            hello: 0,
-            pads_hello: false,
-            key_share: 32,
-            alpn: 3,
-            apart: false,
-            resume: true,
-            early_data: false,
-            close_notify: true,
-        };
-        let why = refused_client(&found).expect("no ClientHello is empty");
-        found.hello = why.rsplit(' ').next().expect("a word").parse().expect("a number");
-        found
+    /// kdig 3.2.6 and NSD 4.6, as captured (`narrows_transport::tls`).
+    const KDIG: tls::Client = tls::Client {
+        hello: 383,
+        pads_hello: false,
+        key_share: 65,
+        alpn: 3,
+        apart: true,
+        resume: false,
+        early_data: false,
+        close_notify: true,
+    };
+    const NSD: tls::Server = tls::Server {
+        certificate: 4 + 1 + 3 + (3 + 1010 + 2) + (3 + 1271 + 2),
+        signature: 256,
+        hash: 48,
+        groups: 26,
+        alpn: false,
+        ticket: 255,
+        tickets: 2,
+        tickets_resumed: 1,
+        tickets_apart: true,
+        early_data: false,
+        write: Some(2048),
+        close_notify: true,
+        service: Span::ZERO,
+    };
+
+    fn resuming() -> tls::Client {
+        tls::Client { resume: true, close_notify: true, ..tls::Client::default() }
     }
 
-    fn server() -> tls::Server {
-        tls::Server {
-            certificate: 1000,
-            signature: 71,
-            hash: 48,
-            groups: 0,
-            alpn: true,
-            ticket: 92,
-            tickets: 2,
-            tickets_resumed: 2,
-            tickets_apart: false,
-            early_data: false,
-            write: Some(600),
-            close_notify: false,
-            service: Span::ZERO,
+    fn opened(client: tls::Client, server: tls::Server) -> Configs {
+        if let Err(why) = Pair::new(client, server, Carrier::Tcp) {
+            panic!("{why}");
         }
+        let mut configs = Configs::default();
+        configs.serve(1, None, server);
+        configs
     }
 
-    fn handshake(configs: &mut Configs, settings: tls::Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-        let [mut one, mut other] = configs.open([0, 1], 853, 0, settings).expect("it serves TLS");
-        let flight = other.take(&one.hello()).expect("a ClientHello");
+    /// Compares the writes of a connection with the plan's.
+    #[track_caller]
+    fn compare(configs: &mut Configs, client: tls::Client, has_session: bool) {
+        let server = *configs.server(1).expect("it serves");
+        let mut plan = Tls::new(client, server, has_session);
+        let mut expected = |flight| -> Vec<usize> {
+            plan.answer(flight).iter().map(|write| write.bytes as usize).collect()
+        };
+        let lengths = |writes: &[Vec<u8>]| writes.iter().map(Vec::len).collect::<Vec<_>>();
+        let [mut one, mut other] = configs.open([0, 1], 853, 0, client).expect("it serves TLS");
+        let hello = one.hello();
+        assert_eq!(hello.len() as u32, one.lengths.open().bytes);
+        let early = one.takes_early_data();
+        assert_eq!(early, one.lengths.takes_early_data());
+        let data = if early { one.give(&[7; 300]) } else { Vec::new() };
+        assert_eq!(data.len(), if early { 322 } else { 0 });
+        let flight = other.take(&[hello, data].concat()).expect("a ClientHello");
+        assert_eq!(flight.bytes, if early { 300 } else { 0 });
         assert!(flight.flight && !flight.opened);
-        let finished = one.take(&flight.writes.concat()).expect("the server's flight");
+        assert_eq!(lengths(&flight.writes), expected(Flight::Hello));
+        let half_way = if early { other.give(&[7; 1000]) } else { Vec::new() };
+        let arrived = [flight.writes.concat(), half_way].concat();
+        let finished = one.take(&arrived).expect("the server's flight");
         assert!(finished.opened && one.is_ready);
+        assert_eq!(finished.bytes, if early { 1000 } else { 0 });
+        assert_eq!(lengths(&finished.writes), expected(Flight::Answer));
         let tickets = other.take(&finished.writes.concat()).expect("Finished");
         assert!(tickets.opened && other.is_ready);
-        assert_eq!(one.take(&tickets.writes.concat()).expect("tickets").bytes, 0);
-        let query = one.give(&[7; 40]);
-        assert_eq!(other.take(&query).expect("a record").bytes, 40);
+        assert_eq!(lengths(&tickets.writes), expected(Flight::Finished));
+        // Tickets and a reply arrive in pieces that do not end where records end.
+        let arrived = [tickets.writes.concat(), other.give(&[7; 5000])].concat();
+        let read = arrived.chunks(1000).map(|part| one.take(part).expect("records").bytes);
+        assert_eq!(read.sum::<u64>(), 5000);
+        assert_eq!(other.take(&one.give(&[7; 40])).expect("a record").bytes, 40);
         assert_eq!(other.give(&[7; 100_000]).len(), 100_000 + 7 * 22);
-        assert!(!one.goodbye().is_empty() && one.goodbye().is_empty());
-        assert!(other.goodbye().is_empty());
-        (flight.writes, tickets.writes)
+        assert_eq!(one.goodbye().len(), if client.close_notify { 24 } else { 0 });
+        assert!(one.goodbye().is_empty());
+        assert_eq!(other.goodbye().len(), if server.close_notify { 24 } else { 0 });
     }
 
     #[test]
-    fn handshakes_have_the_lengths_that_settings_promise() {
-        let mut configs = Configs::default();
-        configs.serve(1, None, server()).expect("the settings are possible");
-        assert_eq!(refused_client(&client()), None);
-        assert_eq!(refused_server(&server()), None);
-        let (flight, tickets) = handshake(&mut configs, client());
-        assert_eq!(tickets.iter().map(Vec::len).collect::<Vec<_>>(), [2 * 92]);
-        assert!(flight.len() > 1 && flight[0].len() == 600);
-        // The second connection resumes the first one's session, and has no certificate.
-        let whole: usize = flight.iter().map(Vec::len).sum();
-        let (resumed, _) = handshake(&mut configs, client());
-        let less = whole - resumed.iter().map(Vec::len).sum::<usize>();
-        assert!((1000..1150).contains(&less), "{less}");
-        let (again, _) = handshake(&mut configs, tls::Client { resume: false, ..client() });
-        assert!(again.iter().map(Vec::len).sum::<usize>().abs_diff(whole) <= 2);
-    }
-
-    /// What a client writes early arrives with its ClientHello, or after the handshake if the server
-    /// has forgotten the session.
-    #[test]
-    fn early_data_arrive_once() {
-        let mut configs = Configs::default();
-        let ticket = 92 + 8;
-        let serving = tls::Server { early_data: true, ticket, ..server() };
-        assert_eq!(refused_server(&serving), None);
-        configs.serve(1, None, serving).expect("the settings are possible");
-        let settings = tls::Client { early_data: true, ..client() };
-        let (_, tickets) = handshake(&mut configs, settings);
-        assert_eq!(tickets.concat().len(), 2 * ticket as usize);
-        for forgets in [false, true] {
-            if forgets {
-                configs.serve(1, None, serving).expect("the settings are possible");
+    fn handshakes_have_the_lengths_of_the_plan() {
+        let openssl = tls::Server::default();
+        let early = tls::Client { early_data: true, ..resuming() };
+        let serves_early = tls::Server { early_data: true, ..openssl };
+        for (client, server) in [
+            (resuming(), openssl),
+            (tls::Client { alpn: 2, hello: 234, ..resuming() }, openssl),
+            (resuming(), NSD),
+            (KDIG, NSD),
+            (KDIG, openssl),
+            (tls::Client { resume: true, key_share: 97, ..KDIG }, openssl),
+            (early, openssl),
+            (early, serves_early),
+            (early, tls::Server { tickets: 3, tickets_resumed: 0, ..serves_early }),
+            (resuming(), tls::Server { hash: 32, certificate: 40_000, ..openssl }),
+            (resuming(), tls::Server { ticket: 16_000, tickets: 100, ..openssl }),
+            (tls::Client { hello: 1800, ..resuming() }, openssl),
+        ] {
+            let mut configs = opened(client, server);
+            compare(&mut configs, client, false);
+            // Sessions that earlier connections have left are used up.
+            let mut left = server.tickets;
+            for _ in 0..4 {
+                compare(&mut configs, client, left > 0);
+                let resumes = client.resume && left > 0;
+                left =
+                    if resumes { left - 1 + server.tickets_resumed } else { left + server.tickets };
             }
-            let [mut one, mut other] = configs.open([0, 1], 853, 0, settings).expect("TLS");
-            assert!(one.takes_early_data() && !other.takes_early_data());
-            let flight = other.take(&one.give(&[7; 300])).expect("a ClientHello");
-            assert_eq!(flight.bytes, if forgets { 0 } else { 300 });
-            let finished = one.take(&flight.writes.concat()).expect("the server's flight");
-            assert!(finished.opened && !one.takes_early_data());
-            let later = other.take(&finished.writes.concat()).expect("Finished");
-            assert_eq!(later.bytes, if forgets { 300 } else { 0 });
         }
     }
 
     #[test]
-    fn settings_that_rustls_does_not_follow_are_named() {
-        let says = |why: Option<String>, key: &str| {
-            let why = why.expect("it is refused");
-            assert!(why.starts_with(&format!("{key}: ")), "{why}");
+    fn settings_that_rustls_cannot_follow_are_named() {
+        let openssl = tls::Server::default();
+        let says = |client: tls::Client, server: tls::Server| {
+            Pair::new(client, server, Carrier::Tcp).expect_err("it is refused")
         };
-        says(refused_client(&tls::Client { hello: 517, ..client() }), "hello");
-        says(refused_client(&tls::Client { alpn: 5, ..client() }), "alpn");
-        says(refused_server(&tls::Server { signature: 256, ..server() }), "signature");
-        says(refused_server(&tls::Server { certificate: 100, ..server() }), "certificate");
+        let hello = |hello| tls::Client { hello, ..resuming() };
+        assert_eq!(says(hello(200), openssl), "hello: 200 B, but rustls needs 206 B");
+        opened(hello(206), openssl);
+        let certificate = |certificate| tls::Server { certificate, ..openssl };
+        assert_eq!(
+            says(resuming(), certificate(100)),
+            "certificate: 100 B, but rustls needs 148 B"
+        );
+        opened(resuming(), certificate(148));
+        let why = says(resuming(), certificate(148 + 207 - 186));
+        assert_eq!(why, "certificate: none is this long; 170 B are possible");
+        for (early_data, tickets, least) in [(false, 2, 126), (true, 2, 134), (true, 1, 134)] {
+            let ticket = |ticket| tls::Server { ticket, tickets, early_data, ..openssl };
+            let why = says(resuming(), ticket(80));
+            assert_eq!(why, format!("ticket: 80 B, but rustls needs {least} B"));
+            opened(tls::Client { hello: 300, ..resuming() }, ticket(least));
+        }
+        let why = says(tls::Client { key_share: 1216, ..resuming() }, openssl);
+        assert!(why.starts_with("key_share: 1216 B"), "{why}");
+        let why = says(KDIG, tls::Server { groups: 300, ..openssl });
+        assert!(why.starts_with("groups: 300 B"), "{why}");
+        let why = says(resuming(), tls::Server { hash: 64, ..openssl });
+        assert!(why.starts_with("hash: 64 B"), "{why}");
         let service = Span::from_ms(1);
-        says(refused_server(&tls::Server { service, ..server() }), "service");
+        let why = says(resuming(), tls::Server { service, ..openssl });
+        assert!(why.starts_with("service: "), "{why}");
     }
 }

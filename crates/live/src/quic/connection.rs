@@ -10,8 +10,8 @@ use std::time::Instant;
 use narrows_apps::{Closed, Message};
 use narrows_units::Time;
 use quinn_proto::{
-    Connection as State, ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId,
-    VarInt,
+    Connection as State, ConnectionError, ConnectionHandle, Dir, Event, ServerConfig, StreamEvent,
+    StreamId, VarInt,
 };
 
 use crate::dns::Exchanges;
@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) sides: [Side; 2],
     /// The numbers that the ends' sockets have in epoll.
     pub(super) sockets: [usize; 2],
+    /// The server's configuration.
+    pub(super) config: ServerConfig,
     /// DNS queries; `None`: its messages are zeros.
     exchanges: Option<Exchanges>,
     /// The messages that each end will have once their streams are complete, by stream.
@@ -102,12 +104,19 @@ impl fmt::Debug for End {
 
 impl Connection {
     /// Creates a connection whose client has sent nothing yet.
-    pub(super) fn new(client: End, sockets: [usize; 2], dns: bool, waits: bool) -> Self {
+    pub(super) fn new(
+        client: End,
+        sockets: [usize; 2],
+        config: ServerConfig,
+        dns: bool,
+        waits: bool,
+    ) -> Self {
         Self {
             early_data: client.state.has_0rtt(),
             ends: [Some(client), None],
             sides: [Side { attached: true, ..Side::default() }, Side::default()],
             sockets,
+            config,
             exchanges: dns.then(Exchanges::over_quic),
             unread: Default::default(),
             asked: Vec::new(),

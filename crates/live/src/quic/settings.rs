@@ -11,12 +11,8 @@ use quinn_proto::{
     EndpointConfig, IdleTimeout, MtuDiscoveryConfig, RandomConnectionIdGenerator, TransportConfig,
     VarInt,
 };
-use rustls::quic::{ClientConnection, Version};
 
-use crate::secure::{client_config, name, unlike_client};
-
-/// The protocols' names in ALPN: RFC 9250 and RFC 9114.
-pub(super) const PROTOCOLS: [&[u8]; 2] = [b"doq", b"h3"];
+use crate::secure::{Carrier, Pair};
 
 /// Returns the settings of a connection at one end.
 pub(super) fn transport(config: &Config) -> Arc<TransportConfig> {
@@ -69,8 +65,21 @@ pub(super) fn endpoint(config: &Config) -> Arc<EndpointConfig> {
     Arc::new(made)
 }
 
+/// Returns the first setting of a client and its server that rustls and quinn-proto cannot follow,
+/// and why.
+pub(crate) fn refused(
+    client: (tls::Client, &Config),
+    server: (tls::Server, &Config),
+) -> Option<String> {
+    let pair = Pair::new(client.0, server.0, Carrier::Quic);
+    pair.err()
+        .map(|why| format!("tls: {why}"))
+        .or_else(|| unlike(client.1, false))
+        .or_else(|| unlike(server.1, true))
+}
+
 /// Returns the first setting of an end that quinn-proto does not follow, and why.
-pub(crate) fn refused(config: &Config, serves: bool) -> Option<String> {
+fn unlike(config: &Config, serves: bool) -> Option<String> {
     const MS: Span = Span::from_ms(1);
     let unlike = |key: &str, asked: u64, found: u64| {
         (asked != found).then(|| format!("{key}: {asked}, but quinn-proto has {found}"))
@@ -95,24 +104,6 @@ pub(crate) fn refused(config: &Config, serves: bool) -> Option<String> {
     unlike("ack_every", config.ack_every.into(), 2)
         .or_else(|| unlike("undecryptable_packets", config.undecryptable_packets.into(), 0))
         .or_else(|| unlike("extras", config.extras.into(), if serves { extras(config) } else { 0 }))
-}
-
-/// Returns the first of a client's TLS settings that rustls does not follow over QUIC, and why.
-pub(crate) fn refused_client(settings: &tls::Client) -> Option<String> {
-    let config = Arc::new(client_config(*settings, &PROTOCOLS));
-    let mut fresh = ClientConnection::new(config, Version::V1, name(), Vec::new()).ok()?;
-    let mut hello = Vec::new();
-    fresh.write_hs(&mut hello);
-    // A plan gives the length over TCP: with a record header and a session ID, and without the
-    // extension for transport parameters.
-    let hello = RECORD + SESSION_ID + hello.len() as u32 - NO_PARAMETERS;
-    unlike_client(settings, &PROTOCOLS, hello)
-}
-
-/// Returns the first of a server's TLS settings that rustls does not follow over QUIC, and why.
-pub(crate) fn refused_server(settings: &tls::Server) -> Option<String> {
-    let many = settings.tickets > 1;
-    many.then(|| "tickets: over QUIC, rustls' tickets have no record to share; set 1".into())
 }
 
 /// Returns the bytes of transport parameters (RFC 9000, 18.2) without the value of the reserved one
@@ -150,10 +141,6 @@ fn extras(config: &Config) -> u64 {
 
 const MOST_GREASE: u64 = 15;
 const LONGEST_PAYLOAD: u16 = 65_527;
-const RECORD: u32 = 5;
-const SESSION_ID: u32 = 32;
-/// The extension for transport parameters when there are none (RFC 9001, 8.2).
-const NO_PARAMETERS: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -226,9 +213,9 @@ mod tests {
 
     #[test]
     fn settings_that_quinn_does_not_follow_are_named() {
-        assert_eq!(refused(&CLIENT, false), None);
+        assert_eq!(unlike(&CLIENT, false), None);
         let server = Config { parameters: 135, extras: 112, ..CLIENT };
-        assert_eq!(refused(&server, true), None);
+        assert_eq!(unlike(&server, true), None);
         let idle_timeout = Span::from_us(1500);
         for (config, key) in [
             (Config { id: 0, ..CLIENT }, "id"),
@@ -239,7 +226,7 @@ mod tests {
             (Config { parameters: 60, ..CLIENT }, "parameters"),
             (Config { extras: 28, ..CLIENT }, "extras"),
         ] {
-            let why = refused(&config, false).expect("it is refused");
+            let why = unlike(&config, false).expect("it is refused");
             assert!(why.starts_with(&format!("{key}: ")), "{why}");
         }
     }

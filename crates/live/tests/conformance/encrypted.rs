@@ -1,8 +1,5 @@
-//! Traffic that is encrypted: TLS, HTTPS and QUIC.
+//! Traffic that is encrypted: TLS, HTTPS and QUIC, with the settings that the language has by default.
 
-use std::net::Ipv4Addr;
-
-use narrows_live::{Live, Part, Place};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::https::{Requests, Responses};
 use narrows_sim::plan::secure::{SecureClient, SecureServer};
@@ -10,13 +7,15 @@ use narrows_sim::plan::{Kind, Plan, dns};
 use narrows_sim::{quic, tls};
 use narrows_units::Span;
 
-use crate::common::{self, Dialogue};
+use crate::common::Dialogue;
 use crate::{KEPT, PACKETS, compare, dialogue, pages_with, plan_of};
 
-/// Clients resume sessions, and pad.
+/// Clients pad.
 #[test]
 fn dns_over_tls() {
     compare(encrypted(tls_client(0), tls_server(), |_, _| {}), 19, &PACKETS);
+    let client = tls::Client { resume: false, ..tls_client(0) };
+    compare(encrypted(client, tls_server(), |_, _| {}), 29, &PACKETS);
 }
 
 /// Each query after the first leaves with a ClientHello.
@@ -32,7 +31,7 @@ fn dns_over_https() {
 }
 
 pub(crate) fn over_https() -> Plan {
-    let handshake = tls::Client { alpn: 2, ..tls_client(0) };
+    let handshake = tls_client(2);
     encrypted(handshake, tls_server(), |client, server| {
         client.https = Some(Requests::default());
         let responses = Responses { acknowledges_apart: true, ..Responses::default() };
@@ -43,14 +42,22 @@ pub(crate) fn over_https() -> Plan {
 
 #[test]
 fn dns_over_quic() {
-    let plan = encrypted(tls_client(0), tls_server(), over_quic);
+    let plan = encrypted(tls_client(3), quic_server(), over_quic);
     compare(plan.clone(), 24, &PACKETS);
     compare(on_one_connection(plan), 25, &PACKETS);
 }
 
 #[test]
 fn dns_over_quic_in_early_data() {
-    compare(slowly(encrypted(early_client(), early_server(), over_quic)), 26, &PACKETS);
+    compare(
+        slowly(encrypted(
+            tls::Client { early_data: true, ..tls_client(3) },
+            tls::Server { early_data: true, ticket: 111, ..quic_server() },
+            over_quic,
+        )),
+        26,
+        &PACKETS,
+    );
 }
 
 /// Lets the server take so long for a reply that the ticket for the next connection arrives before.
@@ -66,7 +73,7 @@ fn slowly(mut plan: Plan) -> Plan {
 /// The server confirms handshakes before clients ask, and replies fill many packets.
 #[test]
 fn dns_over_quic_that_waits() {
-    let plan = encrypted(tls_client(0), tls_server(), |client, server| {
+    let plan = encrypted(tls_client(3), quic_server(), |client, server| {
         for quic in [&mut client.quic, &mut server.quic] {
             *quic = Some(quic::Config {
                 waits: true,
@@ -121,7 +128,7 @@ fn early_client() -> tls::Client {
 }
 
 fn early_server() -> tls::Server {
-    tls::Server { early_data: true, ticket: 111, ..tls_server() }
+    tls::Server { early_data: true, ..tls_server() }
 }
 
 /// Returns a plan of a client that asks on a new connection each time. `change` changes how both
@@ -131,25 +138,22 @@ pub(crate) fn encrypted(
     server: tls::Server,
     change: impl Fn(&mut dns::client::Tls, &mut dns::server::Tls),
 ) -> Plan {
-    let with_hello = |hello| {
-        let handshake = tls::Client { hello, ..client };
-        let mut asks = dns::client::Tls { handshake, padding: Some(128), https: None, quic: None };
-        let mut serves = dns::server::Tls {
-            handshake: server,
-            padding: Some(468),
-            extra_service: None,
-            https: None,
-            quic: None,
-        };
-        change(&mut asks, &mut serves);
-        let mut dialogue = dialogue();
-        dialogue.client.udp = None;
-        dialogue.client.tcp = Dialogue::new().client.tcp;
-        dialogue.asking().tls = Some(asks);
-        dialogue.serving().tls = Some(serves);
-        plan_of(dialogue)
+    let mut asks =
+        dns::client::Tls { handshake: client, padding: Some(128), https: None, quic: None };
+    let mut serves = dns::server::Tls {
+        handshake: server,
+        padding: Some(468),
+        extra_service: None,
+        https: None,
+        quic: None,
     };
-    with_hello(hello(with_hello(WRONG_HELLO)))
+    change(&mut asks, &mut serves);
+    let mut dialogue = dialogue();
+    dialogue.client.udp = None;
+    dialogue.client.tcp = Dialogue::new().client.tcp;
+    dialogue.asking().tls = Some(asks);
+    dialogue.serving().tls = Some(serves);
+    plan_of(dialogue)
 }
 
 pub(crate) fn on_one_connection(mut plan: Plan) -> Plan {
@@ -161,46 +165,20 @@ pub(crate) fn on_one_connection(mut plan: Plan) -> Plan {
     plan
 }
 
-/// The length of no ClientHello.
-const WRONG_HELLO: u32 = 100;
-
-/// Returns the length of rustls' ClientHello, which a plan has to say.
-fn hello(plan: Plan) -> u32 {
-    let place = Place::at(Ipv4Addr::LOCALHOST);
-    let places = plan.nodes.iter().map(|name| (name.clone(), place.clone())).collect();
-    let why = Live::new(plan, &Part { places, ..Part::default() })
-        .expect_err("it is refused")
-        .to_string();
-    let (_, found) = why.split_once("tls: hello: 100, but rustls has ").expect("it says so");
-    found.parse().expect("a number")
-}
-
-pub(crate) fn tls_client(hello: u32) -> tls::Client {
-    tls::Client {
-        hello,
-        pads_hello: false,
-        key_share: 32,
-        alpn: 3,
-        apart: false,
-        resume: true,
-        early_data: false,
-        close_notify: true,
-    }
+/// A client that resumes sessions, and asks for a protocol whose name has this length.
+pub(crate) fn tls_client(alpn: u32) -> tls::Client {
+    let default = tls::Client::default();
+    let hello = default.hello + if alpn > 0 { 7 + alpn } else { 0 };
+    tls::Client { hello, alpn, resume: true, ..default }
 }
 
 pub(crate) fn tls_server() -> tls::Server {
-    tls::Server {
-        certificate: 1500,
-        signature: 71,
-        hash: 48,
-        groups: 0,
-        ticket: 103,
-        tickets: 1,
-        tickets_resumed: 1,
-        tickets_apart: false,
-        early_data: false,
-        ..common::SERVER
-    }
+    tls::Server::default()
+}
+
+/// rustls' tickets have this length over QUIC.
+pub(crate) fn quic_server() -> tls::Server {
+    tls::Server { ticket: 103, ..tls_server() }
 }
 
 #[test]
@@ -215,12 +193,17 @@ fn pages_over_quic() {
 }
 
 fn compare_pages(number: u8, quic: [Option<quic::Config>; 2]) {
-    let with_hello = |hello| {
-        let client = SecureClient { handshake: tls_client(hello), quic: quic[0] };
-        pages_with(Some(client), Some(SecureServer { handshake: tls_server(), quic: quic[1] }))
-    };
+    let handshake = tls_client(2);
+    let client = SecureClient { handshake, quic: quic[0] };
+    let plan = pages_with(
+        Some(client),
+        Some(SecureServer {
+            handshake: if quic[1].is_some() { quic_server() } else { tls_server() },
+            quic: quic[1],
+        }),
+    );
     let order = ["pages.browser", "pages.load", "objects.browser", "objects.load"];
     // The simulator counts what TLS adds, and rustls cuts records at another length.
     let bytes = ["goodput.bytes_received"];
-    compare(with_hello(hello(with_hello(WRONG_HELLO))), number, &[&order[..], &bytes].concat());
+    compare(plan, number, &[&order[..], &bytes].concat());
 }

@@ -1,0 +1,469 @@
+//! A client and a server whose handshakes have the lengths of a plan.
+//!
+//! rustls decides what its messages say, but some of them may be longer: a ClientHello names
+//! certificate authorities, the server's protocol has a name of any length, and so has its
+//! certificate. rustls sends EncryptedExtensions to Finished in one record, and all tickets in one,
+//! where a plan has a record for each. What it saves, and what its signature (Ed25519) lacks, goes
+//! to the protocol's name and to the certificate. So each flight has the plan's length.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use narrows_client::Anybody;
+use narrows_transport::tls::{self, Flight, Tls};
+use narrows_units::Span;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
+use rustls::crypto::ring::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384};
+use rustls::crypto::ring::kx_group::{SECP256R1, SECP384R1, X25519};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ServerSessionMemoryCache;
+use rustls::time_provider::TimeProvider;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName, Error, NamedGroup,
+    ServerConfig, SignatureScheme, quic, version,
+};
+
+use crate::certificate::{self, Certificate};
+
+/// What carries a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// TLS's own records.
+    Tcp,
+    /// QUIC's CRYPTO frames.
+    Quic,
+}
+
+/// The configurations of a client and of a server.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) settings: (tls::Client, tls::Server),
+    client: ClientConfig,
+    verifier: Arc<Verifier>,
+    /// Of a handshake without and with a session.
+    servers: [Arc<ServerConfig>; 2],
+    fillings: [u32; 2],
+}
+
+/// The configurations of one connection.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
+    /// The lengths of its messages.
+    pub(crate) tls: Tls,
+    /// What the server's tickets lack: over TCP, the bytes of data that follow them; over QUIC, the
+    /// bytes that each of them lacks.
+    pub(crate) filling: u32,
+}
+
+impl Pair {
+    /// Creates the configurations.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first setting that rustls cannot follow, and why.
+    pub(crate) fn new(
+        client: tls::Client,
+        server: tls::Server,
+        carrier: Carrier,
+    ) -> Result<Self, String> {
+        if server.service > Span::ZERO {
+            return Err("service: it takes what this machine takes".into());
+        }
+        let provider = Arc::new(provider(&client, &server)?);
+        let name = protocol(&client, &server, carrier)?;
+        let protocols: Vec<Vec<u8>> = name.iter().map(|&length| vec![b'n'; length]).collect();
+        let made = Certificate::of_length(certificate(&client, &server, carrier, name)?);
+        let made = made.ok_or_else(|| {
+            let more = server.certificate + 1;
+            format!("certificate: none is this long; {more} B are possible")
+        })?;
+        let mut found = client_config(&client, provider.clone(), &protocols);
+        let own = hello(&found, carrier);
+        let psk = PSK + server.hash;
+        let mut names = [Vec::new(), Vec::new()];
+        for (names, resumed) in names.iter_mut().zip([false, true]) {
+            let tls = Tls::new(client, server, resumed);
+            if tls.is_resumed() != resumed {
+                continue;
+            }
+            let early = if tls.takes_early_data() { 4 } else { 0 };
+            let asked = match carrier {
+                Carrier::Tcp => tls.open().bytes - if early > 0 { CHANGE_CIPHER_SPEC } else { 0 },
+                Carrier::Quic => tls.messages([0; 2]).hello as u32 - NO_PARAMETERS,
+            };
+            let own = own + if resumed { psk + early } else { 0 };
+            *names = asked.checked_sub(own).and_then(authorities).ok_or_else(|| {
+                let more = (own + LEAST_AUTHORITIES).saturating_sub(asked);
+                let with = if resumed { " to resume sessions" } else { "" };
+                let least = client.hello + more;
+                format!("hello: {} B, but rustls needs {least} B{with}", client.hello)
+            })?;
+        }
+        let verifier = Arc::new(Verifier { names, ..Verifier::new(&provider) });
+        found.dangerous().set_certificate_verifier(verifier.clone());
+        let chain = vec![CertificateDer::from(made.certificate)];
+        let of_server = server_config(&server, provider, &protocols, chain, made.key);
+        let mut full = of_server.map_err(|why| why.to_string())?;
+        full.send_tls13_tickets = server.tickets as usize;
+        let mut resumed = full.clone();
+        resumed.send_tls13_tickets = server.tickets_resumed as usize;
+        let fillings = [server.tickets, server.tickets_resumed]
+            .map(|tickets| filling(&server, tickets, carrier));
+        let [Ok(of_full), Ok(of_resumed)] = fillings else {
+            let least = fillings.into_iter().filter_map(Result::err).max();
+            let least = least.expect("one of them is an error");
+            return Err(format!("ticket: {} B, but rustls needs {least} B", server.ticket));
+        };
+        Ok(Self {
+            settings: (client, server),
+            client: found,
+            verifier,
+            servers: [Arc::new(full), Arc::new(resumed)],
+            fillings: [of_full, of_resumed],
+        })
+    }
+
+    /// Returns the configurations of the next connection of a client with these sessions. It has to
+    /// begin before the next call.
+    pub(crate) fn begin(&self, sessions: &Arc<Sessions>) -> Begun {
+        let (of_client, of_server) = self.settings;
+        let tls = Tls::new(of_client, of_server, !sessions.is_empty());
+        self.verifier.resumes.store(tls.is_resumed(), Relaxed);
+        let mut client = self.client.clone();
+        client.resumption = if of_client.resume {
+            Resumption::store(sessions.clone())
+        } else {
+            Resumption::disabled()
+        };
+        let which = usize::from(tls.is_resumed());
+        let server = self.servers[which].clone();
+        Begun { client: Arc::new(client), server, tls, filling: self.fillings[which] }
+    }
+}
+
+/// Returns the length of the protocol's name (RFC 7301); `None`: there is none.
+fn protocol(
+    client: &tls::Client,
+    server: &tls::Server,
+    carrier: Carrier,
+) -> Result<Option<usize>, String> {
+    let own = if server.alpn && client.alpn > 0 { AROUND_ALPN + client.alpn } else { 0 };
+    let groups = if client.key_share == 32 { 0 } else { server.groups };
+    // EncryptedExtensions and Finished have one record.
+    let record = if carrier == Carrier::Tcp { PROTECTION } else { 0 };
+    match own + groups + record {
+        0 => Ok(None),
+        bytes if (AROUND_ALPN + 1..=AROUND_ALPN + 255).contains(&bytes) => {
+            Ok(Some((bytes - AROUND_ALPN) as usize))
+        }
+        bytes => Err(format!("groups: {groups} B, but rustls' extensions have no {bytes} B")),
+    }
+}
+
+/// Returns the length of the server's certificate that makes its flight as long as the plan's.
+fn certificate(
+    client: &tls::Client,
+    server: &tls::Server,
+    carrier: Carrier,
+    name: Option<usize>,
+) -> Result<usize, String> {
+    let mut full = Tls::new(*client, *server, false);
+    let messages = full.messages([0; 2]);
+    let content = match carrier {
+        Carrier::Tcp => {
+            let hello = RECORD + SESSION_ID + messages.server_hello as u32 + CHANGE_CIPHER_SPEC;
+            let flight = full.answer(Flight::Hello).iter().map(|write| write.bytes).sum::<u32>();
+            unsealed(flight - hello)
+        }
+        Carrier::Quic => Some(messages.answer as u32 - NO_PARAMETERS),
+    };
+    let extensions = 6 + name.map_or(0, |bytes| AROUND_ALPN + bytes as u32);
+    let others = extensions + AROUND_CERTIFICATE + 8 + ED25519 + 4 + server.hash;
+    let least = others + certificate::SHORTEST as u32;
+    match content {
+        Some(content) if content >= least => Ok((content - others) as usize),
+        Some(content) => {
+            let least = server.certificate + least - content;
+            Err(format!("certificate: {} B, but rustls needs {least} B", server.certificate))
+        }
+        None => Err(format!("certificate: no records of rustls have {} B", server.certificate)),
+    }
+}
+
+/// Returns the filling of tickets (see [`Begun`]), or the least length of a ticket.
+fn filling(server: &tls::Server, tickets: u32, carrier: Carrier) -> Result<u32, u32> {
+    if tickets == 0 {
+        return Ok(0);
+    }
+    let each = TICKET + if server.early_data { EARLY_DATA } else { 0 };
+    let (all, own) = match carrier {
+        Carrier::Tcp => (tickets * server.ticket, PROTECTION + tickets * each),
+        Carrier::Quic => (server.ticket, PROTECTION + each),
+    };
+    match (all.checked_sub(own), carrier) {
+        (Some(0), _) => Ok(0),
+        (Some(more), Carrier::Tcp) => unsealed(more).ok_or(each + 45_u32.div_ceil(tickets)),
+        (Some(more @ EXTENSION..), Carrier::Quic) => Ok(more),
+        (_, Carrier::Tcp) => Err(each + 45_u32.div_ceil(tickets)),
+        (_, Carrier::Quic) => Err(own + EXTENSION),
+    }
+}
+
+/// Returns how many bytes become this many in records; `None`: none do.
+fn unsealed(bytes: u32) -> Option<u32> {
+    let records = bytes.div_ceil(PROTECTION + LONGEST_RECORD);
+    let content = bytes.checked_sub(records * PROTECTION)?;
+    (content > 0 && tls::sealed(content) == bytes).then_some(content)
+}
+
+/// Returns names of certificate authorities (4.2.4) that make a ClientHello this much longer;
+/// `None`: none do.
+fn authorities(bytes: u32) -> Option<Vec<DistinguishedName>> {
+    if bytes == 0 {
+        return Some(Vec::new());
+    }
+    // Extension and list have lengths, and so has each name, twice.
+    let mut left = bytes.checked_sub(LEAST_AUTHORITIES)? + AROUND_NAME;
+    let mut names = Vec::new();
+    while left > 0 {
+        // A short name has a length of one byte. The rest has to be a name, too.
+        let most = AROUND_NAME + 0x7f;
+        let this = if left > most { (left - AROUND_NAME).min(most) } else { left };
+        names.push(DistinguishedName::in_sequence(&vec![0; (this - AROUND_NAME) as usize]));
+        left -= this;
+    }
+    Some(names)
+}
+
+/// Returns the length of a ClientHello without names of authorities, session and transport
+/// parameters.
+fn hello(config: &ClientConfig, carrier: Carrier) -> u32 {
+    let mut bytes = Vec::new();
+    let config = Arc::new(config.clone());
+    // Neither can fail.
+    match carrier {
+        Carrier::Tcp => {
+            let made = ClientConnection::new(config, name());
+            let _ = made.map(|mut made| made.write_tls(&mut bytes));
+            bytes.len() as u32
+        }
+        Carrier::Quic => {
+            let made = quic::ClientConnection::new(config, quic::Version::V1, name(), Vec::new());
+            let _ = made.map(|mut made| made.write_hs(&mut bytes));
+            bytes.len() as u32 - NO_PARAMETERS
+        }
+    }
+}
+
+/// Returns the group and the suite that settings name.
+fn provider(client: &tls::Client, server: &tls::Server) -> Result<CryptoProvider, String> {
+    let group = match client.key_share {
+        32 => X25519,
+        65 => SECP256R1,
+        97 => SECP384R1,
+        other => return Err(format!("key_share: {other} B, but rustls has 32, 65 and 97 B")),
+    };
+    let suite = match server.hash {
+        32 => TLS13_AES_128_GCM_SHA256,
+        48 => TLS13_AES_256_GCM_SHA384,
+        other => return Err(format!("hash: {other} B, but rustls has 32 and 48 B")),
+    };
+    Ok(CryptoProvider {
+        cipher_suites: vec![suite],
+        kx_groups: vec![group],
+        ..ring::default_provider()
+    })
+}
+
+fn client_config(
+    client: &tls::Client,
+    provider: Arc<CryptoProvider>,
+    protocols: &[Vec<u8>],
+) -> ClientConfig {
+    let verifier = Verifier::new(&provider);
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&version::TLS13])
+        .expect("the provider has a suite of TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.to_vec();
+    config.enable_early_data = client.early_data;
+    config.time_provider = Arc::new(Ticking::default());
+    config
+}
+
+fn server_config(
+    server: &tls::Server,
+    provider: Arc<CryptoProvider>,
+    protocols: &[Vec<u8>],
+    chain: Vec<CertificateDer<'static>>,
+    key: Vec<u8>,
+) -> Result<ServerConfig, Error> {
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into()))?;
+    config.session_storage = ServerSessionMemoryCache::new(MOST_SESSIONS);
+    config.alpn_protocols = protocols.to_vec();
+    config.time_provider = Arc::new(Ticking::default());
+    if server.early_data {
+        // QUIC allows no other limit (RFC 9001, 4.6.1).
+        config.max_early_data_size = u32::MAX;
+        config.send_half_rtt_data = true;
+    }
+    Ok(config)
+}
+
+/// A name under which clients keep their sessions. As an address, it is not in the ClientHello.
+pub(crate) fn name() -> ServerName<'static> {
+    ServerName::IpAddress(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into())
+}
+
+/// The sessions that a client may resume.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<Vec<Tls13ClientSessionValue>>);
+
+impl Sessions {
+    fn is_empty(&self) -> bool {
+        self.0.lock().expect("nobody panics").is_empty()
+    }
+}
+
+impl ClientSessionStore for Sessions {
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(
+        &self,
+        _: ServerName<'static>,
+        _: rustls::client::Tls12ClientSessionValue,
+    ) {
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<rustls::client::Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.0.lock().expect("nobody panics").push(value);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.0.lock().expect("nobody panics").pop()
+    }
+}
+
+/// Accepts any certificate, and names authorities.
+#[derive(Debug)]
+struct Verifier {
+    anybody: Anybody,
+    /// Of a ClientHello without and with a session.
+    names: [Vec<DistinguishedName>; 2],
+    /// Whether the next ClientHello has a session.
+    resumes: AtomicBool,
+}
+
+impl Verifier {
+    fn new(provider: &Arc<CryptoProvider>) -> Self {
+        let anybody = Anybody::new(provider.clone());
+        Self { anybody, names: Default::default(), resumes: AtomicBool::new(false) }
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.anybody.verify_server_cert(certificate, others, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.anybody.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.anybody.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn root_hint_subjects(&self) -> Option<&[DistinguishedName]> {
+        let names = &self.names[usize::from(self.resumes.load(Relaxed))];
+        (!names.is_empty()).then_some(names)
+    }
+}
+
+/// A clock that nobody sets, so that no session is too old or too young.
+#[derive(Debug)]
+struct Ticking(Instant);
+
+impl Default for Ticking {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl TimeProvider for Ticking {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(BEGINNING + self.0.elapsed()))
+    }
+}
+
+/// A time at which the certificates are valid.
+const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
+
+const RECORD: u32 = 5;
+const CHANGE_CIPHER_SPEC: u32 = RECORD + 1;
+const LONGEST_RECORD: u32 = 1 << 14;
+/// What a record adds to its content (5.2): header, type and authentication.
+const PROTECTION: u32 = RECORD + 1 + 16;
+/// The session ID in hellos over TCP (D.4).
+const SESSION_ID: u32 = 32;
+/// The extension for transport parameters when there are none (RFC 9001, 8.2).
+const NO_PARAMETERS: u32 = 4;
+/// The extension with one protocol, without its name (RFC 7301, 3.1).
+const AROUND_ALPN: u32 = 4 + 2 + 1;
+/// The extension with a name of an authority, and the name, without the name's content.
+const AROUND_NAME: u32 = 2 + 2;
+const LEAST_AUTHORITIES: u32 = 4 + 2 + AROUND_NAME;
+/// The bytes of a Certificate message without its one certificate (4.4.2).
+const AROUND_CERTIFICATE: u32 = 4 + 1 + 3 + 3 + 2;
+const ED25519: u32 = 64;
+/// rustls' ticket: header, lifetime, age, nonce, the session's number, extensions (4.6.1).
+const TICKET: u32 = 4 + 4 + 4 + (1 + 32) + (2 + 32) + 2;
+/// The extension that allows early data (4.2.10).
+const EARLY_DATA: u32 = 8;
+/// The header of an extension.
+const EXTENSION: u32 = 4;
+/// The extension that offers a session (4.2.11), without the binder's hash.
+const PSK: u32 = 4 + 2 + 2 + 32 + 4 + 2 + 1;
+/// The most sessions that a server remembers. The simulator's servers forget none.
+const MOST_SESSIONS: usize = 1 << 20;
