@@ -207,4 +207,92 @@ mod tests {
         let jiffy = Time::ZERO + Span::from_ms(2560);
         assert!(order.iter().all(|&at| at >= jiffy && at.since(jiffy) < Span::from_us(5)));
     }
+
+    /// `calc_wheel_index`: level n begins at 63 * 8^(n - 1) jiffies and counts 8^n of them. A timer
+    /// fires at the slot after the jiffy asked for.
+    #[test]
+    fn each_level_of_the_wheel_is_eight_times_coarser() {
+        let config = Config {
+            timer_granularity: Span::from_ms(1),
+            ..Config::profile("linux-6").expect("a known profile")
+        };
+        for (armed_at, jiffies, fires_at) in [
+            (0, 0, 1),
+            (0, 62, 63),
+            (0, 63, 64),
+            (1, 63, 72),
+            (0, 503, 504),
+            (0, 504, 512),
+            (8, 504, 576),
+            (0, 4031, 4032),
+            (0, 4032, 4096),
+            (64, 4032, 4608),
+            (0, 32_255, 32_256),
+            (0, 32_256, 32_768),
+            (512, 32_256, 36_864),
+        ] {
+            let at = Time::ZERO + Span::from_ms(armed_at);
+            let fires = Context::new(&config, at).deadline(jiffies).since(Time::ZERO);
+            assert_eq!(fires.as_ms(), fires_at, "{armed_at} {jiffies}");
+            assert!(fires.saturating_sub(Span::from_ms(fires_at)) < Span::from_us(5));
+        }
+    }
+
+    /// `usecs_to_jiffies` rounds up. A jiffy is 4 ms.
+    #[test]
+    fn jiffies_are_rounded_up() {
+        let config = Config {
+            max_rto: Span::from_ms(1000),
+            ..Config::profile("linux-6").expect("a known profile")
+        };
+        let cx = Context::new(&config, Time::ZERO + Span::from_us(123_999));
+        assert_eq!((cx.us, cx.jiffies(), cx.tick_us()), (123_999, 30, 4000));
+        for (us, jiffies) in [(0, 0), (1, 1), (4000, 1), (4001, 2), (8000, 2)] {
+            assert_eq!(cx.jiffies_in(us), jiffies, "{us}");
+            assert_eq!(cx.span_to_jiffies(Span::from_us(us.into())), jiffies, "{us}");
+        }
+        assert_eq!((cx.us_in(3), cx.us_in(u32::MAX)), (12_000, u32::MAX));
+        for (jiffies, bounded) in [(249, 249), (250, 250), (251, 250), (5000, 250)] {
+            assert_eq!(cx.bounded_timeout(jiffies), bounded);
+        }
+        assert_eq!(tick_us(&Config { timer_granularity: Span::ZERO, ..config.clone() }), 1);
+        assert_eq!(Context::of_past(&config, 77).us, 77);
+        let day = Span::from_secs(86_400);
+        assert!(cx.span_to_jiffies(day) > 1_000_000, "as long as 32 bits count");
+    }
+
+    /// RFC 7323, 5.4: timestamps count milliseconds, here from 1.
+    #[test]
+    fn timestamps_count_milliseconds() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        for (us, before, stamp) in [
+            (0, 0, 1),
+            (999, 0, 1),
+            (1000, 0, 2),
+            (123_999, 0, 124),
+            (123_999, 999, 124),
+            (123_999, 1000, 123),
+            (5000, 5000, 1),
+            (5000, 5001, 1),
+        ] {
+            let cx = Context::new(&config, Time::ZERO + Span::from_us(us));
+            assert_eq!(cx.timestamp_before(before), stamp, "{us} {before}");
+            if before == 0 {
+                assert_eq!(cx.timestamp(), stamp);
+            }
+        }
+    }
+
+    #[test]
+    fn time_never_runs_backwards() {
+        for (later, earlier, elapsed) in [
+            (10, 3, 7),
+            (3, 10, 0),
+            (4, u32::MAX, 5),
+            (u32::MAX / 2, 0, u32::MAX / 2),
+            (u32::MAX / 2 + 1, 0, 0),
+        ] {
+            assert_eq!(elapsed_us(later, earlier), elapsed);
+        }
+    }
 }

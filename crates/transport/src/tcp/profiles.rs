@@ -70,7 +70,10 @@ impl Config {
 mod tests {
     use alloc::borrow::ToOwned;
 
+    use narrows_units::Bytes;
+
     use super::*;
+    use crate::tcp::EcnControl;
 
     #[test]
     fn every_profile_passes_its_own_check() {
@@ -91,5 +94,81 @@ mod tests {
         assert_eq!(field(tahoe), "recovery");
         assert_eq!(field(Config { reduction: Reduction::AtOnce, ..config.clone() }), "reduction");
         assert_eq!(field(Config { min_rto: Span::from_secs(200), ..config }), "min_rto");
+    }
+
+    /// What the module's comment says, and ns-2.35's `ns-default.tcl`: `windowInit_` 2, `minrto_`
+    /// 0.2, `maxrto_` 60, `rtxcur_init_` 3, `tcpTick_` 0.01, `timestamps_` and `ecn_` false. All
+    /// other settings are the defaults.
+    #[test]
+    fn profiles_differ_from_the_defaults_where_they_say_so() {
+        let defaults = Config::default();
+        let profile = |name| Config::profile(name).expect("a listed profile");
+        assert_eq!(profile("linux-6"), defaults);
+        let mut legacy = defaults.clone();
+        (legacy.rack, legacy.tlp, legacy.initial_window) = (false, false, 3);
+        assert_eq!(profile("legacy"), legacy);
+        let mut linux_2_6 = legacy;
+        linux_2_6.reduction = Reduction::RateHalving;
+        linux_2_6.acks = AckPolicy::Linux26;
+        linux_2_6.initial_rto = Span::from_secs(3);
+        linux_2_6.timer_rounding = TimerRounding::Jiffy;
+        assert_eq!(profile("linux-2.6.30"), linux_2_6);
+        let mut ns_2 = defaults;
+        (ns_2.initial_window, ns_2.congestion, ns_2.hystart) = (2, Congestion::Reno, false);
+        (ns_2.recovery, ns_2.reduction) = (Recovery::Reno, Reduction::AtOnce);
+        (ns_2.rack, ns_2.tlp, ns_2.frto, ns_2.undo) = (false, false, false, false);
+        (ns_2.sack, ns_2.timestamps, ns_2.nagle) = (false, false, false);
+        (ns_2.receive_autotuning, ns_2.acks) = (false, AckPolicy::EverySegment);
+        (ns_2.initial_rto, ns_2.max_rto) = (Span::from_secs(3), Span::from_secs(60));
+        (ns_2.timer_granularity, ns_2.timer_rounding) = (Span::from_ms(10), TimerRounding::Exact);
+        (ns_2.restart_after_idle, ns_2.max_retries) = (RestartAfterIdle::Fresh, 255);
+        ns_2.skip_handshake = true;
+        assert_eq!(profile("ns-2"), ns_2);
+        let classic = Config::PROFILES.map(|name| profile(name).is_classic());
+        assert_eq!(classic, [false, false, false, true]);
+    }
+
+    /// What does not go together, on both sides of each bound.
+    #[test]
+    fn settings_must_go_together() {
+        let said = |config: &Config| config.check().map_err(|error| error.key().to_owned());
+        let (linux, ns_2) = (Config::default(), Config::profile("ns-2").expect("listed"));
+        let ms = Span::from_ms;
+        let buffer = |bytes| Config { receive_buffer: Bytes::new(bytes), ..linux.clone() };
+        let min = |min_rto| Config { min_rto, max_rto: ms(2000), ..linux.clone() };
+        let first = |initial_rto| Config { initial_rto, max_rto: ms(2000), ..linux.clone() };
+        let control = |ecn, ecn_control| Config { ecn, ecn_control, ..linux.clone() };
+        let open = |skip_handshake, fast_open| Config { skip_handshake, fast_open, ..ns_2.clone() };
+        let recovers = |recovery, reduction| Config { recovery, reduction, ..linux.clone() };
+        for (config, expected) in [
+            (buffer(2920), None),
+            (buffer(2919), Some("receive_buffer")),
+            (min(ms(4)), None),
+            (min(ms(3)), Some("min_rto")),
+            (min(ms(2000)), None),
+            (min(ms(2001)), Some("min_rto")),
+            (first(ms(4)), None),
+            (first(ms(3)), Some("initial_rto")),
+            (first(ms(2000)), None),
+            (first(ms(2001)), Some("initial_rto")),
+            (control(true, EcnControl::SynAck), None),
+            (control(false, EcnControl::SynAck), Some("ecn_control")),
+            (control(false, EcnControl::Data), None),
+            (open(true, false), None),
+            (open(false, true), None),
+            (open(true, true), Some("fast_open")),
+            (recovers(Recovery::Sack, Reduction::AtOnce), Some("reduction")),
+            (recovers(Recovery::Sack, Reduction::RateHalving), None),
+            (recovers(Recovery::Tahoe, Reduction::AtOnce), None),
+            (recovers(Recovery::Tahoe, Reduction::Prr), Some("recovery")),
+            (recovers(Recovery::Reno, Reduction::Prr), None),
+        ] {
+            assert_eq!(said(&config), expected.map_or(Ok(()), |key| Err(key.to_owned())));
+        }
+        let delayed = |span| Config { acks: AckPolicy::Delayed(span), ..linux.clone() };
+        assert_eq!(said(&delayed(Span::ZERO)), Err("acks".to_owned()));
+        assert_eq!(said(&delayed(Span::from_ps(1))), Ok(()));
+        assert_eq!(said(&delayed(Span::from_secs(1))), Ok(()));
+        assert_eq!(said(&delayed(ms(1001))), Err("acks".to_owned()));
     }
 }

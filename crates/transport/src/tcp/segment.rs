@@ -262,3 +262,129 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: SynOptions =
+        SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, fast_open: None };
+
+    fn stamped(stamps: bool, syn: Option<SynOptions>) -> Segment {
+        Segment { timestamps: stamps.then_some((1, 0)), syn, ..Segment::default() }
+    }
+
+    /// The headers that Linux sends: 40 bytes for its SYN, 32 for its data, 52 for two SACK blocks.
+    #[test]
+    fn headers_are_as_long_as_linuxs() {
+        for (stamps, scale, sack, fast_open, bytes) in [
+            (true, true, true, None, 40),
+            (true, true, false, None, 40),
+            (true, false, true, None, 36),
+            (false, true, true, None, 32),
+            (false, true, false, None, 28),
+            (false, false, false, None, 24),
+            (true, true, true, Some(FastOpenOption::Request), 44),
+            (true, true, true, Some(FastOpenOption::Cookie), 52),
+        ] {
+            let options = SynOptions {
+                window_scale: scale.then_some(7),
+                sack_permitted: sack,
+                fast_open,
+                ..OPTIONS
+            };
+            assert_eq!(stamped(stamps, Some(options)).header_bytes(), bytes, "{options:?}");
+        }
+        for (stamps, blocks, bytes) in [
+            (false, 0, 20),
+            (true, 0, 32),
+            (false, 1, 32),
+            (false, 3, 48),
+            (true, 1, 44),
+            (true, 2, 52),
+            (true, 3, 60),
+        ] {
+            let mut segment = stamped(stamps, None);
+            (0..blocks).for_each(|n| assert!(segment.sack.push(Seq(n), Seq(n + 1))));
+            assert_eq!(segment.header_bytes(), bytes, "{stamps} {blocks}");
+        }
+    }
+
+    #[test]
+    fn three_blocks_fit() {
+        let mut sack = SackBlocks::default();
+        assert!(sack.is_empty());
+        for n in 0..5 {
+            assert_eq!(sack.push(Seq(n), Seq(n + 1)), n < 3);
+            assert_eq!((sack.len(), sack.is_empty()), (3.min(n as usize + 1), false));
+        }
+        let blocks = [(Seq(0), Seq(1)), (Seq(1), Seq(2)), (Seq(2), Seq(3))];
+        assert_eq!(sack.as_slice(), blocks);
+    }
+
+    /// RFC 9293, 3.4 and 3.10.7.1: SYN and FIN take a sequence number each; a reset of a segment
+    /// without ACK acknowledges all of it.
+    #[test]
+    fn a_segment_ends_after_its_payload_syn_and_fin() {
+        let (syn, fin, ack) = (Flags::SYN, Flags::FIN, Flags::ACK);
+        for (flags, len, end) in [
+            (ack, 0, 100),
+            (ack, 36, 136),
+            (syn, 0, 101),
+            (syn, 36, 137),
+            (ack.with(fin), 36, 137),
+            (syn.with(fin), 36, 138),
+        ] {
+            let segment = Segment { seq: Seq(100), ack: Seq(7), len, flags, ..Segment::default() };
+            assert_eq!((segment.end(), segment.header().end()), (Seq(end), Seq(end)));
+            let reset = segment.reset();
+            if flags.contains(ack) {
+                assert_eq!((reset.seq, reset.ack, reset.flags), (Seq(7), Seq(0), Flags::RST));
+            } else {
+                assert_eq!((reset.seq, reset.ack), (Seq(0), Seq(end)));
+                assert_eq!(reset.flags, Flags::RST.with(ack));
+            }
+        }
+        assert_eq!(OPTIONS.offered_mss(), 1460);
+        assert_eq!(SynOptions { mss: 0, ..OPTIONS }.offered_mss(), 536);
+        assert_eq!(SynOptions { mss: 1, ..OPTIONS }.offered_mss(), 1);
+    }
+
+    /// A header keeps every field that it has, and a segment made of it has nothing else.
+    #[test]
+    fn a_header_is_a_segment_without_options_of_syns() {
+        let header = Header {
+            seq: Seq(1),
+            ack: Seq(2),
+            window: 3,
+            len: 4,
+            flags: Flags::PSH,
+            ecn: Ecn::Ce,
+            timestamps: Some((5, 6)),
+        };
+        let segment = Segment::from(header);
+        assert_eq!((segment.seq, segment.ack, segment.window), (Seq(1), Seq(2), 3));
+        assert_eq!((segment.len, segment.flags, segment.ecn), (4, Flags::PSH, Ecn::Ce));
+        assert_eq!(segment.timestamps, Some((5, 6)));
+        assert_eq!((segment.sack.len(), segment.syn), (0, None));
+        assert_eq!(Segment::from(segment.header()), segment);
+    }
+
+    /// RFC 9293, 3.1, and RFC 3168, 6.1: the bits of the header.
+    #[test]
+    fn flags_are_bits() {
+        let all = [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::AE];
+        let all = [&all[..], &[Flags::ECE, Flags::CWR]].concat();
+        for (bit, &flag) in all.iter().enumerate() {
+            assert_eq!(flag.0, 1 << bit);
+            for &other in &all {
+                let both = flag.with(other);
+                assert!(both.contains(flag) && both.contains(other) && both.intersects(flag));
+                assert_eq!(flag.contains(other), flag == other);
+                assert_eq!(flag.contains(both), flag == other);
+                assert_eq!(both.without(other), if flag == other { Flags(0) } else { flag });
+                assert_eq!(flag.without(other).intersects(flag), flag != other);
+            }
+        }
+    }
+}

@@ -39,3 +39,27 @@ impl Add<u32> for Seq {
         Self(self.0.wrapping_add(n))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9293, 3.4: comparisons are modulo 2^32.
+    #[test]
+    fn numbers_wrap_around() {
+        for (one, other, before) in [
+            (0, 1, true),
+            (1, 0, false),
+            (5, 5, false),
+            (u32::MAX, 0, true),
+            (0, u32::MAX, false),
+            (0, 0x7fff_ffff, true),
+            (0x7fff_ffff, 0, false),
+        ] {
+            let (one, other) = (Seq(one), Seq(other));
+            assert_eq!((one.before(other), other.after(one)), (before, before));
+            assert_eq!(one.max(other), if before { other } else { one });
+        }
+        assert_eq!((Seq(3).distance(Seq(u32::MAX)), Seq(u32::MAX) + 4), (4, Seq(3)));
+    }
+}

@@ -395,3 +395,6 @@ impl Prefetch for Half {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,3 +44,26 @@ impl Unsent {
         if self.0 == Self::ENDLESS { 0 } else { self.0 as u32 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_and_taken() {
+        let mut unsent = Unsent::default();
+        assert!(unsent.is_empty());
+        unsent.write(100);
+        unsent.write(50);
+        assert_eq!((unsent.up_to(149), unsent.up_to(151), unsent.reach()), (149, 150, 150));
+        unsent.end_forever();
+        unsent.take(30);
+        assert_eq!((unsent, unsent.is_empty()), (Unsent(120), false));
+        unsent.write(u64::MAX);
+        unsent.take(30);
+        unsent.write(7);
+        assert_eq!((unsent.up_to(1448), unsent.reach()), (1448, 0));
+        unsent.end_forever();
+        assert!(unsent.is_empty());
+    }
+}
