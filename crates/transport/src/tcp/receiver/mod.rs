@@ -454,3 +454,6 @@ impl Prefetch for Receiver {
         self.rcv_nxt.0 ^ u32::from(self.fin_received)
     }
 }
+
+#[cfg(test)]
+mod tests;

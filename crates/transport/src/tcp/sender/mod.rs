@@ -478,3 +478,6 @@ impl Prefetch for Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,6 +208,8 @@ impl Prefetch for Scoreboard {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -236,5 +238,84 @@ mod tests {
         assert_eq!(board.find(Seq(71)), 8);
         assert_eq!(board.find(Seq(0)), 1);
         assert_eq!(board.find(Seq(1000)), board.tail());
+    }
+
+    /// The ring behaves like a queue, wherever it begins and however often it has grown. Positions
+    /// wrap around.
+    #[test]
+    fn the_ring_is_a_queue() {
+        for (start, kept) in [(0, 1), (3, 4), (u32::MAX - 2, 5), (7, 9)] {
+            let mut board = Scoreboard { head: start, tail: start, ..Scoreboard::default() };
+            let mut queue = alloc::collections::VecDeque::new();
+            for n in 0..40u32 {
+                assert_eq!((board.len(), board.is_empty()), (queue.len() as u32, queue.is_empty()));
+                assert_eq!(board.front().map(|record| record.seq.0), queue.front().copied());
+                board.push(Record { seq: Seq(10 * n), len: 10, ..Record::default() });
+                queue.push_back(10 * n);
+                if queue.len() > kept {
+                    board.pop();
+                    queue.pop_front();
+                }
+                assert_eq!(board.tail().wrapping_sub(board.head()), board.len());
+                for (k, &seq) in queue.iter().enumerate() {
+                    let position = board.head().wrapping_add(k as u32);
+                    assert_eq!(board.at(position).seq, Seq(seq));
+                    assert_eq!(board.find(Seq(seq)), position);
+                    assert_eq!(board.find(Seq(seq + 1)), position.wrapping_add(1));
+                    assert_eq!(board.find(Seq(seq.wrapping_sub(1))), position);
+                }
+                board.at_mut(board.head()).sent_us = n;
+                assert_eq!(board.front().map(|record| record.sent_us), Some(n));
+            }
+            let places = (kept + 1).next_power_of_two().max(SMALLEST);
+            assert_eq!(board.heap_bytes(), places * size_of::<Record>());
+            board.release();
+            assert!(board.heap_bytes() > 0, "something is in flight");
+            (0..kept).for_each(|_| board.pop());
+            board.release();
+            assert_eq!((board.heap_bytes(), board.front().is_none()), (0, true));
+        }
+    }
+
+    #[test]
+    fn a_record_ends_after_its_payload_and_fin() {
+        let record = |len, flags| Record { seq: Seq(100), len, flags, ..Record::default() };
+        for (flags, len, end) in [(0, 50, 150), (FIN, 50, 151), (FIN | PSH, 0, 101), (PSH, 1, 101)]
+        {
+            assert_eq!(record(len, flags).end(), Seq(end));
+        }
+        assert!(record(1, LOST | FIN).has(LOST | SACKED) && !record(1, LOST).has(SACKED | FIN));
+    }
+
+    /// RFC 1191, 6.4: what is too long is cut and lost; FIN and PSH stay with the last part.
+    #[test]
+    fn long_segments_are_cut() {
+        for (len, most, parts) in [
+            (1000, 1000, &[1000][..]),
+            (1001, 1000, &[1000, 1]),
+            (2000, 1000, &[1000, 1000]),
+            (2500, 1000, &[1000, 1000, 500]),
+            (0, 1000, &[0]),
+        ] {
+            let mut board = Scoreboard::default();
+            board.push(Record { seq: Seq(50), len: 10, flags: SACKED, ..Record::default() });
+            let flags = FIN | PSH | SACKED | RETRANSMITTED | EVER_RETRANSMITTED;
+            board.push(Record { seq: Seq(60), len, flags, ..Record::default() });
+            board.split(most);
+            let cut: Vec<Record> = (0..board.len()).map(|k| *board.at(board.head() + k)).collect();
+            assert_eq!((cut[0].len, cut[0].flags), (10, SACKED));
+            assert_eq!(cut[1..].iter().map(|part| part.len).collect::<Vec<_>>(), parts);
+            let mut next = Seq(60);
+            for (k, part) in cut[1..].iter().enumerate() {
+                assert_eq!(part.seq, next);
+                next = part.end();
+                let is_last = k + 1 == parts.len();
+                assert_eq!(part.has(FIN), is_last);
+                assert_eq!(part.has(PSH), is_last);
+                assert_eq!(part.has(LOST), parts.len() > 1);
+                assert_eq!(part.has(SACKED | RETRANSMITTED), parts.len() == 1);
+                assert!(part.has(EVER_RETRANSMITTED));
+            }
+        }
     }
 }
