@@ -58,6 +58,24 @@ def test_two_servers_of_a_node_have_an_address_each() -> None:
     assert places.keys() == {"far", "resolver", "near", "stubs"}
 
 
+def test_a_flood_forges_addresses_that_are_discarded() -> None:
+    text = (
+        DUMBBELL + '[[traffic]]\nkind = "flood"\nname = "f"\nsource = "far"\nserver = "resolver"\n'
+    )
+    scenario = Scenario.parse(text)
+    design = hosts_of(scenario)
+    places, job = design.places(), design.job()
+    assert places is not None
+    (flood,) = places["far"]["forged"]
+    assert scenario.plan()["applications"][flood]["name"] == "f"
+    assert places["far"]["forged"][flood] == "198.18.0.0"
+    routes = {route["to"]: route["device"] for route in job["routes"]["n0"]}
+    assert routes["198.18.0.0/16"] is None
+    # Its replies go back to it.
+    (back,) = [route for route in job["routes"]["n1"] if route["to"] == "198.18.0.0/16"]
+    assert back["device"] == "l2"
+
+
 def test_a_datagram_without_room_for_its_meaning_is_refused() -> None:
     text = DUMBBELL + '[[traffic]]\nkind = "ping"\nname = "p"\npairs = [["near", "far"]]\n'
     scenario = Scenario.parse(text, set={"traffic.p.packet": "36 B"})

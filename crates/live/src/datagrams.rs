@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrIn, recvfrom, sendto};
 
 use crate::dns::{self, Asked};
+use crate::flood::Network;
 use crate::part::Use;
 use crate::sockets::{Places, address, local, set_peer};
 
@@ -64,12 +65,24 @@ pub(crate) struct Sockets {
     peers: HashMap<SocketAddrV4, (u32, u32)>,
     /// The sockets of servers, by node and address.
     far: HashMap<(usize, SocketAddrV4), usize>,
+    /// The clients of floods, which have no sockets.
+    forged: Vec<Forged>,
     /// The number of sockets that applications have taken, and how many of them when they started.
     taken: u32,
     taken_at_start: u32,
     /// Sockets that were taken later, in the order in which they were opened. Each serves for one
     /// query.
     later: VecDeque<(u32, u32)>,
+}
+
+/// The flow of a flood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forged {
+    /// The addresses in place of sockets.
+    pub(crate) network: Network,
+    pub(crate) flow: u32,
+    /// The application's number for the first of them.
+    pub(crate) first: u32,
 }
 
 /// A socket for datagrams.
@@ -142,6 +155,25 @@ impl Sockets {
         Ok((number, true))
     }
 
+    /// Adds the flow of a flood.
+    pub(crate) fn forge(&mut self, forged: Forged) {
+        self.forged.push(forged);
+    }
+
+    /// Returns the address in place of a flood's socket; `None`: it is no flood's.
+    pub(crate) fn forged_address(&self, (flow, socket): (u32, u32)) -> Option<SocketAddrV4> {
+        let forged = self.forged.iter().find(|forged| forged.flow == flow)?;
+        Some(forged.network.address(socket - forged.first))
+    }
+
+    /// Returns the flow and the socket of a client's address.
+    fn client(&self, from: SocketAddrV4) -> Option<(u32, u32)> {
+        let of_flood =
+            |forged: &Forged| Some((forged.flow, forged.first + forged.network.turn(*from.ip())?));
+        let peer = self.peers.get(&from).copied();
+        peer.or_else(|| self.forged.iter().find_map(of_flood))
+    }
+
     /// Returns an open socket.
     pub(crate) fn get(&self, number: usize) -> Option<&Socket> {
         self.open.get(number)?.as_ref()
@@ -156,16 +188,17 @@ impl Sockets {
         bytes: &[u8],
     ) {
         let near = self.near.get(&of).and_then(|&number| self.get(number));
-        let Some(near) = near else { return };
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         // A failure is a loss: the host's own queue is full, or it cannot reach the other.
         if back {
             let far = self.far.get(&(link.nodes[1], link.server(places)));
             let far = far.and_then(|&number| self.get(number));
-            if let (Some(far), Ok(to)) = (far, local(&near.socket)) {
+            let to = near.and_then(|near| local(&near.socket).ok());
+            let to = to.or_else(|| self.forged_address(of));
+            if let (Some(far), Some(to)) = (far, to) {
                 let _ = sendto(far.socket.as_raw_fd(), bytes, &address(to), flags);
             }
-        } else {
+        } else if let Some(near) = near {
             let _ = nix::sys::socket::send(near.socket.as_raw_fd(), bytes, flags);
         }
     }
@@ -182,7 +215,7 @@ impl Sockets {
                 Err(_) => return None,
             }
         };
-        let of = found.of.or_else(|| self.peers.get(&SocketAddrV4::from(from?)).copied());
+        let of = found.of.or_else(|| self.client(SocketAddrV4::from(from?)));
         let arrived =
             |(flow, socket)| Arrived { flow, socket, goes_back: found.of.is_some(), bytes };
         Some(of.map(arrived))
@@ -250,8 +283,11 @@ impl Link {
         let asked = dns::query(message, length);
         let bytes = dns::bytes(&asked, length);
         let key = (socket, asked.id);
-        queries.asked.insert(key, Query { meant: *message, asked, reply: None });
-        queries.order.push_back(key);
+        let query = Query { meant: *message, asked, reply: None };
+        if queries.asked.insert(key, query).is_none() {
+            // A flood asks the same again.
+            queries.order.push_back(key);
+        }
         if queries.order.len() > MOST_QUERIES
             && let Some(oldest) = queries.order.pop_front()
         {

@@ -15,7 +15,7 @@ use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use crate::connection::{Connection, Side};
-use crate::datagrams::{Link, Queries};
+use crate::datagrams::{Forged, Link, Queries};
 use crate::end::End;
 use crate::flows::{Flow, Listed, What, counters};
 use crate::part::Use;
@@ -86,11 +86,14 @@ impl Host for LiveHost<'_> {
     }
 
     fn half_open(&self, _application: usize) -> Option<Counts> {
-        None
+        self.world.floods.get(&self.application)?.half_open()
     }
 
-    fn send_forged_syn(&mut self, _association: Association, _seq: u32) {
-        unreachable!("{REFUSED}")
+    fn send_forged_syn(&mut self, association: Association, seq: u32) {
+        let World { floods, flows, .. } = &mut *self.world;
+        if let Some(flood) = floods.get_mut(&self.application) {
+            flood.send_syn(flows.get(association.socket().flow()).numbers[0], seq);
+        }
     }
 
     fn accept(&mut self) -> Option<Socket> {
@@ -177,11 +180,21 @@ impl Host for LiveHost<'_> {
             what: What::Datagrams(Box::new(link)),
         });
         self.world.serve_datagrams(socket.flow());
+        let flood = self.world.floods.get_mut(&self.application);
+        if let Some(flood) = flood.filter(|flood| flood.replies.is_some()) {
+            flood.association = Association::from(socket);
+            let (network, first) = (flood.network, flood.first_socket);
+            self.world.datagrams.forge(Forged { network, flow: socket.flow(), first });
+        }
         Association::from(socket)
     }
 
     fn take_sockets(&mut self, count: u32) -> u32 {
-        self.world.datagrams.take(count)
+        let first = self.world.datagrams.take(count);
+        if let Some(flood) = self.world.floods.get_mut(&self.application) {
+            flood.first_socket = first;
+        }
+        first
     }
 
     fn send_datagram(
@@ -192,12 +205,18 @@ impl Host for LiveHost<'_> {
         message: &Message,
     ) -> Sent {
         let flow = association.socket().flow();
-        self.world.open_datagrams(flow, socket);
-        let World { flows, datagrams, places, .. } = &mut *self.world;
+        let forged = self.world.datagrams.forged_address((flow, socket));
+        if forged.is_none() {
+            self.world.open_datagrams(flow, socket);
+        }
+        let World { flows, datagrams, places, floods, .. } = &mut *self.world;
         let Some(link) = flows.link_mut(flow) else { return Sent::default() };
         let bytes = link.write(self.now, (socket, back), message);
         let Some(bytes) = bytes else { return Sent::default() };
-        datagrams.send(places, link, ((flow, socket), back), &bytes);
+        match (forged, floods.get_mut(&self.application)) {
+            (Some(from), Some(flood)) => flood.send_query(from, &bytes),
+            _ => datagrams.send(places, link, ((flow, socket), back), &bytes),
+        }
         link.packets(back, bytes.len())
     }
 
@@ -436,7 +455,7 @@ impl World {
 }
 
 /// What an application gets for a connection that cannot be opened. The run then ends.
-const NOBODY: Socket = Socket { end: u32::MAX, generation: 0 };
+pub(crate) const NOBODY: Socket = Socket { end: u32::MAX, generation: 0 };
 
 /// The first of the ports at which ends accept connections of their own application, one for each
 /// set of TCP settings: iperf's.

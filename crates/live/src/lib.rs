@@ -33,6 +33,9 @@
 //!   quinn-proto's. Nothing but the congestion window holds data back. The table `flows` has no QUIC
 //!   connections, as in the simulator.
 //!
+//! A flood leaves through raw sockets, from addresses that belong to nobody (`flood.rs`). The process
+//! then needs the right to make such sockets (`CAP_NET_RAW`).
+//!
 //! What the kernel does not tell has no value in a table (`tables.rs`).
 //!
 //! Nobody reports losses. A DNS query or reply that was lost runs into its timeout. Another datagram
@@ -43,9 +46,11 @@
 mod certificate;
 mod clock;
 mod connection;
+mod counters;
 mod datagrams;
 mod dns;
 mod end;
+mod flood;
 mod flows;
 mod host;
 mod part;

@@ -7,7 +7,8 @@
 //! "namespace": "/run/netns/NAME"}}`, where the namespace may be left out. Without `--play`, the
 //! program plays every node that has a place. A place may have more addresses, for some of its
 //! sockets: `"also": [{"tcp": 3, "server": 5, "address": "10.1.0.1"}]`, where the numbers are
-//! indices into the plan's TCP settings and applications. `--prepared` says that the nodes' sysctls
+//! indices into the plan's TCP settings and applications. A place where a flood starts has a network
+//! of addresses to forge, by the flood's index: `"forged": {"7": "198.18.0.0"}`. `--prepared` says that the nodes' sysctls
 //! and routes follow the plan's TCP settings.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to

@@ -29,6 +29,11 @@ pub struct Place {
     /// Other addresses, for some of its sockets.
     #[serde(default)]
     pub also: Vec<Also>,
+    /// For each flood that starts here, by its index into the plan's applications: a network of
+    /// addresses, with 16 bits for hosts, that it forges. Nobody must have one of them, and packets
+    /// to them must be discarded here.
+    #[serde(default)]
+    pub forged: BTreeMap<u32, Ipv4Addr>,
     /// Its network namespace, such as `/run/netns/NAME`; `None`: that of the process.
     #[serde(default)]
     pub namespace: Option<PathBuf>,
@@ -59,7 +64,7 @@ pub struct Use {
 impl Place {
     /// Creates a place in the namespace of this process.
     pub const fn at(address: Ipv4Addr) -> Self {
-        Self { address, also: Vec::new(), namespace: None }
+        Self { address, also: Vec::new(), forged: BTreeMap::new(), namespace: None }
     }
 }
 

@@ -28,7 +28,6 @@ pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<Strin
 
 fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
     let why = match kind {
-        Kind::Flood(_) => "a flood has forged addresses, which a socket cannot have",
         Kind::DnsServer(server) => {
             let tcp = server.tcp.as_ref()?;
             if tcp.stateless {

@@ -15,6 +15,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::clock::Clock;
+use crate::flood;
 use crate::host::LiveHost;
 use crate::part::Part;
 use crate::refused::refused;
@@ -85,6 +86,7 @@ impl Live {
         }
         let places = plan.nodes.iter().map(|node| part.places.get(node).cloned()).collect();
         let places = Places::open(places).map_err(Error)?;
+        let floods = flood::open(&plan, &played, part, &places).map_err(Error)?;
         let system = |why: Errno| Error(format!("epoll: {}", why.desc()));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK);
@@ -93,6 +95,7 @@ impl Live {
         let mut world =
             World::new(plan.seed, places, plan.paths.clone(), mtus, plan.tcp.clone(), epoll);
         world.watch(&timer, Watched::Timer, 0, false);
+        world.add_floods(floods);
         let build = |(one, played): (&narrows_sim::plan::Application, bool)| {
             played.then(|| one.kind.clone().build(&one.name))
         };
@@ -107,6 +110,7 @@ impl Live {
             live.tell(number as u32, |application, host| application.start(host));
         }
         live.world.datagrams.end_start();
+        live.world.listen_to_floods();
         let flows = &live.world.flows;
         live.goodput.note_rows(flows.listed.iter().map(|listed| {
             let flow = flows.get(listed.flow);
@@ -239,6 +243,11 @@ impl Live {
             self.world.wakes.pop();
             self.sample(at);
             self.now = self.now.max(at);
+            for datagram in self.world.newly_lost(at, application) {
+                if let Some(application) = &mut self.applications[application as usize] {
+                    application.lost(&mut self.world.records, datagram, None);
+                }
+            }
             self.tell(application, |application, host| application.timer(host, token));
             self.tell_news();
         }

@@ -11,10 +11,10 @@ use narrows_units::settings::Words;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, connect,
-    getsockname, getsockopt, listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockProtocol, SockType, SockaddrIn, TimestampingFlag, bind,
+    connect, getsockname, getsockopt, listen, setsockopt, socket, sockopt,
 };
-use nix::{Result, libc, setsockopt_impl, sockopt_impl};
+use nix::{Result, getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 
 use crate::part::{Place, Use};
 
@@ -66,8 +66,24 @@ impl Places {
 
     /// Creates a socket in the namespace of a node.
     fn socket(&self, node: usize, kind: SockType) -> Result<OwnedFd> {
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        self.inside(node, || socket(AddressFamily::Inet, kind, flags, None))?
+        self.inside(node, || socket(AddressFamily::Inet, kind, FLAGS, None))?
+    }
+
+    /// Creates a socket for whole IPv4 packets of a node, with any source address.
+    pub(crate) fn raw(&self, node: usize) -> Result<OwnedFd> {
+        let protocol = SockProtocol::Raw;
+        self.inside(node, || socket(AddressFamily::Inet, SockType::Raw, FLAGS, protocol))?
+    }
+
+    /// Creates a socket that receives the heads of the IPv4 packets that arrive at a node and pass
+    /// all tests.
+    pub(crate) fn packets(&self, node: usize, tests: &[PacketTest]) -> Result<OwnedFd> {
+        let (family, kind) = (AddressFamily::Packet, SockType::Datagram);
+        let made = self.inside(node, || socket(family, kind, FLAGS, SockProtocol::EthIp))??;
+        let mut filter = filter(tests);
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        setsockopt(&made, AttachFilter, &program)?;
+        Ok(made)
     }
 
     /// Opens a file of /proc in the namespace of a node. Later reads are of that namespace, too.
@@ -191,6 +207,49 @@ pub(crate) fn report_acks(made: &OwnedFd, reports: Reports) -> Result<()> {
     setsockopt(made, sockopt::Timestamping, &flags)
 }
 
+/// What a field of an IPv4 packet must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketTest {
+    /// Where the field begins.
+    pub(crate) at: u32,
+    pub(crate) width: Width,
+    /// The bits that count.
+    pub(crate) mask: u32,
+    pub(crate) value: u32,
+}
+
+/// The width of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Byte = libc::BPF_B as isize,
+    Half = libc::BPF_H as isize,
+    Word = libc::BPF_W as isize,
+}
+
+/// Returns a program for packets that pass all tests (classic BPF,
+/// Documentation/networking/filter.rst).
+fn filter(tests: &[PacketTest]) -> Vec<libc::sock_filter> {
+    let step =
+        |code: u32, jf: usize, k| libc::sock_filter { code: code as u16, jt: 0, jf: jf as u8, k };
+    let mut steps = Vec::with_capacity(3 * tests.len() + 2);
+    for (number, test) in tests.iter().enumerate() {
+        // A test that fails skips the rest and the first of the two returns.
+        let rest = 3 * (tests.len() - number - 1) + 1;
+        steps.extend([
+            step(libc::BPF_LD | libc::BPF_ABS | test.width as u32, 0, test.at),
+            step(libc::BPF_ALU | libc::BPF_AND, 0, test.mask),
+            step(libc::BPF_JMP | libc::BPF_JEQ, rest, test.value),
+        ]);
+    }
+    steps.extend([step(libc::BPF_RET, 0, HEAD), step(libc::BPF_RET, 0, 0)]);
+    steps
+}
+
+/// Returns how many packets have passed a socket's filter since the last call.
+pub(crate) fn passed(made: &OwnedFd) -> u64 {
+    getsockopt(made, PacketStatistics).map_or(0, |counts| counts.tp_packets.into())
+}
+
 fn set_tcp(made: &OwnedFd, config: &tcp::Config) -> Result<()> {
     setsockopt(made, sockopt::TcpCongestion, &config.congestion.word().into())?;
     if !config.nagle {
@@ -212,6 +271,19 @@ sockopt_impl!(
     i32
 );
 
+// Nor these: socket(7) and packet(7).
+sockopt_impl!(AttachFilter, SetOnly, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, libc::sock_fprog);
+sockopt_impl!(
+    PacketStatistics,
+    GetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_STATISTICS,
+    libc::tpacket_stats
+);
+
+const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
+/// The bytes of a packet that a filter passes on.
+const HEAD: u32 = 64;
 const HOME: &str = "/proc/self/ns/net";
 const RECEIVE_BUFFER: usize = 1 << 20;
 /// `SOF_TIMESTAMPING_TX_ACK` of include/uapi/linux/net_tstamp.h.

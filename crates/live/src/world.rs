@@ -17,6 +17,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use crate::connection::{Connection, Progress, closed_by};
 use crate::datagrams;
 use crate::end::Read;
+use crate::flood::Floods;
 use crate::flows::{Flow, Flows, What};
 use crate::quic::Quic;
 use crate::secure::Configs;
@@ -42,6 +43,7 @@ pub(crate) struct World {
     pub(crate) serving_at: HashMap<(u32, u16), usize>,
     pub(crate) secure: Configs,
     pub(crate) quic: Quic,
+    pub(crate) floods: Floods,
     /// Connections by the addresses of the opening and of the accepting end.
     by_addresses: HashMap<[SocketAddrV4; 2], u32>,
     pub(crate) news: VecDeque<News>,
@@ -144,6 +146,7 @@ impl World {
             serving_at: HashMap::new(),
             secure: Configs::default(),
             quic: Quic::default(),
+            floods: Floods::new(),
             by_addresses: HashMap::new(),
             news: VecDeque::new(),
             dirty: Vec::new(),
@@ -167,6 +170,7 @@ impl World {
                 None => while self.accept_one(now, number as usize).is_some() {},
             },
             Watched::Datagrams => self.receive_datagrams(number as usize),
+            Watched::Replies => self.receive_replies(number),
             Watched::Quic => self.receive_quic(now, number as usize),
             Watched::QuicTimer => self.handle_quic_timer(now),
             Watched::Timer | Watched::Stop => {}
@@ -553,6 +557,8 @@ pub(crate) enum Watched {
     End,
     Listener,
     Datagrams,
+    /// Replies to a flood, by its application.
+    Replies,
     Timer,
     /// A file that ends the run early.
     Stop,
@@ -571,13 +577,14 @@ impl Watched {
             0 => Self::End,
             1 => Self::Listener,
             2 => Self::Datagrams,
-            3 => Self::Timer,
-            4 => Self::Stop,
-            5 => Self::Quic,
+            3 => Self::Replies,
+            4 => Self::Timer,
+            5 => Self::Stop,
+            6 => Self::Quic,
             _ => Self::QuicTimer,
         }
     }
 }
 
 /// The most datagrams that a socket delivers before others have their turn.
-const MOST_DATAGRAMS: usize = 64;
+pub(crate) const MOST_DATAGRAMS: usize = 64;

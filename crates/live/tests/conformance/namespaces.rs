@@ -1,4 +1,4 @@
-//! What needs network namespaces: a path that loses packets.
+//! What needs network namespaces: a path that loses packets, and floods.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use narrows_client::path::{Path, Rule};
 use narrows_live::Place;
-use narrows_sim::plan::{Kind, Plan};
+use narrows_sim::plan::flood::{Flood, Of, Queries};
+use narrows_sim::plan::udp::Spacing;
+use narrows_sim::plan::{Application, Kind, Plan};
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Span, Time};
 
@@ -136,3 +138,64 @@ fn numbers(tables: &[Table], table: &str, column: &str) -> Vec<f64> {
 
 const DELAY: Duration = Duration::from_millis(5);
 const LOSS: f64 = 0.05;
+
+/// Forged addresses need routes: one to them at the server, and one that discards at their node.
+#[test]
+fn floods() {
+    let (Some(near), Some(far)) = (Namespace::new("fn"), Namespace::new("fs")) else { return };
+    let (a, b) = (&near.0, &far.0);
+    let made = [
+        format!("link add nrwf netns {a} type veth peer name nrwf netns {b}"),
+        format!("-n {a} addr add 10.77.32.1/24 dev nrwf"),
+        format!("-n {b} addr add 10.77.32.2/24 dev nrwf"),
+        format!("-n {a} link set nrwf up"),
+        format!("-n {b} link set nrwf up"),
+        format!("-n {a} route add blackhole {FORGED}/16"),
+        format!("-n {b} route add {FORGED}/16 via 10.77.32.1"),
+    ];
+    assert!(made.iter().all(|arguments| ip(arguments)), "this is root");
+    let place = |node: usize| Place {
+        namespace: Some([&near, &far][node].path()),
+        forged: [(2, FORGED)].into(),
+        ..Place::at(Ipv4Addr::new(10, 77, 32, node as u8 + 1))
+    };
+    let queries = Of::Queries(Queries { query: 40, reply: 300, payload: 1232 });
+    for (of, sent, replies) in [(Of::Syns, 38, 0), (queries, 38, 38)] {
+        let mut plan = plan_of(Dialogue { client: dialogue().client, ..Dialogue::new() });
+        plan.applications.push(Application { name: "flood".into(), kind: flood(of) });
+        plan.end = Time::ZERO + Span::from_ms(950);
+        plan.end_with_dns = false;
+        let real = play_at(plan.clone(), place).expect("this is root");
+        let simulated = simulate(plan);
+        compare_tables(&real, &simulated, &PACKETS);
+        let first = |column| count(&real, "floods", column)[0];
+        assert_eq!((first("sent"), first("replies")), (sent, replies));
+        assert_eq!(first("syns"), sent - replies);
+    }
+}
+
+/// A packet every 5 ms, from ten addresses.
+fn flood(of: Of) -> Kind {
+    Kind::Flood(Flood {
+        server: 1,
+        there: 0,
+        back: 1,
+        of,
+        interval: Span::from_ms(5),
+        spacing: Spacing::Even,
+        addresses: 10,
+        start: Time::ZERO + Span::from_ms(10),
+        stop: Some(Time::ZERO + Span::from_ms(200)),
+        period: Span::from_ms(300),
+    })
+}
+
+fn count(tables: &[Table], table: &str, column: &str) -> Vec<u64> {
+    let table = tables.iter().find(|one| one.name == table).expect("the table exists");
+    let (_, values) =
+        table.columns.iter().find(|(name, _)| *name == column).expect("the column exists");
+    let Column::U64(values) = values else { panic!("{column}: {values:?}") };
+    values.clone()
+}
+
+const FORGED: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);

@@ -35,7 +35,7 @@ def plays(plan: Mapping[str, Any], software: Mapping[str, Any]) -> bool:
     for application in plan["applications"]:
         ((kind, told),) = application["kind"].items()
         tcp = told.get("tcp") if kind.startswith("dns-") else None
-        if kind == "flood" or told.get("secure") or (tcp and tcp["tls"]):
+        if told.get("secure") or (tcp and tcp["tls"]):
             return False
     return not any(settings["fast_open"] for settings in plan["tcp"])
 

@@ -84,8 +84,11 @@ class Design:
         self._floods = FloodDesign(self._network, self._dns)
         self._transfers = TransferDesign(self._network, self._dns)
         self._hosts = Hosts(self._network) if live else None
-        for application in plan["applications"]:
-            self._application(application)
+        for number, application in enumerate(plan["applications"]):
+            if self._hosts is not None:
+                self._hosts.add(number)
+            else:
+                self._application(application)
 
     @property
     def refusals(self) -> Sequence[Refusal]:
@@ -127,9 +130,7 @@ class Design:
     def _application(self, application: Plan) -> None:
         ((kind, told),) = application["kind"].items()
         name = application["name"]
-        if self._hosts is not None:
-            self._hosts.add(name, kind, told)
-        elif kind in ("bulk", "on-off"):
+        if kind in ("bulk", "on-off"):
             self._bulk.add(name, told)
         elif kind == "dns-client":
             self._dns.add(name, told)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from narrows.backends.kernel.design.network import MOST_CONNECTIONS, Network, Plan
+from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
 __all__ = ["Hosts"]
 
@@ -21,6 +21,9 @@ _LEAST_PACKET = 40
 """The IPv4 and UDP headers, and twelve bytes of meaning (`LEAST_PAYLOAD` of crates/live)."""
 _MOST = {"streams": 1000, "calls": 500, "secondaries": 1000, "workers": 5000}
 """The most that a guest has room for, in all groups together."""
+
+_MOST_FORGED = 20_000
+"""Packets a second that a flood can send."""
 
 _Ways = tuple[Plan, Plan]
 _Use = tuple[int | None, int | None]
@@ -35,6 +38,8 @@ class Hosts:
         # by their use.
         self._own: dict[int, str] = {}
         self._also: dict[int, dict[_Use, str]] = {}
+        # By node: the networks that floods forge, by the number of the application.
+        self._forged: dict[int, dict[int, str]] = {}
         self._turns: dict[int, int] = {}
         # The number of servers of a kind that a node has so far.
         self._at_node: dict[tuple[int, str], int] = {}
@@ -50,18 +55,23 @@ class Hosts:
         return {
             network.nodes[node]: {
                 "namespace": f"{folder}/{network.spaces[node]}",
-                # A place needs an address, even if all sockets of the node use others.
-                "address": next(iter(also.values())) if node not in self._own else self._own[node],
+                # A place needs an address, even if all sockets of the node use others, or forge
+                # theirs.
+                "address": self._own.get(node) or next(iter(also.values()), "0.0.0.0"),
                 "also": [
                     {"tcp": tcp, "server": server, "address": address}
                     for (tcp, server), address in also.items()
                 ],
+                "forged": self._forged.get(node, {}),
             }
             for node, also in self._also.items()
         }
 
-    def add(self, name: str, kind: str, told: Plan) -> None:
+    def add(self, number: int) -> None:
         """Adds what an application of the plan needs."""
+        application = self._network.plan["applications"][number]
+        ((kind, told),) = application["kind"].items()
+        name = application["name"]
         if kind in ("bulk", "on-off"):
             self._bulk(name, told)
         elif kind in ("udp", "trace", "ping", "voip"):
@@ -72,6 +82,8 @@ class Hosts:
             self._dns(name, told)
         elif kind == "transfer":
             self._transfer(name, told)
+        elif kind == "flood":
+            self._flood(number, name, told)
         elif kind not in ("dns-server", "responder"):
             self._network.refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")
 
@@ -147,6 +159,27 @@ class Hosts:
             self._address(ways, (told["tcp"], number), use.metrics, keys)
         if self._application(number)["tcp"] is None:
             network.refuse(f"{key}server", "it has no TCP")
+
+    def _flood(self, flood: int, name: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        network, number, (there, back) = self._network, told["server"], self._ways(told)
+        if told["interval"] * _MOST_FORGED < PS:
+            network.refuse(f"{key}per_second", f"more than {_MOST_FORGED} a second")
+        self._serve(number, there["to"])
+        flavour = network.flavour((), key, self._turns[number])
+        network.route(there, flavour, f"{key}server")
+        address = network.address(there["to"], flavour)
+        self._also.setdefault(there["to"], {})[None, number] = address
+        server = self._application(number)["tcp"]
+        if told["of"] == "syns" and server and server["half_open"]["cookies"] != "never":
+            owner = network.plan["applications"][number]["name"]
+            asks = f"dns.{owner}.answers.syncookies"
+            network.need(there["to"], "ipv4/tcp_syncookies", asks)
+        forged = network.forge(back, key)
+        if forged is not None:
+            self._also.setdefault(there["from"], {})
+            own = self._forged.setdefault(there["from"], {})
+            own[flood] = forged.partition("/")[0]
 
     def _serve(self, number: int, node: int) -> None:
         """Sets the sysctls of a DNS server's host."""
