@@ -20,6 +20,8 @@ pub struct TcpInfo {
     pub sack: Option<bool>,
     /// Whether both ends scale windows (RFC 7323).
     pub window_scaling: Option<bool>,
+    /// Whether the other end took the data in our SYN (RFC 7413).
+    pub syn_data: Option<bool>,
     /// The smoothed round-trip time. After the handshake, it is the only sample.
     pub rtt: Option<Duration>,
     /// The smallest round-trip time.
@@ -90,6 +92,7 @@ impl TcpInfo {
             sack: option(2),
             window_scaling: option(4),
             ecn: option(8),
+            syn_data: option(32),
             rtt: micros(68),
             // Before the first sample, the kernel returns the largest number.
             min_rtt: micros(148).filter(|rtt| *rtt < Duration::from_secs(1 << 12)),

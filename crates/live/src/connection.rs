@@ -210,9 +210,21 @@ impl Side {
         Self { secure, ..Self::default() }
     }
 
+    /// Lets the SYN carry data: what TLS says first, or what is written before the SYN leaves.
+    pub(crate) fn defer(&mut self) {
+        let Some(end) = &mut self.end else { return };
+        end.deferred = true;
+        if let Some(secure) = &mut self.secure {
+            end.write(secure.hello());
+        }
+    }
+
     /// Returns whether what it writes now leaves before the connection is open.
     pub(crate) fn takes_early_data(&self) -> bool {
-        self.secure.as_ref().is_some_and(|secure| secure.takes_early_data())
+        match &self.secure {
+            Some(secure) => secure.takes_early_data(),
+            None => self.end.as_ref().is_some_and(|end| end.deferred),
+        }
     }
 
     /// Writes bytes of a message.

@@ -24,6 +24,8 @@ pub(crate) struct End {
     forever: bool,
     /// Whether the connection is established.
     pub(crate) established: bool,
+    /// Whether the kernel waits for data, because the SYN can carry them (RFC 7413).
+    pub(crate) deferred: bool,
     /// Whether nothing more is written after `out`.
     pub(crate) closing: bool,
     /// Whether the FIN is written.
@@ -109,10 +111,19 @@ impl End {
 
     /// Writes what the kernel takes. A FIN follows the last byte in the same segment.
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
-        let Some(socket) = self.socket.as_ref().filter(|_| self.established && !self.shut) else {
+        let begins = std::mem::take(&mut self.deferred);
+        let may_write = (self.established || begins) && !self.shut;
+        let Some(socket) = self.socket.as_ref().filter(|_| may_write) else {
             return Ok(());
         };
         let socket = socket.as_raw_fd();
+        if begins && self.out.is_empty() {
+            // A SYN without data.
+            return match send(socket, &[], MsgFlags::MSG_NOSIGNAL) {
+                Ok(_) | Err(Errno::EINPROGRESS) => Ok(()),
+                Err(why) => Err(why),
+            };
+        }
         let mut budget = MOST_AT_ONCE;
         while budget > 0 {
             let (slice, is_last) = match self.out.front() {
@@ -147,11 +158,12 @@ impl End {
                     }
                 }
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Ok(()),
+                // A SYN takes no more, and the rest waits until the connection is established.
+                Err(Errno::EAGAIN | Errno::EINPROGRESS) => return Ok(()),
                 Err(why) => return Err(why),
             }
         }
-        if self.closing && self.out.is_empty() && !self.forever {
+        if self.established && self.closing && self.out.is_empty() && !self.forever {
             self.shut = true;
             shutdown(socket, Shutdown::Write)?;
         }
@@ -203,7 +215,8 @@ impl End {
         let mut wanted = EpollFlags::empty();
         wanted.set(EpollFlags::EPOLLIN, self.established && !self.ended);
         let has_more = !self.out.is_empty() || self.forever;
-        wanted.set(EpollFlags::EPOLLOUT, !self.established || (has_more && !self.shut));
+        let waits = if self.established { has_more && !self.shut } else { !self.deferred };
+        wanted.set(EpollFlags::EPOLLOUT, waits);
         wanted
     }
 

@@ -154,7 +154,12 @@ impl Host for LiveHost<'_> {
         if let Some(connection) = self.world.flows.quic(socket) {
             return connection.handshake_round_trips(early);
         }
-        1 + u8::from(self.is_secure(socket) && !early)
+        let Some(connection) = self.world.connection(socket) else { return 0 };
+        let with_syn = connection.info(socket.side()).syn_data == Some(true);
+        if self.is_secure(socket) {
+            return u8::from(!with_syn) + u8::from(!early);
+        }
+        u8::from(!(with_syn && early))
     }
 
     fn established_at(&self, socket: Socket) -> Option<Time> {

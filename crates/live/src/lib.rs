@@ -23,7 +23,6 @@
 //!
 //! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
 //!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
-//!   `fast_open` must always be Linux's.
 //! - TLS is rustls'. Sessions are resumed, and early data are sent, as the plan says. All flights
 //!   have the plan's lengths, and are cut into its writes, unless rustls needs more bytes; an error
 //!   then states the least. What is in them is rustls' choice: a signature is always Ed25519's, and

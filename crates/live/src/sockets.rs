@@ -123,25 +123,32 @@ impl Places {
         setsockopt(&made, sockopt::ReuseAddr, &true)?;
         set_tcp(&made, config)?;
         bind(made.as_raw_fd(), &address(at))?;
+        if config.fast_open {
+            // So many connections may wait for the end of their handshake.
+            setsockopt(&made, FastOpen, &backlog)?;
+        }
         let most = backlog.min(i32::MAX as u32) as i32;
         listen(&made, Backlog::new(most).unwrap_or(Backlog::MAXCONN))?;
         Ok(made)
     }
 
     /// Begins to connect from a node's address `from`. Returns the socket, whether the connection
-    /// is established already, and the address of this end.
+    /// is established already or, with `fast_open`, waits for data, and the address of this end.
     pub(crate) fn connect(
         &self,
-        node: usize,
-        from: Ipv4Addr,
+        (node, from): (usize, Ipv4Addr),
         to: SocketAddrV4,
         config: &tcp::Config,
+        fast_open: bool,
     ) -> Result<(OwnedFd, bool, SocketAddrV4)> {
         let made = self.socket(node, SockType::Stream)?;
         set_tcp(&made, config)?;
         // connect(2) chooses the port, so that connections to other servers may share it.
         setsockopt(&made, sockopt::IpBindAddressNoPort, &true)?;
         bind(made.as_raw_fd(), &address(SocketAddrV4::new(from, 0)))?;
+        if fast_open {
+            setsockopt(&made, sockopt::TcpFastOpenConnect, &true)?;
+        }
         let done = match connect(made.as_raw_fd(), &address(to)) {
             Ok(()) => true,
             Err(Errno::EINPROGRESS) => false,
@@ -271,6 +278,8 @@ sockopt_impl!(
     i32
 );
 
+// Nor this: tcp(7).
+sockopt_impl!(FastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32);
 // Nor these: socket(7) and packet(7).
 sockopt_impl!(AttachFilter, SetOnly, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, libc::sock_fprog);
 sockopt_impl!(

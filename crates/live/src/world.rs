@@ -228,11 +228,22 @@ impl World {
         let from = self.places.address(nodes[opener], of);
         let to = SocketAddrV4::new(self.places.address(nodes[1 - opener], of), connection.port);
         let config = &self.tcp[connection.tcp];
-        match self.places.connect(nodes[opener], from, to, config) {
-            Ok((made, established, from)) => {
+        // Only messages can leave with a SYN.
+        let fast_open = config.fast_open && connection.has_messages;
+        match self.places.connect((nodes[opener], from), to, config, fast_open) {
+            Ok((made, done, from)) => {
                 connection.addresses = Some([from, to]);
                 self.by_addresses.insert([from, to], flow);
-                self.attach(now, self.flows.socket(flow, opener), made, established);
+                let waits = done && fast_open;
+                if waits {
+                    connection.sides[opener].defer();
+                }
+                let socket = self.flows.socket(flow, opener);
+                if waits {
+                    // Its SYN leaves when the call is over.
+                    self.dirty.push(socket);
+                }
+                self.attach(now, socket, made, done && !waits);
             }
             Err(Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ECONNREFUSED) => {
                 self.end(self.flows.socket(flow, opener), Closed::Refused);

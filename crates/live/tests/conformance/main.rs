@@ -42,7 +42,11 @@ fn play(plan: Plan, number: u8) -> Option<Vec<Table>> {
 fn play_at(plan: Plan, place: impl Fn(usize) -> Place) -> Option<Vec<Table>> {
     let places = plan.nodes.iter().enumerate().map(|(node, name)| (name.clone(), place(node)));
     let part = Part { places: places.collect(), ..Part::default() };
-    let played = Live::new(plan, &part).and_then(|mut live| {
+    play_part(plan, &part)
+}
+
+fn play_part(plan: Plan, part: &Part) -> Option<Vec<Table>> {
+    let played = Live::new(plan, part).and_then(|mut live| {
         live.run(Clock::starting_now())?;
         Ok(live.tables())
     });

@@ -1,4 +1,4 @@
-//! What needs network namespaces: a path that loses packets, and floods.
+//! What needs network namespaces: a path that loses packets, TCP Fast Open, and floods.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use narrows_client::path::{Path, Rule};
-use narrows_live::Place;
+use narrows_live::{Part, Place};
 use narrows_sim::plan::flood::{Flood, Of, Queries};
 use narrows_sim::plan::udp::Spacing;
 use narrows_sim::plan::{Application, Kind, Plan};
@@ -19,7 +19,7 @@ use crate::common::Dialogue;
 use crate::encrypted::{
     encrypted, on_one_connection, over_https, over_quic, quic_server, tls_client, tls_server,
 };
-use crate::{PACKETS, compare_tables, dialogue, plan_of, play_at, simulate};
+use crate::{PACKETS, compare_tables, dialogue, plan_of, play_at, play_part, simulate};
 
 /// A namespace that is removed in the end.
 struct Namespace(String);
@@ -139,33 +139,81 @@ fn numbers(tables: &[Table], table: &str, column: &str) -> Vec<f64> {
 const DELAY: Duration = Duration::from_millis(5);
 const LOSS: f64 = 0.05;
 
-/// Forged addresses need routes: one to them at the server, and one that discards at their node.
-#[test]
-fn floods() {
-    let (Some(near), Some(far)) = (Namespace::new("fn"), Namespace::new("fs")) else { return };
-    let (a, b) = (&near.0, &far.0);
+/// Creates two namespaces with a cable between them, and returns them with the place of each node.
+fn joined(tag: &str) -> Option<([Namespace; 2], impl Fn(usize) -> Place)> {
+    let both = [Namespace::new(&format!("{tag}n"))?, Namespace::new(&format!("{tag}s"))?];
+    let [a, b] = [&both[0].0, &both[1].0];
     let made = [
-        format!("link add nrwf netns {a} type veth peer name nrwf netns {b}"),
-        format!("-n {a} addr add 10.77.32.1/24 dev nrwf"),
-        format!("-n {b} addr add 10.77.32.2/24 dev nrwf"),
-        format!("-n {a} link set nrwf up"),
-        format!("-n {b} link set nrwf up"),
-        format!("-n {a} route add blackhole {FORGED}/16"),
-        format!("-n {b} route add {FORGED}/16 via 10.77.32.1"),
+        format!("link add nrw{tag} netns {a} type veth peer name nrw{tag} netns {b}"),
+        format!("-n {a} addr add 10.77.32.1/24 dev nrw{tag}"),
+        format!("-n {b} addr add 10.77.32.2/24 dev nrw{tag}"),
+        format!("-n {a} link set nrw{tag} up"),
+        format!("-n {b} link set nrw{tag} up"),
     ];
     assert!(made.iter().all(|arguments| ip(arguments)), "this is root");
-    let place = |node: usize| Place {
-        namespace: Some([&near, &far][node].path()),
+    let paths = [both[0].path(), both[1].path()];
+    let place = move |node: usize| Place {
+        namespace: Some(paths[node].clone()),
         forged: [(2, FORGED)].into(),
         ..Place::at(Ipv4Addr::new(10, 77, 32, node as u8 + 1))
     };
+    Some((both, place))
+}
+
+/// The first connection brings a cookie, and with it the SYNs of the others carry queries.
+///
+/// Linux keeps cookies by address for each namespace, so the test has namespaces of its own.
+#[test]
+fn fast_open() {
+    let Some((both, place)) = joined("t") else { return };
+    for one in &both {
+        // Clients and servers may use it. Without, servers do not.
+        assert!(ip(&format!("netns exec {} sysctl -qw net.ipv4.tcp_fastopen=3", one.0)));
+    }
+    for at_server in [true, false] {
+        let mut dialogue = Dialogue { client: dialogue().client, ..Dialogue::new() };
+        dialogue.client.udp = None;
+        dialogue.client.tcp = Dialogue::new().client.tcp;
+        let mut plan = plan_of(dialogue);
+        plan.tcp.push(plan.tcp[0].clone());
+        plan.tcp[0].fast_open = true;
+        plan.tcp[1].fast_open = at_server;
+        for application in &mut plan.applications {
+            if let Kind::DnsServer(server) = &mut application.kind {
+                server.tcp.iter_mut().for_each(|tcp| tcp.tcp = 1);
+            }
+        }
+        // A server without it takes no data with a SYN, although the client has a cookie.
+        if !at_server {
+            forget_cookies(&both[0].0);
+        }
+        let places = plan.nodes.iter().enumerate().map(|(node, name)| (name.clone(), place(node)));
+        let part = Part { places: places.collect(), prepared: true };
+        let real = play_part(plan.clone(), &part).expect("this is root");
+        compare_tables(&real, &simulate(plan), &PACKETS);
+        let trips = numbers(&real, "attempts", "handshake_round_trips");
+        assert_eq!(trips, if at_server { [1.0, 0.0, 0.0, 0.0, 0.0, 0.0] } else { [1.0; 6] });
+    }
+}
+
+fn forget_cookies(namespace: &str) {
+    assert!(ip(&format!("-n {namespace} tcp_metrics flush")));
+}
+
+/// Forged addresses need routes: one to them at the server, and one that discards at their node.
+#[test]
+fn floods() {
+    let Some((both, place)) = joined("f") else { return };
+    let [a, b] = [&both[0].0, &both[1].0];
+    assert!(ip(&format!("-n {a} route add blackhole {FORGED}/16")));
+    assert!(ip(&format!("-n {b} route add {FORGED}/16 via 10.77.32.1")));
     let queries = Of::Queries(Queries { query: 40, reply: 300, payload: 1232 });
     for (of, sent, replies) in [(Of::Syns, 38, 0), (queries, 38, 38)] {
         let mut plan = plan_of(Dialogue { client: dialogue().client, ..Dialogue::new() });
         plan.applications.push(Application { name: "flood".into(), kind: flood(of) });
         plan.end = Time::ZERO + Span::from_ms(950);
         plan.end_with_dns = false;
-        let real = play_at(plan.clone(), place).expect("this is root");
+        let real = play_at(plan.clone(), &place).expect("this is root");
         let simulated = simulate(plan);
         compare_tables(&real, &simulated, &PACKETS);
         let first = |column| count(&real, "floods", column)[0];
