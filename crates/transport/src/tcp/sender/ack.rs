@@ -16,7 +16,7 @@ use crate::tcp::{Flags, Seq};
 pub(super) struct Ack {
     flags: u16,
     /// The echoed timestamp; 0: none.
-    echo: u32,
+    pub(super) echo: u32,
     /// `snd_una` before this acknowledgement.
     pub(super) prior_una: Seq,
     /// When the first and the last of the newly SACKed originals were sent.

@@ -1,5 +1,9 @@
 //! Windows and counts of a sender, from states that are set by hand.
 
+mod acks;
+mod recovering;
+mod sending;
+
 use super::ack::{Ack, flag};
 use super::*;
 use crate::tcp::congestion::Signal;
