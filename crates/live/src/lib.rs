@@ -27,10 +27,19 @@
 //!   have the plan's lengths, and are cut into its writes, unless rustls needs more bytes; an error
 //!   then states the least. What is in them is rustls' choice: a signature is always Ed25519's, and
 //!   other messages make up its length (`secure/pair.rs`).
-//! - QUIC is quinn-proto's. A plan chooses `payload`, `search_to`, `congestion`, `initial_window`,
-//!   `idle_timeout` in milliseconds, `ecn`, `id` and `waits`; `parameters` and `extras` must be
-//!   quinn-proto's. Nothing but the congestion window holds data back. The table `flows` has no QUIC
-//!   connections, as in the simulator.
+//! - QUIC is quinn-proto's. The messages of its handshakes have the plan's lengths, and so have
+//!   connection IDs and transport parameters (`quic/session.rs`). A plan chooses `payload`,
+//!   `search_to`, `congestion`, `initial_window`, `undecryptable_packets`, `idle_timeout` in
+//!   milliseconds, `ecn`, `id`, `parameters`, `waits` and `extras`. Nothing but the congestion window
+//!   holds data back. The table `flows` has no QUIC connections, as in the simulator.
+//!
+//! What QUIC does differently from the plan, because quinn-proto cannot do otherwise:
+//!
+//! - Each end tells the other one more connection ID (RFC 9000, 19.15), in 28 bytes if it has eight
+//!   bytes. A server's tickets are as much shorter, if it gives any.
+//! - A server gives its tickets when it has the client's Finished, and not before, even if its
+//!   sessions allow early data.
+//! - Of a datagram, an end keeps all packets or none until it has the keys of the first one.
 //!
 //! A flood leaves through raw sockets, from addresses that belong to nobody (`flood.rs`). The process
 //! then needs the right to make such sockets (`CAP_NET_RAW`).

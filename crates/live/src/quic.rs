@@ -4,6 +4,7 @@
 //! quinn-proto is the kernel's, so that round trips do not include the waits of applications.
 
 mod connection;
+mod session;
 mod settings;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -21,22 +22,24 @@ use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendto};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint,
-    EndpointEvent, Incoming, ServerConfig, Transmit, ValidationTokenConfig,
+    ClientConfig, ConnectionEvent, ConnectionHandle, ConnectionIdGenerator as _, DatagramEvent,
+    EcnCodepoint, Endpoint, EndpointEvent, Incoming, RandomConnectionIdGenerator, ServerConfig,
+    Transmit, ValidationTokenConfig,
 };
 
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::Suite;
 
 pub(crate) use self::connection::Connection;
-use self::connection::{End, Progress};
+use self::connection::{End, Later, PacketKind, Progress};
+use self::session::{Client, HasKeys, Server};
 pub(crate) use self::settings::refused;
-use self::settings::{endpoint, transport};
+use self::settings::{carrier, endpoint, first_id, transport};
 use crate::flows::{Flow, What};
 use crate::part::Use;
-use crate::secure::{Carrier, Pair, Sessions};
+use crate::secure::{Pair, Sessions};
 use crate::sockets::{address, local, set_ect, set_peer, set_up_quic};
 use crate::world::{News, Watched, World};
 
@@ -87,8 +90,8 @@ struct Bound {
 
 /// What the endpoint of a socket says of a datagram.
 enum Arrived {
-    /// It is for this flow.
-    For(u32, ConnectionEvent),
+    /// It is for this flow, and begins with a packet of this kind.
+    For(u32, PacketKind, ConnectionEvent),
     New(SocketAddrV4, Incoming),
 }
 
@@ -99,25 +102,40 @@ impl Quic {
         &mut self,
         applications: [u32; 2],
         jar: u32,
-        client: tls::Client,
-    ) -> Result<(ClientConfig, ServerConfig), String> {
-        let server = self.servers.get(&applications[1]).ok_or("the server has none")?.tls;
+        (client, quic): (tls::Client, quic::Config),
+    ) -> Result<(ClientConfig, ServerConfig, [HasKeys; 2]), String> {
+        let serving = self.servers.get(&applications[1]).ok_or("the server has none")?;
         let known = self.pairs.get(&applications);
-        if known.is_none_or(|pair| pair.settings != (client, server)) {
-            self.pairs.insert(applications, Pair::new(client, server, Carrier::Quic)?);
+        if known.is_none_or(|pair| pair.settings != (client, serving.tls)) {
+            let pair = Pair::new(client, serving.tls, carrier(&serving.quic))?;
+            self.pairs.insert(applications, pair);
         }
         let sessions = self.sessions.entry((applications, jar)).or_default();
         let begun = self.pairs[&applications].begin(sessions);
-        let initial = initial();
-        let client = QuicClientConfig::with_initial(begun.client, initial);
-        let server = QuicServerConfig::with_initial(begun.server, initial);
-        let client = ClientConfig::new(Arc::new(client.map_err(|why| why.to_string())?));
-        let mut server =
-            ServerConfig::with_crypto(Arc::new(server.map_err(|why| why.to_string())?));
+        let has_keys = <[HasKeys; 2]>::default();
+        let keys = QuicServerConfig::with_initial(begun.server.clone(), initial());
+        let client = Client {
+            tls: begun.client,
+            parameters: quic.parameters,
+            has_keys: has_keys[0].clone(),
+        };
+        let server = Server {
+            tls: begun.server,
+            parameters: serving.quic.parameters,
+            filling: begun.filling,
+            has_keys: has_keys[1].clone(),
+            keys: keys.map_err(|why| why.to_string())?,
+        };
+        let mut client = ClientConfig::new(Arc::new(client));
+        let id = first_id(&serving.quic);
+        client.initial_dst_cid_provider(Arc::new(move || {
+            RandomConnectionIdGenerator::new(id).generate_cid()
+        }));
+        let mut server = ServerConfig::with_crypto(Arc::new(server));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         server.validation_token_config(tokens);
-        Ok((client, server))
+        Ok((client, server, has_keys))
     }
 
     fn put(&mut self, bound: Bound) -> usize {
@@ -244,11 +262,12 @@ impl Bound {
         };
         let Some(from) = from.map(SocketAddrV4::from) else { return Some(None) };
         let (now, mut answer) = (Instant::now(), Vec::new());
+        let kind = PacketKind::of(buffer.first().copied().unwrap_or(0));
         let event =
             self.endpoint.handle(now, from.into(), None, ecn, buffer[..bytes].into(), &mut answer);
         Some(match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                self.flows.get(&handle).map(|&flow| Arrived::For(flow, event))
+                self.flows.get(&handle).map(|&flow| Arrived::For(flow, kind, event))
             }
             Some(DatagramEvent::NewConnection(incoming)) => Some(Arrived::New(from, incoming)),
             Some(DatagramEvent::Response(transmit)) => {
@@ -294,7 +313,8 @@ impl World {
         let quic = within(quic, self.mtu(dial.there));
         let of = Use { tcp: None, server: Some(server) };
         let to = SocketAddrV4::new(self.places.address(nodes[1], of), dial.port);
-        let (mut config, of_server) = self.quic.begin([application, server], jar, tls)?;
+        let (mut config, of_server, has_keys) =
+            self.quic.begin([application, server], jar, (tls, quic))?;
         let far = self.listen_for_quic((nodes[1], to), server, &of_server)?;
         let system = |why: Errno| why.desc().to_owned();
         let from = SocketAddrV4::new(self.places.address(nodes[0], of), 0);
@@ -318,8 +338,11 @@ impl World {
             is_ect: false,
         });
         self.watch_quic(near);
-        let client = End { handle, state, due: None };
-        let connection = Connection::new(client, [near, far], of_server, dial.dns, quic.waits);
+        let of_other = self.quic.servers.get(&server).map_or(0, |of| of.quic.undecryptable_packets);
+        let [of_client, has_keys] = has_keys;
+        let client = End::new(handle, state, of_client, quic.undecryptable_packets);
+        let later = Later { config: of_server, has_keys, keeps: of_other };
+        let connection = Connection::new(client, [near, far], later, dial.dns, quic.waits);
         let socket = self.flows.add(Flow {
             generation: 0,
             owners: [application, server],
@@ -397,12 +420,12 @@ impl World {
             match bound.receive(&mut self.buffer) {
                 None => return,
                 Some(None) => {}
-                Some(Some(Arrived::For(flow, event))) => {
+                Some(Some(Arrived::For(flow, kind, event))) => {
                     let socket = self.flows.socket(flow, usize::from(serves));
                     let connection = self.flows.quic_mut(socket);
                     let end = connection.and_then(|one| one.ends[socket.side()].as_mut());
                     if let Some(end) = end {
-                        end.state.handle_event(event);
+                        end.take(kind, event);
                         self.drive(now, socket);
                     }
                 }
@@ -422,7 +445,7 @@ impl World {
         let found = flow.map(|flow| (flow, self.flows.get(flow), self.flows.socket(flow, 1)));
         let Some((flow, of, socket, config)) =
             found.and_then(|(flow, of, socket)| match &of.what {
-                What::Quic(one) if !one.has_arrived => Some((flow, of, socket, &one.config)),
+                What::Quic(one) if !one.has_arrived => Some((flow, of, socket, &one.later.config)),
                 _ => None,
             })
         else {
@@ -450,7 +473,7 @@ impl World {
                 bound.flows.insert(handle, flow);
                 waiting.push_back(socket);
                 if let Some(connection) = self.flows.quic_mut(socket) {
-                    connection.arrive(End { handle, state, due: None });
+                    connection.arrive(handle, state);
                 }
                 self.news.push_back(News::Arrived(owner));
                 self.drive(now, socket);

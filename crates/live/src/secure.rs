@@ -94,7 +94,7 @@ impl Configs {
         }
         let sessions = self.sessions.entry((applications, jar)).or_default();
         let begun = self.pairs.get(&applications)?.begin(sessions);
-        let Begun { tls: lengths, filling: bytes, .. } = begun;
+        let Begun { tls: lengths, filling: [bytes, _], .. } = begun;
         let mut one = ClientConnection::new(begun.client, name()).ok()?;
         let other = ServerConnection::new(begun.server).ok()?;
         let takes_early_data = one.early_data().is_some();

@@ -10,10 +10,11 @@ use std::time::Instant;
 use narrows_apps::{Closed, Message};
 use narrows_units::Time;
 use quinn_proto::{
-    Connection as State, ConnectionError, ConnectionHandle, Dir, Event, ServerConfig, StreamEvent,
-    StreamId, VarInt,
+    Connection as State, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event,
+    ServerConfig, StreamEvent, StreamId, VarInt,
 };
 
+use super::session::HasKeys;
 use crate::dns::Exchanges;
 
 /// A connection.
@@ -24,8 +25,8 @@ pub(crate) struct Connection {
     pub(crate) sides: [Side; 2],
     /// The numbers that the ends' sockets have in epoll.
     pub(super) sockets: [usize; 2],
-    /// The server's configuration.
-    pub(super) config: ServerConfig,
+    /// What the server's end is made of.
+    pub(super) later: Later,
     /// DNS queries; `None`: its messages are zeros.
     exchanges: Option<Exchanges>,
     /// The messages that each end will have once their streams are complete, by stream.
@@ -49,6 +50,75 @@ pub(super) struct End {
     pub(super) state: State,
     /// When it wants to be called, as it was last noted.
     pub(super) due: Option<Instant>,
+    has_keys: HasKeys,
+    /// Datagrams that wait for their keys (RFC 9001, 5.7), and the most of each kind. quinn-proto
+    /// would drop them.
+    kept: Vec<(PacketKind, ConnectionEvent)>,
+    keeps: u8,
+}
+
+/// What a server's end is made of when its client's first packet arrives.
+#[derive(Debug)]
+pub(super) struct Later {
+    pub(super) config: ServerConfig,
+    pub(super) has_keys: HasKeys,
+    pub(super) keeps: u8,
+}
+
+/// The kind of a packet, by the keys that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketKind {
+    Initial,
+    ZeroRtt,
+    Handshake,
+    OneRtt,
+}
+
+impl PacketKind {
+    /// Returns the kind of a packet with this first byte (RFC 9000, 17.2 and 17.3).
+    pub(super) fn of(first: u8) -> Self {
+        match (first >> 7, first >> 4 & 3) {
+            (0, _) => Self::OneRtt,
+            (_, 1) => Self::ZeroRtt,
+            (_, 2) => Self::Handshake,
+            _ => Self::Initial,
+        }
+    }
+}
+
+impl End {
+    pub(super) fn new(
+        handle: ConnectionHandle,
+        state: State,
+        has_keys: HasKeys,
+        keeps: u8,
+    ) -> Self {
+        Self { handle, state, due: None, has_keys, kept: Vec::new(), keeps }
+    }
+
+    /// Takes a datagram that begins with such a packet, and those that waited for its keys.
+    pub(super) fn take(&mut self, kind: PacketKind, event: ConnectionEvent) {
+        if !self.can_read(kind) {
+            let alike = self.kept.iter().filter(|(other, _)| *other == kind).count();
+            if alike < self.keeps.into() {
+                self.kept.push((kind, event));
+            }
+            return;
+        }
+        self.state.handle_event(event);
+        while let Some(place) = self.kept.iter().position(|(kind, _)| self.can_read(*kind)) {
+            let (_, event) = self.kept.remove(place);
+            self.state.handle_event(event);
+        }
+    }
+
+    fn can_read(&self, kind: PacketKind) -> bool {
+        match kind {
+            PacketKind::Initial => true,
+            PacketKind::ZeroRtt | PacketKind::Handshake => self.has_keys.of_handshake(),
+            PacketKind::OneRtt => self.has_keys.of_all(),
+        }
+    }
 }
 
 /// An end, and what its application knows.
@@ -107,7 +177,7 @@ impl Connection {
     pub(super) fn new(
         client: End,
         sockets: [usize; 2],
-        config: ServerConfig,
+        later: Later,
         dns: bool,
         waits: bool,
     ) -> Self {
@@ -116,7 +186,7 @@ impl Connection {
             ends: [Some(client), None],
             sides: [Side { attached: true, ..Side::default() }, Side::default()],
             sockets,
-            config,
+            later,
             exchanges: dns.then(Exchanges::over_quic),
             unread: Default::default(),
             asked: Vec::new(),
@@ -127,8 +197,9 @@ impl Connection {
     }
 
     /// Gives the server its end.
-    pub(super) fn arrive(&mut self, end: End) {
-        self.ends[1] = Some(end);
+    pub(super) fn arrive(&mut self, handle: ConnectionHandle, state: State) {
+        let Later { has_keys, keeps, .. } = &self.later;
+        self.ends[1] = Some(End::new(handle, state, has_keys.clone(), *keeps));
         self.has_arrived = true;
         // A server may write as soon as it has the ClientHello.
         self.sides[1].is_open = true;
@@ -328,5 +399,72 @@ impl Ended {
             ConnectionError::TimedOut => Self::Failed(Closed::TimedOut),
             _ => Self::Failed(Closed::Reset),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+
+    use narrows_transport::{quic, tls};
+    use quinn_proto::{DatagramEvent, Endpoint};
+
+    use super::super::settings::{endpoint, transport};
+    use super::super::{Quic, Serving};
+    use super::*;
+
+    /// Returns the datagrams that an end sends now.
+    fn sent(state: &mut State) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        let mut bytes = Vec::new();
+        while let Some(transmit) = state.poll_transmit(Instant::now(), 1, &mut bytes) {
+            all.push(bytes[..transmit.size].to_vec());
+            bytes.clear();
+        }
+        all
+    }
+
+    /// Opens a connection whose server's first datagram, which makes the keys, arrives last. Returns
+    /// whether the client then has its whole flight.
+    fn opens(keeps: u8) -> bool {
+        let config = quic::Config { undecryptable_packets: keeps, ..quic::Config::default() };
+        let client = tls::Client { alpn: 3, hello: 235, ..tls::Client::default() };
+        let mut quic = Quic::default();
+        quic.servers.insert(1, Serving { quic: config, tls: tls::Server::default() });
+        let (mut of_client, of_server, [has_keys, _]) =
+            quic.begin([0, 1], 0, (client, config)).expect("it is possible");
+        of_client.transport_config(transport(&config));
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let now = Instant::now();
+        let mut near = Endpoint::new(endpoint(&config), None, true, None);
+        let mut far = Endpoint::new(endpoint(&config), Some(Arc::new(of_server)), true, None);
+        let (handle, state) =
+            near.connect(now, of_client, address(853), "127.0.0.1").expect("a client");
+        let mut end = End::new(handle, state, has_keys, keeps);
+        let [hello] = &sent(&mut end.state)[..] else { panic!("a ClientHello") };
+        let mut answer = Vec::new();
+        let arrived = far.handle(now, address(1), None, None, (&hello[..]).into(), &mut answer);
+        let Some(DatagramEvent::NewConnection(incoming)) = arrived else { panic!("it is new") };
+        let (_, mut server) = far.accept(incoming, now, &mut answer, None).expect("a server");
+        let mut flight = sent(&mut server);
+        assert!(flight.len() > 1);
+        flight.rotate_left(1);
+        for datagram in flight {
+            let kind = PacketKind::of(datagram[0]);
+            let arrived =
+                near.handle(now, address(853), None, None, (&datagram[..]).into(), &mut answer);
+            let Some(DatagramEvent::ConnectionEvent(_, event)) = arrived else {
+                panic!("it is the client's")
+            };
+            end.take(kind, event);
+        }
+        !end.state.is_handshaking()
+    }
+
+    #[test]
+    fn datagrams_wait_for_their_keys() {
+        assert!(opens(4) && opens(2));
+        assert!(!opens(0) && !opens(1));
     }
 }

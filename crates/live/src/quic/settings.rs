@@ -49,8 +49,8 @@ pub(super) fn transport(config: &Config) -> Arc<TransportConfig> {
         .datagram_receive_buffer_size(None)
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         // Nothing holds a message back but the congestion window.
-        .stream_receive_window(VarInt::MAX)
-        .receive_window(VarInt::MAX)
+        .stream_receive_window(WINDOW)
+        .receive_window(WINDOW)
         .send_window(u64::MAX);
     Arc::new(made)
 }
@@ -71,7 +71,7 @@ pub(crate) fn refused(
     client: (tls::Client, &Config),
     server: (tls::Server, &Config),
 ) -> Option<String> {
-    let pair = Pair::new(client.0, server.0, Carrier::Quic);
+    let pair = Pair::new(client.0, server.0, carrier(server.1));
     pair.err()
         .map(|why| format!("tls: {why}"))
         .or_else(|| unlike(client.1, false))
@@ -81,9 +81,6 @@ pub(crate) fn refused(
 /// Returns the first setting of an end that quinn-proto does not follow, and why.
 fn unlike(config: &Config, serves: bool) -> Option<String> {
     const MS: Span = Span::from_ms(1);
-    let unlike = |key: &str, asked: u64, found: u64| {
-        (asked != found).then(|| format!("{key}: {asked}, but quinn-proto has {found}"))
-    };
     if config.id == 0 {
         return Some("id: 0 B, but an end needs 1 B to have more than one".into());
     }
@@ -94,21 +91,19 @@ fn unlike(config: &Config, serves: bool) -> Option<String> {
         return Some("idle_timeout: quinn-proto counts milliseconds".into());
     }
     let least = least_parameters(config, serves);
-    let most = least + MOST_GREASE;
-    let parameters = u64::from(config.parameters);
-    if !(least..=most).contains(&parameters) {
+    if config.parameters != least && config.parameters < least + 2 {
+        let least = least + 2;
         return Some(format!(
-            "parameters: {parameters} B, but quinn-proto has {least} to {most} B"
+            "parameters: {} B, but quinn-proto needs {least} B",
+            config.parameters
         ));
     }
-    unlike("ack_every", config.ack_every.into(), 2)
-        .or_else(|| unlike("undecryptable_packets", config.undecryptable_packets.into(), 0))
-        .or_else(|| unlike("extras", config.extras.into(), if serves { extras(config) } else { 0 }))
+    let every = config.ack_every;
+    (every != 2).then(|| format!("ack_every: {every}, but quinn-proto has 2"))
 }
 
-/// Returns the bytes of transport parameters (RFC 9000, 18.2) without the value of the reserved one
-/// (18.1), which has 0 to 15 bytes.
-fn least_parameters(config: &Config, serves: bool) -> u64 {
+/// Returns the least bytes of transport parameters (RFC 9000, 18.2; `session.rs`).
+fn least_parameters(config: &Config, serves: bool) -> u16 {
     let idle = match config.idle_timeout.as_ps() / Span::from_ms(1).as_ps() {
         // RFC 9000, 16.
         0..0x40 => 2 + 1,
@@ -116,118 +111,58 @@ fn least_parameters(config: &Config, serves: bool) -> u64 {
         0x4000..0x4000_0000 => 2 + 4,
         _ => 2 + 8,
     };
-    // initial_max_data, and initial_max_stream_data of three kinds of streams.
-    let windows = 4 * (2 + 8);
-    // initial_max_streams_bidi.
-    let streams = 2 + 2;
-    // active_connection_id_limit.
-    let ids = 2 + 1;
-    let own_id = 2 + u64::from(config.id);
-    // min_ack_delay (draft-ietf-quic-ack-frequency-07).
-    let ack_delay = 8 + 1 + 2;
-    // grease_quic_bit (RFC 9287).
-    let grease = 2 + 1;
-    let reserved = 8 + 1;
-    // original_destination_connection_id, which clients choose, and stateless_reset_token.
-    let of_server = if serves { (2 + 20) + (2 + 16) } else { 0 };
-    idle + windows + streams + ids + own_id + ack_delay + grease + reserved + of_server
+    // initial_max_data, and initial_max_stream_data of one kind of streams.
+    let windows = 2 * (2 + 4);
+    let own_id = 2 + u16::from(config.id);
+    // initial_max_streams_bidi, and original_destination_connection_id.
+    let of_server = if serves { (2 + 2) + (2 + first_id(config) as u16) } else { 0 };
+    idle + windows + own_id + of_server
 }
 
-/// Returns the bytes of the connection IDs that a server sends with its confirmation (RFC 9000,
-/// 19.15). It sends four, because a client takes five.
-fn extras(config: &Config) -> u64 {
-    4 * (4 + u64::from(config.id) + 16)
+/// Returns the length of the ID by which a client calls this server at first (RFC 9000, 7.2).
+pub(super) fn first_id(server: &Config) -> usize {
+    usize::from(server.id).max(8)
 }
 
-const MOST_GREASE: u64 = 15;
+/// Returns how QUIC carries a server's handshake. Its first ticket makes up for what the server
+/// sends beside: the plan's extras, but quinn-proto's is one more connection ID (RFC 9000, 19.15).
+pub(super) fn carrier(server: &Config) -> Carrier {
+    Carrier::Quic(i32::from(server.extras) - (4 + i32::from(server.id) + 16))
+}
+
+/// The largest integer of four bytes.
+const WINDOW: VarInt = VarInt::from_u32((1 << 30) - 1);
 const LONGEST_PAYLOAD: u16 = 65_527;
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
-    use std::sync::Mutex;
-    use std::time::Instant;
-
-    use quinn_proto::crypto::{self, Session};
-    use quinn_proto::transport_parameters::TransportParameters;
-    use quinn_proto::{ClientConfig, ConnectError, Endpoint};
-
     use super::*;
-
-    const CLIENT: Config = Config {
-        payload: 1200,
-        search_to: None,
-        congestion: Congestion::Cubic,
-        initial_window: None,
-        ack_every: 2,
-        max_ack_delay: Span::from_ms(25),
-        undecryptable_packets: 0,
-        idle_timeout: Span::from_secs(30),
-        ecn: false,
-        id: 8,
-        parameters: 95,
-        waits: false,
-        extras: 0,
-    };
-
-    /// Keeps the transport parameters of a connection, and makes none.
-    #[derive(Default)]
-    struct Keeps(Mutex<Vec<u8>>);
-
-    impl crypto::ClientConfig for Keeps {
-        fn start_session(
-            self: Arc<Self>,
-            _version: u32,
-            _name: &str,
-            parameters: &TransportParameters,
-        ) -> Result<Box<dyn Session>, ConnectError> {
-            let mut bytes = Vec::new();
-            parameters.write(&mut bytes);
-            *self.0.lock().expect("nobody panics") = bytes;
-            Err(ConnectError::EndpointStopping)
-        }
-    }
-
-    #[test]
-    fn transport_parameters_have_the_expected_length() {
-        for (id, seconds) in [(8, 30), (1, 10), (20, 100_000)] {
-            let config = Config { id, idle_timeout: Span::from_secs(seconds), ..CLIENT };
-            let least = least_parameters(&config, false) as usize;
-            let mut found = Vec::new();
-            for _ in 0..100 {
-                let keeps = Arc::new(Keeps::default());
-                let mut settings = ClientConfig::new(keeps.clone());
-                settings.transport_config(transport(&config));
-                let mut made = Endpoint::new(endpoint(&config), None, true, None);
-                let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 853));
-                assert!(made.connect(Instant::now(), settings, to, "127.0.0.1").is_err());
-                found.push(keeps.0.lock().expect("nobody panics").len());
-            }
-            // The number of a reserved parameter is nearly always of eight bytes.
-            let usual = found.iter().filter(|&&bytes| bytes >= least).count();
-            assert!(usual > 90, "{least}: {found:?}");
-            assert!(found.iter().all(|&bytes| bytes <= least + MOST_GREASE as usize), "{found:?}");
-            assert!(found.iter().any(|&bytes| bytes < least + 3), "{least}: {found:?}");
-        }
-    }
 
     #[test]
     fn settings_that_quinn_does_not_follow_are_named() {
-        assert_eq!(unlike(&CLIENT, false), None);
-        let server = Config { parameters: 135, extras: 112, ..CLIENT };
-        assert_eq!(unlike(&server, true), None);
+        let tls = (tls::Client::default(), tls::Server::default());
+        let usual = Config::default();
+        let refused = |of_client: &Config, of_server: &Config| {
+            super::refused((tls.0, of_client), (tls.1, of_server))
+        };
+        assert_eq!(refused(&usual, &usual), None);
         let idle_timeout = Span::from_us(1500);
         for (config, key) in [
-            (Config { id: 0, ..CLIENT }, "id"),
-            (Config { ack_every: 1, ..CLIENT }, "ack_every"),
-            (Config { max_ack_delay: Span::ZERO, ..CLIENT }, "max_ack_delay"),
-            (Config { undecryptable_packets: 4, ..CLIENT }, "undecryptable_packets"),
-            (Config { idle_timeout, ..CLIENT }, "idle_timeout"),
-            (Config { parameters: 60, ..CLIENT }, "parameters"),
-            (Config { extras: 28, ..CLIENT }, "extras"),
+            (Config { id: 0, ..usual }, "id"),
+            (Config { ack_every: 1, ..usual }, "ack_every"),
+            (Config { max_ack_delay: Span::ZERO, ..usual }, "max_ack_delay"),
+            (Config { idle_timeout, ..usual }, "idle_timeout"),
+            (Config { parameters: 27, ..usual }, "parameters"),
         ] {
-            let why = unlike(&config, false).expect("it is refused");
-            assert!(why.starts_with(&format!("{key}: ")), "{why}");
+            for why in [refused(&config, &usual), refused(&usual, &config)] {
+                let why = why.expect("it is refused");
+                assert!(why.starts_with(&format!("{key}: ")), "{why}");
+            }
         }
+        let server = tls::Server { ticket: 103, ..tls.1 };
+        let why = super::refused((tls.0, &usual), (server, &usual)).expect("it is refused");
+        assert_eq!(why, "tls: ticket: 103 B, but rustls needs 135 B");
+        let server = tls::Server { ticket: 135, ..tls.1 };
+        assert_eq!(super::refused((tls.0, &usual), (server, &usual)), None);
     }
 }

@@ -33,8 +33,8 @@ use crate::certificate::{self, Certificate};
 pub(crate) enum Carrier {
     /// TLS's own records.
     Tcp,
-    /// QUIC's CRYPTO frames.
-    Quic,
+    /// QUIC's CRYPTO frames. The first ticket is this much longer.
+    Quic(i32),
 }
 
 /// The configurations of a client and of a server.
@@ -45,7 +45,7 @@ pub(crate) struct Pair {
     verifier: Arc<Verifier>,
     /// Of a handshake without and with a session.
     servers: [Arc<ServerConfig>; 2],
-    fillings: [u32; 2],
+    fillings: [[u32; 2]; 2],
 }
 
 /// The configurations of one connection.
@@ -56,8 +56,8 @@ pub(crate) struct Begun {
     /// The lengths of its messages.
     pub(crate) tls: Tls,
     /// What the server's tickets lack: over TCP, the bytes of data that follow them; over QUIC, the
-    /// bytes that each of them lacks.
-    pub(crate) filling: u32,
+    /// bytes that the first ticket and the others lack.
+    pub(crate) filling: [u32; 2],
 }
 
 impl Pair {
@@ -94,7 +94,7 @@ impl Pair {
             let early = if tls.takes_early_data() { 4 } else { 0 };
             let asked = match carrier {
                 Carrier::Tcp => tls.open().bytes - if early > 0 { CHANGE_CIPHER_SPEC } else { 0 },
-                Carrier::Quic => tls.messages([0; 2]).hello as u32 - NO_PARAMETERS,
+                Carrier::Quic(_) => tls.messages([0; 2]).hello as u32 - NO_PARAMETERS,
             };
             let own = own + if resumed { psk + early } else { 0 };
             *names = asked.checked_sub(own).and_then(authorities).ok_or_else(|| {
@@ -180,7 +180,7 @@ fn certificate(
             let flight = full.answer(Flight::Hello).iter().map(|write| write.bytes).sum::<u32>();
             unsealed(flight - hello)
         }
-        Carrier::Quic => Some(messages.answer as u32 - NO_PARAMETERS),
+        Carrier::Quic(_) => Some(messages.answer as u32 - NO_PARAMETERS),
     };
     let extensions = 6 + name.map_or(0, |bytes| AROUND_ALPN + bytes as u32);
     let others = extensions + AROUND_CERTIFICATE + 8 + ED25519 + 4 + server.hash;
@@ -196,21 +196,27 @@ fn certificate(
 }
 
 /// Returns the filling of tickets (see [`Begun`]), or the least length of a ticket.
-fn filling(server: &tls::Server, tickets: u32, carrier: Carrier) -> Result<u32, u32> {
+fn filling(server: &tls::Server, tickets: u32, carrier: Carrier) -> Result<[u32; 2], u32> {
     if tickets == 0 {
-        return Ok(0);
+        return Ok([0; 2]);
     }
     let each = TICKET + if server.early_data { EARLY_DATA } else { 0 };
-    let (all, own) = match carrier {
-        Carrier::Tcp => (tickets * server.ticket, PROTECTION + tickets * each),
-        Carrier::Quic => (server.ticket, PROTECTION + each),
-    };
-    match (all.checked_sub(own), carrier) {
-        (Some(0), _) => Ok(0),
-        (Some(more), Carrier::Tcp) => unsealed(more).ok_or(each + 45_u32.div_ceil(tickets)),
-        (Some(more @ EXTENSION..), Carrier::Quic) => Ok(more),
-        (_, Carrier::Tcp) => Err(each + 45_u32.div_ceil(tickets)),
-        (_, Carrier::Quic) => Err(own + EXTENSION),
+    match carrier {
+        Carrier::Tcp => {
+            let more = (tickets * server.ticket).checked_sub(PROTECTION + tickets * each);
+            let filling = more.and_then(|more| if more == 0 { Some(0) } else { unsealed(more) });
+            // A record has at least a byte.
+            let record = PROTECTION + PROTECTION + 1;
+            filling.map(|bytes| [bytes, 0]).ok_or(each + record.div_ceil(tickets))
+        }
+        Carrier::Quic(more) => {
+            let others = server.ticket.checked_sub(PROTECTION + each);
+            let first = others.and_then(|bytes| bytes.checked_add_signed(more));
+            let least = PROTECTION + each + EXTENSION + more.min(0).unsigned_abs();
+            let possible = |bytes: &u32| *bytes == 0 || *bytes >= EXTENSION;
+            let [first, others] = [first, others].map(|bytes| bytes.filter(possible));
+            Ok([first.ok_or(least)?, others.ok_or(least)?])
+        }
     }
 }
 
@@ -252,7 +258,7 @@ fn hello(config: &ClientConfig, carrier: Carrier) -> u32 {
             let _ = made.map(|mut made| made.write_tls(&mut bytes));
             bytes.len() as u32
         }
-        Carrier::Quic => {
+        Carrier::Quic(_) => {
             let made = quic::ClientConnection::new(config, quic::Version::V1, name(), Vec::new());
             let _ = made.map(|mut made| made.write_hs(&mut bytes));
             bytes.len() as u32 - NO_PARAMETERS

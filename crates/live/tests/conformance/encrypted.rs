@@ -42,22 +42,15 @@ pub(crate) fn over_https() -> Plan {
 
 #[test]
 fn dns_over_quic() {
-    let plan = encrypted(tls_client(3), quic_server(), over_quic);
+    let plan = encrypted(tls_client(3), tls_server(), over_quic);
     compare(plan.clone(), 24, &PACKETS);
     compare(on_one_connection(plan), 25, &PACKETS);
 }
 
 #[test]
 fn dns_over_quic_in_early_data() {
-    compare(
-        slowly(encrypted(
-            tls::Client { early_data: true, ..tls_client(3) },
-            tls::Server { early_data: true, ticket: 111, ..quic_server() },
-            over_quic,
-        )),
-        26,
-        &PACKETS,
-    );
+    let client = tls::Client { early_data: true, ..tls_client(3) };
+    compare(slowly(encrypted(client, early_server(), over_quic)), 26, &PACKETS);
 }
 
 /// Lets the server take so long for a reply that the ticket for the next connection arrives before.
@@ -73,18 +66,16 @@ fn slowly(mut plan: Plan) -> Plan {
 /// The server confirms handshakes before clients ask, and replies fill many packets.
 #[test]
 fn dns_over_quic_that_waits() {
-    let plan = encrypted(tls_client(3), quic_server(), |client, server| {
+    let plan = encrypted(tls_client(3), tls_server(), |client, server| {
         for quic in [&mut client.quic, &mut server.quic] {
             *quic = Some(quic::Config {
                 waits: true,
                 congestion: quic::Congestion::Cubic,
                 search_to: Some(1400),
                 ecn: true,
-                ..QUIC
+                ..quic::Config::default()
             });
         }
-        let extras = server.quic.as_mut().expect("it was set above");
-        (extras.extras, extras.parameters) = (EXTRAS, PARAMETERS[1]);
     });
     let mut plan = plan;
     for application in &mut plan.applications {
@@ -95,32 +86,9 @@ fn dns_over_quic_that_waits() {
     compare(plan, 27, &PACKETS);
 }
 
-/// What quinn-proto does.
-const QUIC: quic::Config = quic::Config {
-    payload: 1200,
-    search_to: None,
-    congestion: quic::Congestion::NewReno,
-    initial_window: None,
-    ack_every: 2,
-    max_ack_delay: Span::from_ms(25),
-    undecryptable_packets: 0,
-    idle_timeout: Span::from_secs(30),
-    ecn: false,
-    id: 8,
-    parameters: PARAMETERS[0],
-    waits: false,
-    extras: 0,
-};
-
-/// The bytes of the transport parameters of client and server.
-const PARAMETERS: [u16; 2] = [95, 135];
-
-/// The bytes of four connection IDs.
-const EXTRAS: u16 = 112;
-
 pub(crate) fn over_quic(client: &mut dns::client::Tls, server: &mut dns::server::Tls) {
-    client.quic = Some(QUIC);
-    server.quic = Some(quic::Config { extras: EXTRAS, parameters: PARAMETERS[1], ..QUIC });
+    client.quic = Some(quic::Config::default());
+    server.quic = client.quic;
 }
 
 fn early_client() -> tls::Client {
@@ -176,32 +144,21 @@ pub(crate) fn tls_server() -> tls::Server {
     tls::Server::default()
 }
 
-/// rustls' tickets have this length over QUIC.
-pub(crate) fn quic_server() -> tls::Server {
-    tls::Server { ticket: 103, ..tls_server() }
-}
-
 #[test]
 fn pages_over_tls() {
-    compare_pages(20, [None, None]);
+    compare_pages(20, None);
 }
 
 #[test]
 fn pages_over_quic() {
-    let server = quic::Config { extras: EXTRAS, parameters: PARAMETERS[1], ..QUIC };
-    compare_pages(28, [Some(QUIC), Some(server)]);
+    compare_pages(28, Some(quic::Config::default()));
 }
 
-fn compare_pages(number: u8, quic: [Option<quic::Config>; 2]) {
+fn compare_pages(number: u8, quic: Option<quic::Config>) {
     let handshake = tls_client(2);
-    let client = SecureClient { handshake, quic: quic[0] };
-    let plan = pages_with(
-        Some(client),
-        Some(SecureServer {
-            handshake: if quic[1].is_some() { quic_server() } else { tls_server() },
-            quic: quic[1],
-        }),
-    );
+    let client = SecureClient { handshake, quic };
+    let server = SecureServer { handshake: tls_server(), quic };
+    let plan = pages_with(Some(client), Some(server));
     let order = ["pages.browser", "pages.load", "objects.browser", "objects.load"];
     // The simulator counts what TLS adds, and rustls cuts records at another length.
     let bytes = ["goodput.bytes_received"];

@@ -17,7 +17,7 @@ use narrows_units::{Span, Time};
 
 use crate::common::Dialogue;
 use crate::encrypted::{
-    encrypted, on_one_connection, over_https, over_quic, quic_server, tls_client, tls_server,
+    encrypted, on_one_connection, over_https, over_quic, tls_client, tls_server,
 };
 use crate::{PACKETS, compare_tables, dialogue, plan_of, play_at, play_part, simulate};
 
@@ -82,7 +82,7 @@ fn losses_are_repaired() {
         namespace: Some([&near, &far][node].path()),
         ..Place::at(Ipv4Addr::new(10, 77, 31, node as u8 + 1))
     };
-    let quic = || encrypted(tls_client(3), quic_server(), over_quic);
+    let quic = || encrypted(tls_client(3), tls_server(), over_quic);
     let mut over_tcp = dialogue();
     over_tcp.client.udp = None;
     over_tcp.client.tcp = Dialogue::new().client.tcp;
