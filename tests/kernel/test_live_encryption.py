@@ -1,0 +1,121 @@
+"""Encrypted plans that the language makes by default, in narrows-live and in the simulator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, _core
+from narrows.backends.kernel import live
+from narrows.backends.kernel.inside.agent.live import TABLES
+
+_EARLY = "tls = { resume = true, early_data = true }"
+# Tickets arrive before a reply that takes so long.
+_ANSWERS = 'answers.tls = { early_data = true, service = "20 ms" }'
+_USES = {
+    "new": ("", ""),
+    "kept": ("reuse = true", ""),
+    "resumed": ("tls = { resume = true }", ""),
+    "early data": (_EARLY, _ANSWERS),
+    "RSA": ("", 'answers.tls = { certificates = "google-rsa" }'),
+    "no tickets": ("", "answers.tls = { tickets = 0 }"),
+}
+_PROGRAMS = {
+    "tls": 'profile = "kdig"\nanswers.profile = "nsd"',
+    "https": 'profile = "dig"\nanswers.profile = "bind"',
+    "quic": 'profile = "kdig"\nanswers.profile = "knot"',
+}
+
+
+def _dns(kind: str, keys: str, answers: str) -> str:
+    transport = f'kind = "{kind}", {keys}' if keys else f'kind = "{kind}"'
+    return f"[[dns]]\nworkers = 1\nqueries = 5\ntransport = {{ {transport} }}\n{answers}"
+
+
+def _page(kind: str, keys: str) -> str:
+    objects = (
+        '[{ name = "page", size = "20 kB" }, { name = "icon", size = "900 B", after = ["page"] }]'
+    )
+    page = f'[[traffic]]\nkind = "page"\nloads = 3\nobjects = {objects}'
+    return f'{page}\ntransport = "{kind}"\ntls = {{ {keys} }}'
+
+
+GROUPS = {
+    f"{kind}: {name}": _dns(kind, *keys)
+    for kind in ("tls", "https", "quic")
+    for name, keys in (_USES | {"programs": ("", _PROGRAMS[kind])}).items()
+} | {
+    f"page over {kind}: {name}": _page(kind, keys)
+    for kind in ("tls", "quic")
+    for name, keys in {
+        "new": "",
+        "resumed": "resume = true",
+        "early data": "resume = true, early_data = true",
+    }.items()
+}
+"""Groups with what the language gives them: only what is written here is not the default."""
+
+COMPARED = {
+    "queries": ("worker", "index", "attempt", "attempts"),
+    "attempts": ("query", "attempt", "fate", "transport", "reused", "handshake_round_trips"),
+    "pages": ("browser", "load", "failed", "bytes", "connections"),
+    "objects": ("browser", "load", "object", "bytes"),
+}
+
+
+def scenario(keys: str) -> Scenario:
+    end = 'end = "dns"' if keys.startswith("[[dns]]") else ""
+    return Scenario.parse(f"""
+name = "encrypted"
+duration = "3 s"
+{end}
+
+[[links]]
+name = "wire"
+between = ["client", "server"]
+rate = "1 Gbit/s"
+
+{keys}
+name = "group"
+client = "client"
+server = "server"
+""")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(GROUPS)), ids=[*GROUPS])
+def test_rows_are_the_simulators(number: int, tmp_path: Path) -> None:
+    plan = scenario([*GROUPS.values()][number]).plan(1)
+    simulation = _core.Simulation(json.dumps(plan))
+    while not simulation.advance(1_000_000):
+        pass
+    expected = simulation.tables()
+    found = play(plan, number, tmp_path)
+    compared = 0
+    for table, columns in COMPARED.items():
+        for column in columns:
+            if table in found:
+                values = list(found[table][column])
+                assert values == list(expected[table][column]), f"{table}.{column}"
+                compared += len(values)
+    assert compared
+
+
+def play(plan: Mapping[str, Any], number: int, folder: Path) -> dict[str, dict[str, Any]]:
+    """The tables of a plan over the loopback device."""
+    places = {
+        node: {"address": f"127.78.{number}.{1 + place}"}
+        for place, node in enumerate(plan["nodes"])
+    }
+    job = live.give(plan, places, folder)
+    words = [job["program"], job["plan"], "--places", job["places"], "--prepared", "--out", TABLES]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+    if "Permission denied" in done.stderr:
+        pytest.skip("no ports below 1024 (SKIP: run as root)")
+    assert (done.returncode, done.stderr) == (0, "")
+    return live.tables(folder)
