@@ -73,7 +73,8 @@ def test_times_that_follow_from_others_are_added(tmp_path: Path) -> None:
     [
         ("a,b,udp,1.8e9,fast", "total_ms is not a number"),
         ("a,b,udp,1.8e9,nan", "total_ms is not a number"),
-        ("a,b,udp,1.8e9,-1", "total_ms is negative"),
+        ("a,b,udp,1.8e9,-1", "total_ms is negative or above a day (it is in milliseconds)"),
+        ("a,b,udp,1.8e9,1e300", "total_ms is negative or above a day (it is in milliseconds)"),
         ("a,b,udp,1.8e12,1", "started_s makes no sense (it is in seconds)"),
         ("a,b,udp,noon,1", "started_s is not a number"),
         ("a,b,sctp,1.8e9,1", "transport is none of udp, tcp, tls, https, quic"),

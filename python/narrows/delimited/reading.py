@@ -46,6 +46,9 @@ _LARGEST = 4 << 30
 _LATEST = 4e9
 """The latest time that makes sense, in Unix seconds: the year 2096. Milliseconds exceed it."""
 
+_LONGEST_MS = 86_400_000.0
+"""The longest time that an exchange may take: a day."""
+
 
 class CsvError(HintedError):
     """A file that cannot be used; its text is one line.
@@ -160,7 +163,8 @@ class _Rows:
         for name in _TIMES:
             if name in self.frame.columns:
                 ms = pl.col(name)
-                self._keep(ms.is_null() | (ms >= 0.0), f"{name} is negative")
+                in_range = ms.is_null() | ms.is_between(0.0, _LONGEST_MS)
+                self._keep(in_range, f"{name} is negative or above a day (it is in milliseconds)")
         self._complete()
         self._names("outcome", tuple(OUTCOMES))
         if not self.frame.height:
