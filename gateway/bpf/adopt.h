@@ -184,6 +184,8 @@ static __always_inline struct incoming *adopting_own(void)
 	return bpf_map_lookup_elem(&adopting, &zero);
 }
 
+/* Long: a sequence of reasons to leave the segment to the kernel. The listener is held from the
+ * lookup to the end. */
 SEC("tcx/ingress")
 int gateway_adopt(struct __sk_buff *ctx)
 {

@@ -45,6 +45,8 @@ static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 si
 }
 
 /* Sends the answer in place of the packet that came, a frame of `frame` bytes. */
+/* Long: the headers are written in the order in which they stand in the frame, and the pointers into
+ * it hold only as long as nothing moves it. */
 static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const struct scratch *scratch, bool generic)
 {
 	const struct incoming *in = &scratch->in;

@@ -157,6 +157,7 @@ static __always_inline bool several_open(struct verdict *v, const struct offer *
 
 /* "The first data": a segment with data or FIN after a handshake of ours. With `later`, "A later
  * query": behind the reply of the entry. */
+/* Long: a sequence of reasons to leave the segment alone, each with its own counter. */
 static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdict *v, const struct offer *offer, bool later)
 {
 	__u32 length = v->w->in.length;
@@ -299,6 +300,7 @@ __noinline int checksum_right(struct xdp_md *ctx)
 }
 
 /* A client's segment to a server address and port, judged by what we know of its connection. */
+/* Long: a list of cases, in the order of PROTOCOL.md. */
 static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 {
 	struct incoming *in = &v->w->in;

@@ -37,6 +37,7 @@ static __always_inline int open_inject(struct __sk_buff *ctx, const struct setti
 
 /* Sends the reply to one of several open queries. A separate function, so that the verifier
  * checks it once. */
+/* Long: the fields of an entry are read and written under one lock. */
 __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 {
 	struct settings *s = settings_now();

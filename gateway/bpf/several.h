@@ -95,6 +95,7 @@ static __always_inline void several_end(struct flow *flow, const struct opens *o
 
 /* Handles a segment on an OPEN entry, whose checksum is right. FATE_NEXT: the entry is now in
  * state IDLE. FATE_QUERIES: several_take must look at it. */
+/* Long: the fields of an entry are read and written under one lock. */
 __noinline int on_open(__u64 now)
 {
 	struct scratch *w = scratch_own();

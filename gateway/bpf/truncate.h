@@ -14,6 +14,7 @@
 #define TRUNCATED_MAX (DNS_HEADER + DNS_NAME_MAX + 4)
 
 /* A datagram of the server that belongs to no entry. */
+/* Long: the reply is cut in place, step by step, and each step can fail. */
 static __always_inline int other_client(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d)
 {
 	const __be32 *from = (const __be32 *)d->from.address, *to = (const __be32 *)d->gather.client;

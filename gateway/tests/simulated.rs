@@ -35,6 +35,7 @@ const ONE_WAY: Span = Span::from_ms(20);
 
 /// client - near - far - server. Packets are lost between the routers, before they reach the next
 /// one.
+// Long: a list of values.
 fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
     let link = |name: &str, from, to, delay, loss| Link {
         name: name.into(),

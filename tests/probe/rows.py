@@ -51,3 +51,15 @@ def _row(transport: str) -> dict[str, Any]:
         "rcode": "NOERROR",
         "truncated": False,
     }
+
+
+def whole(ms: float, connect: float | None = RTT) -> dict[str, Any]:
+    """A reply over TCP as RIPE Atlas has it: with its last byte's time, without its first byte's.
+
+    Args:
+        ms: From the query to the last byte.
+        connect: None as before 2019, when Atlas timed the connection and the query together.
+    """
+    times = {"first_byte_ms": None, "query_ms": None, "prefix": None, "connect_ms": connect}
+    known = {} if connect is None else {"query_ms": ms}
+    return tcp(total_ms=RTT + ms) | times | known

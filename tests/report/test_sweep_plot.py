@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
+from made_sweeps import KINDS, LIMITS, RATES, figure, made, summary
 
 from narrows.errors import NarrowsError
-from narrows.report import SweepPlot, plot_sweep
+from narrows.report import plot_sweep
 from narrows.report.figures import Mean, Series, Ticks, against
-from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
+from narrows.results import Axis, Sweep, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.setting_names import value_names
 from narrows.results.student import t_half_width
@@ -20,47 +20,6 @@ from narrows.results.sweep_means import figure_named, figures_of, figures_table,
 from narrows.results.sweep_text import sweep_text
 
 pytestmark = pytest.mark.slow
-
-QUEUES: tuple[dict[str, Any], ...] = ({"kind": "pfifo", "limit": 9}, {"kind": "red", "limit": 9})
-
-
-def summary(loss: float, goodput: float) -> dict[str, Any]:
-    return {
-        "queues": {"wan.forward": {"run": {"loss_percent": loss, "backlog_mean_bytes": 5000.0}}},
-        "flows": {"goodput_mbit_per_s": goodput, "groups": {"a": {"goodput_mbit_per_s": goodput}}},
-    }
-
-
-def made(axes: tuple[Axis, ...], seeds: tuple[int, ...] = (1, 2, 3)) -> Sweep:
-    """A sweep whose losses are 0.1, 0.2, ... % in the table's order."""
-    combinations: list[dict[str, Any]] = [{}]
-    for axis in axes:
-        combinations = [{**at, axis.key: v} for at in combinations for v in axis.values]
-    runs = [
-        SweepRun(
-            run=f"{number}/{seed}",
-            settings=settings,
-            seed=seed,
-            status="complete",
-            stopped="end",
-            message="",
-            end_s=1.0,
-            events=1,
-            summary=summary(0.1 * (number * len(seeds) + place + 1), 10.0 * 5.0**number),
-        )
-        for number, settings in enumerate(combinations)
-        for place, seed in enumerate(seeds)
-    ]
-    return Sweep("made", {}, axes, seeds, tuple(runs), "0.1.0", "complete")
-
-
-LIMITS = Axis("queue.limit", (100, 1000, 10))
-RATES = Axis("links.wan.rate", ("1 Mbit/s", "500 kbit/s", "2 Mbit/s"))
-KINDS = Axis("queue", QUEUES)
-
-
-def figure(plot: SweepPlot) -> Figure:
-    return plot.shown.figure
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5])
@@ -450,70 +409,6 @@ def test_all_figures_are_listed() -> None:
     lines = str(figures_table(made((LIMITS,)))).splitlines()
     assert [line.split()[0] for line in lines[4:]] == list(figures_of(made((LIMITS,))))
     assert "queue wan.forward, whole run: packets dropped" in lines[4]
-
-
-def test_where_fixes_a_key() -> None:
-    plot = plot_sweep(
-        made((LIMITS, RATES)), "loss_percent", "limit", where={"links.wan.rate": "1 Mbit/s"}
-    )
-    assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
-    texts = [" ".join(text.get_text().split()) for text in figure(plot).axes[0].texts]
-    assert (
-        "means of 3 seeds with 95 % intervals; dots: single seeds, beside each "
-        "other where they would overlap; links.wan.rate=1 Mbit/s"
-    ) in texts
-
-
-def test_where_takes_names_and_several_values() -> None:
-    kinds = Axis("queue", (*QUEUES, {"kind": "red", "limit": 20}, {"kind": "pie"}))
-    sweep = made((kinds, LIMITS))
-
-    def shown(where: Any, by: list[str] | None = None) -> list[tuple[Any, Any]]:
-        plot = plot_sweep(sweep, "loss_percent", "limit", by or [], where={"queue": where})
-        found = {
-            (p.settings["queue"]["kind"], p.settings["queue"].get("limit")) for p in plot.points
-        }
-        return sorted(found, key=str)
-
-    assert shown("pie") == [("pie", None)]
-    assert shown({"kind": "pie"}) == [("pie", None)]
-    # A name with a comma in it.
-    assert shown("red, limit 20") == [("red", 20)]
-    both = [("pfifo", 9), ("pie", None)]
-    for where in ("pfifo,pie", ["pie", "pfifo"], [{"kind": "pfifo", "limit": 9}, "pie"]):
-        assert shown(where, ["queue"]) == both
-    # On the axis, too; numbers by themselves.
-    plot = plot_sweep(
-        sweep, "loss_percent", "queue", ["limit"], {"queue": "pie", "limit": "10,100"}
-    )
-    assert {p.settings["queue.limit"] for p in plot.points} == {10, 100}
-    ticks = [label.get_text() for label in figure(plot).axes[0].get_xticklabels()]
-    assert len(ticks) == 1
-    with pytest.raises(NarrowsError, match="a mean would mix its values; hint: `by` queue, or"):
-        shown("pie,pfifo")
-    hint = "queue=codel was not run; hint: one of pfifo, 'red, limit 9', 'red, limit 20', pie$"
-    with pytest.raises(NarrowsError, match=hint):
-        shown("codel")
-    with pytest.raises(NarrowsError, match=hint):
-        shown("pie,codel", ["queue"])
-    with pytest.raises(NarrowsError, match=hint):
-        compare_sweeps([sweep], {"queue": "codel"})
-
-
-def test_values_are_named_by_their_size_however_they_are_written() -> None:
-    sweep = made((LIMITS, RATES))
-    plots = [
-        plot_sweep(sweep, "loss_percent", "limit", where={"rate": rate}).points
-        for rate in ("500 kbit/s", "500kbit/s", "0.5 Mbit/s")
-    ]
-    assert plots[0] == plots[1] == plots[2]
-    (against, *_) = compare_sweeps([sweep], {"rate": "0.5Mbit/s"})
-    assert "500 kbit/s" in against.groups[0].label
-    for refused in ("0.6 Mbit/s", "500 kB"):
-        with pytest.raises(NarrowsError, match="was not run"):
-            compare_sweeps([sweep], {"rate": refused})
-        with pytest.raises(NarrowsError, match="was not run"):
-            plot_sweep(sweep, "loss_percent", "limit", where={"rate": refused})
 
 
 def test_files_and_numbers(tmp_path: Path) -> None:

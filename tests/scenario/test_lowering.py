@@ -74,6 +74,7 @@ def profile(name: str) -> str:
     return json.dumps({"profile was": name, "mss": 1460, "ecn": False, "initial_ssthresh": 3})
 
 
+# Long: a whole plan.
 def test_the_whole_plan() -> None:
     ms, s = 10**9, 10**12
     ethernet = {"overhead": 38, "min": 84, "queue_overhead": 14}

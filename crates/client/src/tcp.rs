@@ -220,23 +220,12 @@ impl Connection {
             watch.take(self.port, &mut self.seen);
         }
         let begun = if reused { asked } else { self.facts.started };
-        let connection = Some(self.facts.number);
         let frame = match came {
             Ok(frame) => frame,
             Err((stage, failed)) => {
-                self.facts.ended = self.ended();
-                if failed.outcome == Outcome::Reset {
-                    self.facts.ending = Ending::Reset;
-                }
-                if matches!(failed.outcome, Outcome::Reset | Outcome::Closed) {
-                    self.facts.closer = Some(Closer::Server);
-                }
                 let exchange = unanswered(&failed, stage, begun, message.len());
-                let times = Times { connect: self.facts.syn.filter(|_| !reused), ..exchange.times };
-                let segments =
-                    Segments { query_again: self.sent_again_since(&before), ..exchange.segments };
-                let reused = Some(reused);
-                return (Exchange { reused, connection, times, segments, ..exchange }, self);
+                let exchange = self.note_failure(&failed, exchange, &before, reused);
+                return (exchange, self);
             }
         };
         let left = frame.left.filter(|_| frame.stamped).unwrap_or(asked);
@@ -278,9 +267,33 @@ impl Connection {
             reply,
             segments: cut,
             reused: Some(reused),
-            connection,
+            connection: Some(self.facts.number),
         };
         (exchange, self)
+    }
+
+    /// Notes how the connection ended, and completes the exchange with what it knows.
+    fn note_failure(
+        &mut self,
+        failed: &Failed,
+        exchange: Exchange,
+        before: &TcpInfo,
+        reused: bool,
+    ) -> Exchange {
+        self.facts.ended = self.ended();
+        if failed.outcome == Outcome::Reset {
+            self.facts.ending = Ending::Reset;
+        }
+        if matches!(failed.outcome, Outcome::Reset | Outcome::Closed) {
+            self.facts.closer = Some(Closer::Server);
+        }
+        Exchange {
+            reused: Some(reused),
+            connection: Some(self.facts.number),
+            times: Times { connect: self.facts.syn.filter(|_| !reused), ..exchange.times },
+            segments: Segments { query_again: self.sent_again_since(before), ..exchange.segments },
+            ..exchange
+        }
     }
 
     fn sent_again_since(&self, before: &TcpInfo) -> Option<u32> {

@@ -25,6 +25,7 @@ use narrows_sim::plan::{Draw, Queue};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
 
+// Long: the scenario's values.
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| {

@@ -13,8 +13,26 @@ use crate::interface::Interface;
 use crate::log::{Level, log};
 use crate::passing;
 
+/// Attaches the programs to all interfaces, each in the first of its modes that works. The mode is
+/// generic if one interface's is.
+pub(super) fn attach_all(
+    loaded: &Loaded,
+    places: &[(Interface, Vec<XdpMode>)],
+    pins: &Pins,
+) -> Result<(Vec<Link>, XdpMode), KernelError> {
+    let (mut links, mut mode) = (Vec::new(), XdpMode::Native);
+    for (interface, modes) in places {
+        let (made, its) = attach(loaded, interface, modes, pins)?;
+        links.extend(made);
+        if its == XdpMode::Generic {
+            mode = its;
+        }
+    }
+    Ok((links, mode))
+}
+
 /// Attaches the three programs, or gives them to pinned links.
-pub(super) fn attach(
+fn attach(
     loaded: &Loaded,
     interface: &Interface,
     modes: &[XdpMode],

@@ -4,6 +4,7 @@ use super::*;
 
 impl Pair {
     /// A segment of a client, mostly one that fits.
+    // Long: a list of cases.
     pub(super) fn segment(&mut self, at: usize) -> Segment {
         let kind = self.below(100);
         let (part, heard) = (self.below(6), self.chance(50));

@@ -186,6 +186,7 @@ fn what_cannot_work_is_refused_with_the_mend() {
     assert!(!ip(&format!("-n {} -o link", network.gateway)).contains("nrwtun"));
 }
 
+// Long: one gateway runs, and all commands look at it.
 #[test]
 fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
     if !can_run() {

@@ -74,6 +74,7 @@ def set_of(seed: int) -> str:
     return "sealed" if seed >= SEALED_FROM else "other"
 
 
+# Long: the text of a scenario. The order of the draws is part of the distribution.
 def drawn(seed: int, number: int) -> Scenario:
     """A draw of a seed, which changes only if the distribution does.
 

@@ -27,6 +27,7 @@ interrupted. If a probe ended early, run.json in its folder has "status": "parti
 ELSEWHERE = {"--port": "write the port after the server: SERVER:PORT, such as 192.0.2.53:5353"}
 
 
+# Long: the arguments declare the options.
 def command(
     servers: Annotated[
         list[str],

@@ -42,6 +42,7 @@ interrupted. After 1 or 130 the claims that could be judged are still printed an
 """
 
 
+# Long: the arguments declare the options.
 def command(
     ids: Annotated[
         list[str] | None,

@@ -133,6 +133,7 @@ def _write_page(
     return write_page(folder / f"{name}.html", text)
 
 
+# Long: a list of figures with their captions.
 def _figures(
     analysis: RatioAnalysis, group: Group, servers: list[Group], days: list[Group], prefix: str
 ) -> list[Shown]:

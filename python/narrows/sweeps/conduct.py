@@ -133,14 +133,7 @@ def sweep(
         >>> found.table["links.wan.rate", "flows.flows"].rows()
         [('2 Mbit/s', 1.0), ('4 Mbit/s', 1.0)]
     """
-    if workers is not None and workers < 1:
-        raise SweepError(argument("workers"), "must be at least 1")
-    if dask is not None and workers is not None:
-        raise SweepError(
-            argument("workers"), "a Dask cluster has its own", f"leave it or {argument('dask')} out"
-        )
-    if keep_runs and out is None:
-        raise SweepError(argument("keep_runs"), "needs a folder", f"give {argument('out')} as well")
+    _refuse_contradictions(workers, dask, out, keep_runs=keep_runs)
     axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
     base, file, written = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
@@ -181,31 +174,18 @@ def sweep(
     if metrics and measure is None:
         refuse_wrong_metrics(plan, metrics)
     with held() as interrupts, Store(plan, folder) as store:
-        done = store.done
-        missing = [item for item in plan.items() if item.run not in done]
-        total = len(plan.digests) * len(plan.seeds)
-        ended = before = total - len(missing)
-        interrupted = False
+        job = job_of(plan, folder if keep_runs else None, measure)
         wanted = Wanted(metrics, axes, plan.base)
         try:
-            for row in store.rows:
-                wanted.add(row)
             with contextlib.ExitStack() as stack:
-                events: Iterator[Event] = iter(())
-                if missing:
-                    executor = stack.enter_context(_executor(workers, dask))
-                    events = executor.run(
-                        job_of(plan, folder if keep_runs else None, measure), iter(missing)
-                    )
-                for event in events:
-                    if event.row is not None:
-                        store.add(event.row)
-                        ended += 1
-                        wanted.add(event.row)
-                    tell(Progress(ended + event.running, total, before, event.label))
-                    if interrupts.take():
-                        interrupted = True
-                        break
+                interrupted = _run_missing(
+                    plan,
+                    store,
+                    wanted,
+                    lambda items: stack.enter_context(_executor(workers, dask)).run(job, items),
+                    tell,
+                    interrupts.take,
+                )
         except NarrowsError:
             # The results so far should stay readable if the disk allows it.
             with contextlib.suppress(NarrowsError):
@@ -290,6 +270,47 @@ def default_folder(
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     name = base.get("name")
     return Path("runs") / f"{name if isinstance(name, str) else 'sweep'}-sweep-{digest}"
+
+
+def _refuse_contradictions(
+    workers: int | None, dask: str | None, out: str | Path | None, *, keep_runs: bool
+) -> None:
+    if workers is not None and workers < 1:
+        raise SweepError(argument("workers"), "must be at least 1")
+    if dask is not None and workers is not None:
+        raise SweepError(
+            argument("workers"), "a Dask cluster has its own", f"leave it or {argument('dask')} out"
+        )
+    if keep_runs and out is None:
+        raise SweepError(argument("keep_runs"), "needs a folder", f"give {argument('out')} as well")
+
+
+def _run_missing(
+    plan: Plan,
+    store: Store,
+    wanted: Wanted,
+    run: Callable[[Iterator[Item]], Iterator[Event]],
+    tell: Callable[[Progress], object],
+    interrupted: Callable[[], bool],
+) -> bool:
+    """Runs what the store lacks, and stores it; returns whether it was interrupted."""
+    for row in store.rows:
+        wanted.add(row)
+    done = store.done
+    missing = [item for item in plan.items() if item.run not in done]
+    if not missing:
+        return False
+    total = len(plan.digests) * len(plan.seeds)
+    ended = before = total - len(missing)
+    for event in run(iter(missing)):
+        if event.row is not None:
+            store.add(event.row)
+            ended += 1
+            wanted.add(event.row)
+        tell(Progress(ended + event.running, total, before, event.label))
+        if interrupted():
+            return True
+    return False
 
 
 def _executor(workers: int | None, dask: str | None) -> Executor:

@@ -20,6 +20,7 @@ const CLIENT: u32 = 2;
 
 /// server -> router -> client, and back, with two groups of resolvers at the client: three workers,
 /// then two with other lengths of messages.
+// Long: a list of values.
 pub(crate) fn plan() -> Plan {
     let link = |name: &str, from, to| Link {
         name: name.to_owned(),
@@ -104,6 +105,7 @@ pub(crate) fn plan() -> Plan {
 
 /// Both directions of a connection from SYN to the last ACK, with a loss, a mark and its echo, and
 /// DNS beside it. In order of time, a millisecond and a bit apart.
+// Long: a script of segments, in their order.
 pub(crate) fn exchange() -> Vec<Captured> {
     const START: u32 = u32::MAX - 2_000;
     let syn = |flags: Flags, ecr| Segment {

@@ -75,29 +75,36 @@ impl Picture {
         let _ = writeln!(text, "connections  {all} of {}: {}", self.room, states.join(", "));
         text += &checked(&self.checks);
         if let Some(user) = &self.user {
-            let upstream = user["upstream"].as_array().into_iter().flatten();
-            let upstream: Vec<&str> = upstream.filter_map(Value::as_str).collect();
-            let of = |key: &str| user[key].as_u64().unwrap_or(0);
-            let _ = writeln!(
-                text,
-                "upstream     {}: {} of {} queries, {} of {} connections with TCP",
-                upstream.join(", "),
-                of("queries"),
-                of("queries_room"),
-                of("relays"),
-                of("relays_room")
-            );
-            let faults: Vec<String> = FAULTS
-                .iter()
-                .filter(|(key, _)| of(key) > 0)
-                .map(|(key, words)| format!("{} {words}", of(key)))
-                .collect();
-            if !faults.is_empty() {
-                let _ = writeln!(text, "faults       {}", faults.join("; "));
-            }
+            text += &upstream(user);
         }
         text
     }
+}
+
+/// Returns the lines about the server behind a gateway in user space.
+fn upstream(user: &Value) -> String {
+    let mut text = String::new();
+    let upstream = user["upstream"].as_array().into_iter().flatten();
+    let upstream: Vec<&str> = upstream.filter_map(Value::as_str).collect();
+    let of = |key: &str| user[key].as_u64().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "upstream     {}: {} of {} queries, {} of {} connections with TCP",
+        upstream.join(", "),
+        of("queries"),
+        of("queries_room"),
+        of("relays"),
+        of("relays_room")
+    );
+    let faults: Vec<String> = FAULTS
+        .iter()
+        .filter(|(key, _)| of(key) > 0)
+        .map(|(key, words)| format!("{} {words}", of(key)))
+        .collect();
+    if !faults.is_empty() {
+        let _ = writeln!(text, "faults       {}", faults.join("; "));
+    }
+    text
 }
 
 /// Returns a line about the last checks, and one for each that failed; empty if there were none.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::KernelError;
 use super::super::about::{About, own_secret, write_checks};
-use super::super::attach::{attach, pin_maps};
+use super::super::attach::{attach_all, pin_maps};
 use super::super::features::Features;
 use super::super::links::{self, Hook, Link, XdpMode, program_name};
 use super::super::load;
@@ -150,14 +150,7 @@ impl Gateway {
         // The settings for generic XDP are correct in both modes, but slower in native mode.
         write_settings(XdpMode::Generic)?;
 
-        let (mut links, mut mode) = (Vec::new(), XdpMode::Native);
-        for (interface, modes) in places {
-            let (made, its) = attach(&loaded, interface, modes, pins)?;
-            links.extend(made);
-            if its == XdpMode::Generic {
-                mode = its;
-            }
-        }
+        let (links, mode) = attach_all(&loaded, places, pins)?;
         remove_others(pins, &interfaces);
         write_settings(mode)?;
         loaded.carry_over();

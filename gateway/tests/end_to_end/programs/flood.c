@@ -130,6 +130,7 @@ static size_t segment(unsigned char *at, uint32_t source, uint16_t port, uint32_
 	return 14 + total;
 }
 
+/* Long: the fields of a packet, one after the other. */
 int main(int argc, char **argv)
 {
 	if (argc != 10) {

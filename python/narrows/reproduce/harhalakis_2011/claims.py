@@ -268,6 +268,7 @@ def _over_delays(
     return measure
 
 
+# Long: a list of statements.
 def _statements() -> list[Claim]:
     """Claims from the text around the tables."""
     none, half, only = "red-300-none", "red-300-half", "red-300-all"

@@ -128,6 +128,7 @@ def _seconds(id: str, what: str, part: str, printed: Mapping[str, float]) -> lis
     ]
 
 
+# Long: a list of statements.
 def _processor() -> list[Claim]:
     claims = _seconds("S5", "kernel's processor time", "kernel", published.KERNEL_S)
     claims += [

@@ -287,6 +287,7 @@ impl Sender {
     }
 
     /// `tcp_clean_rtx_queue`.
+    // Long: what the loop has counted decides the rest, and each acknowledgement runs it.
     #[inline]
     fn clean_queue(&mut self, cx: &Context, ack: &mut Ack, prior_fack: Seq) {
         let uses_sack = self.uses_sack(cx);

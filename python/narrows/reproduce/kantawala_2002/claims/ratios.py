@@ -25,6 +25,7 @@ SHARE_TOLERANCE = 10.0
 """Tolerance of "80 % of their fair share" and "40 %"."""
 
 
+# Long: a list of statements.
 def round_trips() -> list[Claim]:
     """K2 and K3: flows of 200 ms against flows of 40 ms; K2 also for several hops."""
     small = below(ROUND_TRIPS, 1000)
@@ -143,6 +144,7 @@ def round_trips() -> list[Claim]:
     return claims
 
 
+# Long: a list of statements.
 def hops() -> list[Claim]:
     """K4 and K5: flows over all hops against the cross traffic of one."""
     claims = [
