@@ -23,6 +23,7 @@ _USES = {
     "resumed": ("tls = { resume = true }", ""),
     "early data": (_EARLY, _ANSWERS),
     "RSA": ("", 'answers.tls = { certificates = "google-rsa" }'),
+    "slow server": ("", 'answers.tls = { handshake_service = "30 ms" }'),
     "no tickets": ("", "answers.tls = { tickets = 0 }"),
 }
 _PROGRAMS = {

@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 
 use narrows_apps::{Closed, Message};
 use narrows_client::TcpInfo;
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 use nix::errno::Errno;
 
 use crate::dns::Exchanges;
@@ -249,21 +249,32 @@ impl Side {
         self.end.as_mut().map_or(Ok(()), End::flush)
     }
 
-    /// Takes bytes that were read, and writes what TLS answers. Returns what TLS says of them.
+    /// Takes bytes that were read, and writes what TLS answers unless that takes time. Returns what
+    /// TLS says of them.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Taken, Closed> {
         self.received += bytes.len() as u64;
-        let (Some(secure), Some(end)) = (&mut self.secure, &mut self.end) else {
+        let (Some(secure), Some(_)) = (&mut self.secure, &self.end) else {
             self.heard += bytes.len() as u64;
             return Ok(Taken::default());
         };
         // Only a fault of ours makes the other end's records invalid.
         let mut taken = secure.take(bytes).map_err(|_| Closed::Reset)?;
         self.heard += taken.bytes;
-        for write in std::mem::take(&mut taken.writes) {
+        if taken.service == Span::ZERO {
+            let writes = std::mem::take(&mut taken.writes);
+            self.write_flight(writes)?;
+        }
+        Ok(taken)
+    }
+
+    /// Writes a flight of TLS's handshake.
+    pub(crate) fn write_flight(&mut self, writes: Vec<Vec<u8>>) -> Result<(), Closed> {
+        let Some(end) = &mut self.end else { return Ok(()) };
+        for write in writes {
             end.write(write);
             end.flush().map_err(closed_by)?;
         }
-        Ok(taken)
+        Ok(())
     }
 
     /// Writes no more: what TLS says in the end, then a FIN.

@@ -452,7 +452,7 @@ impl LiveHost<'_> {
 }
 
 impl World {
-    fn wake(&mut self, at: Time, application: u32, token: u32) {
+    pub(crate) fn wake(&mut self, at: Time, application: u32, token: u32) {
         let number = self.wakes_set;
         self.wakes_set += 1;
         self.wakes.push(Reverse((at, number, application, token)));

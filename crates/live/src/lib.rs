@@ -23,7 +23,8 @@
 //!
 //! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
 //!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
-//! - TLS is rustls'. Sessions are resumed, and early data are sent, as the plan says. All flights
+//! - TLS is rustls'. Sessions are resumed, early data are sent, and servers take their time for a
+//!   signature, as the plan says. All flights
 //!   have the plan's lengths, and are cut into its writes, unless rustls needs more bytes; an error
 //!   then states the least. What is in them is rustls' choice: a signature is always Ed25519's, and
 //!   other messages make up its length (`secure/pair.rs`).
@@ -39,6 +40,7 @@
 //!   bytes. A server's tickets are as much shorter, if it gives any.
 //! - A server gives its tickets when it has the client's Finished, and not before, even if its
 //!   sessions allow early data.
+//! - A server that takes time to answer a ClientHello (`service`) acknowledges nothing meanwhile.
 //! - Of a datagram, an end keeps all packets or none until it has the keys of the first one.
 //!
 //! A flood leaves through raw sockets, from addresses that belong to nobody (`flood.rs`). The process
@@ -51,6 +53,7 @@
 //! nobody knows where.
 #![cfg(target_os = "linux")]
 
+mod answers;
 mod certificate;
 mod clock;
 mod connection;

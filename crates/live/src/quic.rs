@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use narrows_apps::{Dial, Socket};
 use narrows_transport::{quic, tls};
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendto};
@@ -37,6 +37,7 @@ use self::connection::{End, Later, PacketKind, Progress};
 use self::session::{Client, HasKeys, Server};
 pub(crate) use self::settings::refused;
 use self::settings::{carrier, endpoint, first_id, transport};
+use crate::answers::Answer;
 use crate::flows::{Flow, What};
 use crate::part::Use;
 use crate::secure::{Pair, Sessions};
@@ -103,7 +104,7 @@ impl Quic {
         applications: [u32; 2],
         jar: u32,
         (client, quic): (tls::Client, quic::Config),
-    ) -> Result<(ClientConfig, ServerConfig, [HasKeys; 2]), String> {
+    ) -> Result<(ClientConfig, ServerConfig, [HasKeys; 2], Span), String> {
         let serving = self.servers.get(&applications[1]).ok_or("the server has none")?;
         let known = self.pairs.get(&applications);
         if known.is_none_or(|pair| pair.settings != (client, serving.tls)) {
@@ -135,7 +136,7 @@ impl Quic {
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         server.validation_token_config(tokens);
-        Ok((client, server, has_keys))
+        Ok((client, server, has_keys, begun.tls.service(tls::Flight::Hello)))
     }
 
     fn put(&mut self, bound: Bound) -> usize {
@@ -313,7 +314,7 @@ impl World {
         let quic = within(quic, self.mtu(dial.there));
         let of = Use { tcp: None, server: Some(server) };
         let to = SocketAddrV4::new(self.places.address(nodes[1], of), dial.port);
-        let (mut config, of_server, has_keys) =
+        let (mut config, of_server, has_keys, service) =
             self.quic.begin([application, server], jar, (tls, quic))?;
         let far = self.listen_for_quic((nodes[1], to), server, &of_server)?;
         let system = |why: Errno| why.desc().to_owned();
@@ -341,7 +342,7 @@ impl World {
         let of_other = self.quic.servers.get(&server).map_or(0, |of| of.quic.undecryptable_packets);
         let [of_client, has_keys] = has_keys;
         let client = End::new(handle, state, of_client, quic.undecryptable_packets);
-        let later = Later { config: of_server, has_keys, keeps: of_other };
+        let later = Later { config: of_server, service, has_keys, keeps: of_other };
         let connection = Connection::new(client, [near, far], later, dial.dns, quic.waits);
         let socket = self.flows.add(Flow {
             generation: 0,
@@ -436,8 +437,28 @@ impl World {
         }
     }
 
-    /// Handles the first datagram of a connection at its server.
+    /// Handles the first datagram of a connection at its server, now or later.
     fn receive_new(&mut self, now: Time, number: usize, from: SocketAddrV4, incoming: Incoming) {
+        let flow = self.quic.get(number).and_then(|bound| bound.expected.get(&from).copied());
+        let service = match flow.map(|flow| &self.flows.get(flow).what) {
+            Some(What::Quic(one)) if !one.has_arrived => one.later.service,
+            _ => Span::ZERO,
+        };
+        if service > Span::ZERO {
+            self.answer_at(now + service, Answer::Quic(number, from, Box::new(incoming)));
+        } else {
+            self.accept_new(now, number, from, incoming);
+        }
+    }
+
+    /// Begins the server's part of a connection.
+    pub(crate) fn accept_new(
+        &mut self,
+        now: Time,
+        number: usize,
+        from: SocketAddrV4,
+        incoming: Incoming,
+    ) {
         let Some(bound) = self.quic.sockets.get_mut(number).and_then(Option::as_mut) else {
             return;
         };

@@ -14,6 +14,7 @@ use narrows_units::Time;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
+use crate::answers::Answer;
 use crate::connection::{Connection, Progress, closed_by};
 use crate::datagrams;
 use crate::end::Read;
@@ -55,6 +56,8 @@ pub(crate) struct World {
     /// The number of timers set so far. Simultaneous timers fire in the order of their numbers.
     pub(crate) wakes_set: u64,
     pub(crate) records: Records,
+    /// Answers of servers that take time, by the numbers of their timers.
+    pub(crate) answers: HashMap<u32, Answer>,
     /// The timeouts of servers' hosts.
     pub(crate) timeouts: Timeouts,
     /// Why the run cannot go on.
@@ -154,6 +157,7 @@ impl World {
             wakes: BinaryHeap::new(),
             wakes_set: 0,
             records: Records::default(),
+            answers: HashMap::new(),
             timeouts: Timeouts::default(),
             failure: None,
             buffer: vec![0; 1 << 16],
@@ -360,15 +364,7 @@ impl World {
         } else if broken || events.contains(EpollFlags::EPOLLIN) {
             match end.read(buffer) {
                 Ok(Read::Some(bytes)) => match connection.sides[side].take(&buffer[..bytes]) {
-                    Ok(taken) => {
-                        if taken.flight {
-                            self.news.push_back(News::Shook(socket));
-                        }
-                        if taken.opened && side == 0 {
-                            self.news.push_back(News::Opened(socket));
-                        }
-                        self.tell_progress(now, socket);
-                    }
+                    Ok(taken) => self.tell_taken(now, socket, taken),
                     Err(how) => {
                         self.end(socket, how);
                         return;
@@ -385,7 +381,7 @@ impl World {
         self.flush(socket);
     }
 
-    fn tell_progress(&mut self, now: Time, socket: Socket) {
+    pub(crate) fn tell_progress(&mut self, now: Time, socket: Socket) {
         let Some(connection) = self.flows.connection_mut(socket) else { return };
         if !connection.has_messages || connection.sides[socket.side()].over {
             return;

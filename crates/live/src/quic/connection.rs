@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Instant;
 
 use narrows_apps::{Closed, Message};
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 use quinn_proto::{
     Connection as State, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event,
     ServerConfig, StreamEvent, StreamId, VarInt,
@@ -61,6 +61,8 @@ pub(super) struct End {
 #[derive(Debug)]
 pub(super) struct Later {
     pub(super) config: ServerConfig,
+    /// How long it takes to answer the client's first packet.
+    pub(super) service: Span,
     pub(super) has_keys: HasKeys,
     pub(super) keeps: u8,
 }
@@ -432,7 +434,7 @@ mod tests {
         let client = tls::Client { alpn: 3, hello: 235, ..tls::Client::default() };
         let mut quic = Quic::default();
         quic.servers.insert(1, Serving { quic: config, tls: tls::Server::default() });
-        let (mut of_client, of_server, [has_keys, _]) =
+        let (mut of_client, of_server, [has_keys, _], _) =
             quic.begin([0, 1], 0, (client, config)).expect("it is possible");
         of_client.transport_config(transport(&config));
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use narrows_client::Anybody;
 use narrows_transport::tls::{self, Flight, Tls};
-use narrows_units::Span;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
 use rustls::crypto::ring::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384};
@@ -71,9 +70,6 @@ impl Pair {
         server: tls::Server,
         carrier: Carrier,
     ) -> Result<Self, String> {
-        if server.service > Span::ZERO {
-            return Err("service: it takes what this machine takes".into());
-        }
         let provider = Arc::new(provider(&client, &server)?);
         let name = protocol(&client, &server, carrier)?;
         let protocols: Vec<Vec<u8>> = name.iter().map(|&length| vec![b'n'; length]).collect();

@@ -8,7 +8,8 @@ use narrows_sim::{quic, tls};
 use narrows_units::Span;
 
 use crate::common::Dialogue;
-use crate::{KEPT, PACKETS, compare, dialogue, pages_with, plan_of};
+use crate::namespaces::numbers;
+use crate::{KEPT, PACKETS, compare, dialogue, pages_with, plan_of, play};
 
 /// Clients pad.
 #[test]
@@ -122,6 +123,21 @@ pub(crate) fn encrypted(
     dialogue.asking().tls = Some(asks);
     dialogue.serving().tls = Some(serves);
     plan_of(dialogue)
+}
+
+/// A server takes its time for a signature, and none if a session is resumed.
+#[test]
+fn handshakes_that_take_time() {
+    let service = Span::from_ms(100);
+    let server = tls::Server { service, ..tls_server() };
+    let over_tls = encrypted(tls_client(0), server, |_, _| {});
+    let over_quic = encrypted(tls_client(3), server, over_quic);
+    for (number, plan) in [(40, over_tls), (41, over_quic)] {
+        compare(plan.clone(), number, &PACKETS);
+        let Some(tables) = play(plan, number + 2) else { return };
+        let times = numbers(&tables, "attempts", "handshake_ms");
+        assert!(times[0] >= 100.0 && times[1..].iter().all(|&ms| ms < 100.0), "{times:?}");
+    }
 }
 
 pub(crate) fn on_one_connection(mut plan: Plan) -> Plan {

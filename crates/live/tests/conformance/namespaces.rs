@@ -125,7 +125,7 @@ fn lossy(mut plan: Plan) -> Plan {
     plan
 }
 
-fn numbers(tables: &[Table], table: &str, column: &str) -> Vec<f64> {
+pub(crate) fn numbers(tables: &[Table], table: &str, column: &str) -> Vec<f64> {
     let table = tables.iter().find(|one| one.name == table).expect("the table exists");
     let (_, values) =
         table.columns.iter().find(|(name, _)| *name == column).expect("the column exists");
