@@ -1,6 +1,7 @@
 //! Windows and counts of a sender, from states that are set by hand.
 
 mod acks;
+mod classic;
 mod recovering;
 mod sending;
 
