@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from python_mutants import mutated
+from woven_mutants import VARIABLE, Spot, spot, weave_all
 
 from narrows.results.intervals import wilson
 
@@ -139,6 +140,8 @@ class Mutant:
     """Its function, or what it does."""
     diff: str
     key: str
+    spot: Spot | None
+    """Where it can be put into a program with others."""
 
 
 def draw(found: Sequence[Mutant], seed: int, count: int) -> list[Mutant]:
@@ -166,6 +169,8 @@ class Copy:
             "CARGO_PROFILE_DEV_DEBUG": "none",
         }
         self._baselines: dict[str, float] = {}
+        self._programs: dict[str, list[tuple[Path, str]]] = {}
+        """The programs of woven tests, each with the folder of its crate."""
 
     def refresh(self) -> None:
         """Makes it like the checkout; files that are alike keep their times, for cargo."""
@@ -192,24 +197,24 @@ class Copy:
         found = []
         seen: Counter[str] = Counter()
         for part in self.parts:
-            for file, where, diff in self._changes(part):
+            for file, where, diff, at in self._changes(part):
                 if re.search(part.without, f"{file} {where}"):
                     continue
                 body = "".join(line for line in diff.splitlines(True) if not line.startswith("@@"))
                 # Two equal changes are told apart by their order.
                 seen[body] += 1
                 key = hashlib.sha256(f"{file}\n{body}\n{seen[body]}".encode()).hexdigest()[:16]
-                found.append(Mutant(part, file, where, diff, key))
+                found.append(Mutant(part, file, where, diff, key, at))
         return found
 
-    def _changes(self, part: Part) -> Iterator[tuple[str, str, str]]:
-        """The file, the function, and the diff of each mutant."""
+    def _changes(self, part: Part) -> Iterator[tuple[str, str, str, Spot | None]]:
+        """The file, the function, the diff and the spot of each mutant."""
         if part.files[0].endswith(".py"):
             for file in part.files:
                 source = (self.tree / file).read_text(encoding="utf-8")
                 for where, text in mutated(source):
                     lines = (each.splitlines(keepends=True) for each in (source, text))
-                    yield file, where, "".join(difflib.unified_diff(*lines, file, file))
+                    yield file, where, "".join(difflib.unified_diff(*lines, file, file)), None
             return
         command = ["cargo", "mutants", "--list", "--json", "--no-config", "--dir", str(self.tree)]
         command += [word for file in part.files for word in ("--file", file)]
@@ -218,15 +223,32 @@ class Copy:
         )
         for found in json.loads(listed.stdout):
             # The name is "FILE:LINE:COLUMN: replace ...".
-            yield found["file"], found["name"].split(": ", 1)[1], found["diff"]
+            source = (self.tree / found["file"]).read_text(encoding="utf-8")
+            where = found["name"].split(": ", 1)[1]
+            yield found["file"], where, found["diff"], spot(source, found)
 
-    def run(self, mutant: Mutant, tests: str) -> str:
-        """Runs tests on a mutant: `killed`, `timeout`, `survived`, or `unviable`."""
-        most = 10.0 + 5.0 * self._baseline(tests)
-        with self._applied(mutant):
-            if mutant.file.endswith(".rs") and self._test(f"{tests} --no-run")[0]:
-                return "unviable"
-            code, said = self._test(tests, most)
+    def weave(self, mutants: Sequence[Mutant]) -> dict[str, int]:
+        """Puts mutants into one program. Returns the numbers of those that compile so, by key."""
+        spots = {n: (each.file, each.spot) for n, each in enumerate(mutants, 1) if each.spot}
+        woven = weave_all(self.tree, spots, self.environment) if spots else set()
+        return {mutants[number - 1].key: number for number in woven}
+
+    def run(self, mutant: Mutant, tests: str, number: int | None) -> str:
+        """Runs tests on a mutant: `killed`, `timeout`, `survived`, or `unviable`.
+
+        Args:
+            mutant: The mutant.
+            tests: One of its part's arguments.
+            number: Its number among those that are woven into the tree; `None`: it is not.
+        """
+        most = 3.0 + 5.0 * self._baseline(tests)
+        if number is not None:
+            code, said = self._test_woven(tests, most, number)
+        else:
+            with self._applied(mutant):
+                if mutant.file.endswith(".rs") and self._test(f"{tests} --no-run")[0]:
+                    return "unviable"
+                code, said = self._test(tests, most)
         if not code:
             return "survived"
         return "timeout" if code == -signal.SIGXCPU or "SIGXCPU" in said else "killed"
@@ -270,7 +292,34 @@ class Copy:
             command += ["-m", marks, *tests.split()]
         else:
             command = ["cargo", "test", "--locked", "-q", *tests.split()]
+        return self._run(command, self.tree, self.environment, most)
 
+    def _test_woven(self, tests: str, most: float, number: int) -> tuple[int, str]:
+        """Runs the programs of tests with a woven mutant, without cargo, which takes as long."""
+        if tests not in self._programs:
+            command = ["cargo", "test", "--locked", "-q", "--no-run", "--message-format=json"]
+            code, said = self._run([*command, *tests.split()], self.tree, self.environment)
+            if code:
+                sys.exit(f"{said}\nThese tests do not compile: {tests}")
+            messages = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+            built = [message for message in messages if message.get("executable")]
+            self._programs[tests] = [
+                (Path(each["manifest_path"]).parent, each["executable"]) for each in built
+            ]
+        for folder, program in self._programs[tests]:
+            chosen = {VARIABLE: str(number), "CARGO_MANIFEST_DIR": str(folder)}
+            code, said = self._run([program, "-q"], folder, self.environment | chosen, most)
+            if code:
+                return code, said
+        return 0, ""
+
+    def _run(
+        self,
+        command: list[str],
+        folder: Path,
+        environment: dict[str, str],
+        most: float | None = None,
+    ) -> tuple[int, str]:
         def limit() -> None:
             # A mutant may loop or allocate without end.
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -280,8 +329,8 @@ class Copy:
         with tempfile.TemporaryFile(dir=self.home) as output:
             found = subprocess.run(
                 command,
-                cwd=self.tree,
-                env=self.environment,
+                cwd=folder,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -376,23 +425,29 @@ def main() -> None:
     records = {record["key"]: record for record in map(json.loads, lines)}
     number, shards = (int(part) for part in chosen.shard.split("/"))
     mine = drawn[number - 1 :: shards] if number else []
-    again = {key for key, record in records.items() if record["outcome"] == "survived"}
-    for stage in range(max(len(part.tests) for part in copy.parts)):
-        for mutant in mine:
-            before = records.get(mutant.key, {"outcome": "survives", "stages": 0})
-            if chosen.again and mutant.key in again and stage == 0:
-                before = {"outcome": "survives", "stages": 0}
-            if before["outcome"] != "survives" or before["stages"] != stage:
-                continue
-            outcome = copy.run(mutant, mutant.part.tests[stage])
-            if outcome == "survived" and stage + 1 < len(mutant.part.tests):
-                # Later tests may notice it.
-                outcome = "survives"
-            print(f"{outcome}: {mutant.file}, {mutant.where}", flush=True)
-            record = {"key": mutant.key, "outcome": outcome, "stages": stage + 1}
-            records[mutant.key] = record | {"diff": mutant.diff}
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(records[mutant.key]) + "\n")
+    for mutant in mine:
+        if chosen.again and records.get(mutant.key, {}).get("outcome") == "survived":
+            del records[mutant.key]
+    unfinished = {"outcome": "survives", "stages": 0}
+    waiting = [m for m in mine if records.get(m.key, unfinished)["outcome"] == "survives"]
+    for together in (True, False):
+        numbers = copy.weave(waiting) if together else {}
+        turn = [mutant for mutant in waiting if not together or mutant.key in numbers]
+        for stage in range(max(len(part.tests) for part in copy.parts)):
+            for mutant in turn:
+                before = records.get(mutant.key, unfinished)
+                if before["outcome"] != "survives" or before["stages"] != stage:
+                    continue
+                outcome = copy.run(mutant, mutant.part.tests[stage], numbers.get(mutant.key))
+                if outcome == "survived" and stage + 1 < len(mutant.part.tests):
+                    # Later tests may notice it.
+                    outcome = "survives"
+                print(f"{outcome}: {mutant.file}, {mutant.where}", flush=True)
+                record = {"key": mutant.key, "outcome": outcome, "stages": stage + 1}
+                records[mutant.key] = record | {"diff": mutant.diff}
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(records[mutant.key]) + "\n")
+        copy.refresh()
     print(report(drawn, {key: record["outcome"] for key, record in records.items()}))
 
 
