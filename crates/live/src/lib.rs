@@ -24,10 +24,10 @@
 //! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
 //!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
 //! - TLS is rustls'. Sessions are resumed, early data are sent, and servers take their time for a
-//!   signature, as the plan says. All flights
-//!   have the plan's lengths, and are cut into its writes, unless rustls needs more bytes; an error
-//!   then states the least. What is in them is rustls' choice: a signature is always Ed25519's, and
-//!   other messages make up its length (`secure/pair.rs`).
+//!   signature, as the plan says. All flights have the plan's lengths, and are cut into its writes,
+//!   unless rustls needs more bytes; an error then states the least. What is in them is rustls'
+//!   choice: a signature is always Ed25519's, and other messages make up its length
+//!   (`secure/pair.rs`).
 //! - QUIC is quinn-proto's. The messages of its handshakes have the plan's lengths, and so have
 //!   connection IDs and transport parameters (`quic/session.rs`). A plan chooses `payload`,
 //!   `search_to`, `congestion`, `initial_window`, `undecryptable_packets`, `idle_timeout` in
