@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from narrows import Scenario, _core
+from narrows import Run, Scenario, _core, run
 from narrows.backends.kernel import live
 from narrows.backends.kernel.inside.agent.live import TABLES
+from tests.kernel.own_servers import attempts, own_servers
 
 _EARLY = "tls = { resume = true, early_data = true }"
 # Tickets arrive before a reply that takes so long.
@@ -71,6 +73,46 @@ COMPARED = {
 
 HEADERS = 52
 """IPv4 and TCP with timestamps."""
+
+
+ON_A_PATH = {
+    f"{kind}-{name}": f'transport.kind = "{kind}"\nqueries = 3\n{keys}'
+    for kind in ("tls", "https", "quic")
+    for name, keys in {
+        "new": 'answers.tls = { certificates = "google-rsa" }',
+        "resumed": "transport.tls = { resume = true }",
+        "early": "transport.tls = { resume = true, early_data = true }\n"
+        "answers.tls = { early_data = true }",
+        "kept": "transport.reuse = true",
+        "slow": 'answers.tls = { handshake_service = "30 ms", tickets = 0 }',
+    }.items()
+}
+
+
+@pytest.fixture(scope="module")
+def on_a_path(guest: str) -> tuple[Run, Run]:
+    """Groups on a guest's kernel, as narrows-live plays them, and in the simulator."""
+    found = own_servers('name = "encrypted"\nduration = "30 s"\nend = "dns"', ON_A_PATH)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NARROWS_KERNEL_TRAFFIC", "live")
+        return run(found, backend=guest), run(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_PATH)
+def test_attempts_on_a_path_are_the_simulators(on_a_path: tuple[Run, Run], name: str) -> None:
+    # The very first packets wait until ARP has resolved the neighbour.
+    kernel, simulated = (attempts(result, name).filter(pl.col("index") > 0) for result in on_a_path)
+    columns = ["transport", "fate", "reused", "handshake_round_trips"]
+    assert kernel.select(columns).rows() == simulated.select(columns).rows()
+    for column in ("handshake_ms", "response_ms"):
+        times = [
+            rows.with_columns(response_ms=1e3 * (pl.col("received_s") - pl.col("sent_s")))
+            .get_column(column)
+            .to_list()
+            for rows in (kernel, simulated)
+        ]
+        assert times[0] == pytest.approx(times[1], abs=0.5)
 
 
 def scenario(keys: str) -> Scenario:

@@ -109,7 +109,7 @@ def _design(
         prefix=prefix,
         stall_s=stall_s,
         software=software,
-        live=live.plays(plan, software),
+        live=live.plays(software),
     )
 
 
