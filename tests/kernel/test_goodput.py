@@ -18,14 +18,13 @@ from narrows.backends.kernel.tables import read_tables
 PLAN: dict[str, Any] = {
     "links": [],
     "changes": [],
-    "applications": [{"name": name} for name in ("a", "b", "none", "some")],
+    "applications": [{"name": name} for name in ("a", "b")],
 }
 
 
 def job(**groups: list[Any]) -> dict[str, Any]:
     """A job with these groups and nothing else."""
-    kinds = ("bulk", "asking", "floods", "transfers", "dns", "datagrams", "calls")
-    nothing = {kind: groups.get(kind, []) for kind in kinds}
+    nothing = {kind: groups.get(kind, []) for kind in ("bulk", "dns")}
     return {**nothing, "samples": {"queues": None, "links": None}}
 
 
@@ -38,8 +37,6 @@ def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[t
     """The rows of the table that these files of the agent make."""
     for number in range(len(told["bulk"])):
         (folder / f"bulk-{number}.json").write_text("[]")
-    for number in range(len(told["transfers"])):
-        (folder / f"transfers-{number}.json").write_text("{}")
     for name, (samples, last) in files.items():
         (folder / f"goodput-{name}.json").write_text(json.dumps({"samples": samples, "last": last}))
     columns = read_tables(folder, PLAN, told, []).get("goodput", {})
@@ -58,7 +55,7 @@ def two_ways(acceptor: str | None) -> dict[str, Any]:
     ends |= {"acceptor": acceptor, "acceptor_address": "127.0.0.1", "start_s": 0.0}
     return {
         **{"port": port, "congestion": "reno", "mss": None, "nodelay": False, "stop_s": 0.15},
-        **{"bursts": None, "goodput_s": 0.05, "samples_s": [0.1, 0.3]},
+        **{"goodput_s": 0.05, "samples_s": [0.1, 0.3]},
         "flows": [
             {**ends, "flow": 0, "download": False, "backward": False, "opener_port": port + 1},
             {**ends, "flow": 1, "download": True, "backward": True, "opener_port": port + 2},
@@ -148,16 +145,6 @@ def test_processes_of_a_group_are_added_up(tmp_path: Path) -> None:
         (0.2, "b", "forward", 3),
         (0.2, "b", "backward", 4),
     ]
-
-
-def test_clients_to_which_nothing_came_have_no_rows(tmp_path: Path) -> None:
-    told = job(transfers=[{"group": name, "goodput_s": 1.0} for name in ("none", "some")])
-    files = {
-        "transfers-0": ([(1.0, 0, 0)], (1.5, 0, 0)),
-        "transfers-1": ([(1.0, 0, 0)], (1.5, 7, 0)),
-    }
-    rows = goodput(tmp_path, told, files)
-    assert rows == [(1.0, "some", "forward", 0), (1.5, "some", "forward", 7)]
 
 
 def test_without_samples_there_is_no_table(tmp_path: Path) -> None:

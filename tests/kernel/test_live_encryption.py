@@ -93,9 +93,7 @@ ON_A_PATH = {
 def on_a_path(guest: str) -> tuple[Run, Run]:
     """Groups on a guest's kernel, as narrows-live plays them, and in the simulator."""
     found = own_servers('name = "encrypted"\nduration = "30 s"\nend = "dns"', ON_A_PATH)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NARROWS_KERNEL_TRAFFIC", "live")
-        return run(found, backend=guest), run(found)
+    return run(found, backend=guest), run(found)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use crate::dns::Exchanges;
 use crate::end::End;
 use crate::part::Use;
+use crate::real::Replies;
 use crate::secure::{Secure, Taken};
 
 /// A connection.
@@ -29,8 +30,13 @@ pub(crate) struct Connection {
     /// Whether the ends exchange messages. Otherwise one application owns both, and needs no
     /// notices.
     pub(crate) has_messages: bool,
+    /// Whether it was opened by the call that goes on. For the application, its SYN leaves when the
+    /// call is over.
+    pub(crate) is_new: bool,
     /// DNS queries; `None`: its messages are zeros.
     pub(crate) exchanges: Option<Exchanges>,
+    /// Replies of a real server, which is the accepting end; `None`: both ends are here.
+    pub(crate) real: Option<Replies>,
     pub(crate) established_at: Option<Time>,
     /// When the receiver read the sender's FIN.
     pub(crate) ended_at: Option<Time>,
@@ -94,13 +100,18 @@ pub(crate) enum Progress {
 
 impl Connection {
     /// Writes a message from an end. The first `apart` bytes go to the kernel before the rest.
+    /// `asked`: the bytes of a query to a real server.
     pub(crate) fn send(
         &mut self,
         side: usize,
         apart: usize,
         message: Message,
+        asked: Option<Vec<u8>>,
     ) -> Result<(), Errno> {
-        let bytes = self.exchanges.as_mut().map(|dns| dns.write(side, &message));
+        let bytes = match asked {
+            Some(asked) => Some([&(asked.len() as u16).to_be_bytes()[..], &asked].concat()),
+            None => self.exchanges.as_mut().map(|dns| dns.write(side, &message)),
+        };
         let count = message.bytes;
         let this = &mut self.sides[side];
         this.written += u64::from(count);
@@ -122,8 +133,18 @@ impl Connection {
                 this.write_zeros(u64::from(count).saturating_sub(apart as u64));
             }
         }
-        self.sides[1 - side].unread.push_back((ends_at, message));
+        match &mut self.real {
+            Some(replies) => replies.ask(message.tag),
+            None => self.sides[1 - side].unread.push_back((ends_at, message)),
+        }
         Ok(())
+    }
+
+    /// Takes bytes that the client of a real server has read.
+    pub(crate) fn take_replies(&mut self, bytes: &[u8]) {
+        if let Some(replies) = &mut self.real {
+            self.sides[0].unread.extend(replies.take(bytes));
+        }
     }
 
     /// Writes bytes of the next message.
@@ -179,10 +200,13 @@ impl Connection {
     /// The kernel counts packets and payload. Headers are those that TCP's options make; SYNs have
     /// more options than other segments.
     pub(crate) fn sent(&self, side: usize) -> (u32, u64) {
-        let info = self.info(side);
-        let Some(packets) = info.segments_out else { return (0, 0) };
+        let is_far = self.real.is_some() && side == 1;
+        let info = self.info(if is_far { 0 } else { side });
+        let packets = if is_far { info.segments_in } else { info.segments_out };
+        let Some(packets) = packets.filter(|_| !self.is_new) else { return (0, 0) };
         // The kernel does not count the SYN-ACK, which it sent before this end had a socket.
-        let packets = packets + u32::from(side != self.opener);
+        let packets = packets + u32::from(side != self.opener && !is_far);
+        let payload = if is_far { self.sides[0].received } else { info.bytes_sent.unwrap_or(0) };
         let on = |option: Option<bool>| option == Some(true);
         let mut header = 40;
         // A SYN's other options: MSS; SACK, which costs nothing beside timestamps; window scale.
@@ -200,7 +224,7 @@ impl Connection {
             header = 60;
             syn = 0;
         }
-        (packets, u64::from(packets) * header + syn + info.bytes_sent.unwrap_or(0))
+        (packets, u64::from(packets) * header + syn + payload)
     }
 }
 

@@ -15,6 +15,7 @@ use nix::sys::socket::{MsgFlags, SockaddrIn, recvfrom, sendto};
 use crate::dns::{self, Asked};
 use crate::flood::Network;
 use crate::part::Use;
+use crate::real;
 use crate::sockets::{Places, address, local, set_peer};
 
 /// The least payload of a datagram that is no DNS.
@@ -32,6 +33,8 @@ pub(crate) struct Link {
     pub(crate) mtus: [u16; 2],
     /// DNS queries; `None`: it carries no DNS.
     pub(crate) queries: Option<Queries>,
+    /// Whether a program of its own answers.
+    pub(crate) is_real: bool,
     /// Datagrams without DNS that were sent and have not arrived: by socket, direction (`true`:
     /// back) and tag.
     pub(crate) under_way: BTreeMap<(u32, bool, u32), (Time, Message)>,
@@ -251,6 +254,20 @@ impl AsFd for Socket {
     }
 }
 
+impl Queries {
+    fn add(&mut self, key: (u32, u16), query: Query) {
+        if self.asked.insert(key, query).is_none() {
+            // A flood asks the same again.
+            self.order.push_back(key);
+        }
+        if self.order.len() > MOST_QUERIES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.asked.remove(&oldest);
+        }
+    }
+}
+
 impl Link {
     /// Returns the server's address.
     pub(crate) fn server(&self, places: &Places) -> SocketAddrV4 {
@@ -282,17 +299,19 @@ impl Link {
         }
         let asked = dns::query(message, length);
         let bytes = dns::bytes(&asked, length);
-        let key = (socket, asked.id);
-        let query = Query { meant: *message, asked, reply: None };
-        if queries.asked.insert(key, query).is_none() {
-            // A flood asks the same again.
-            queries.order.push_back(key);
-        }
-        if queries.order.len() > MOST_QUERIES
-            && let Some(oldest) = queries.order.pop_front()
-        {
-            queries.asked.remove(&oldest);
-        }
+        queries.add((socket, asked.id), Query { meant: *message, asked, reply: None });
+        Some(bytes)
+    }
+
+    /// Notes a query to a real server, which has these bytes, and returns them.
+    pub(crate) fn ask(
+        &mut self,
+        socket: u32,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let query = Query { meant: *message, asked: Asked::default(), reply: None };
+        self.queries.as_mut()?.add((socket, dns::id(&bytes)?), query);
         Some(bytes)
     }
 
@@ -308,6 +327,11 @@ impl Link {
         let query = queries.asked.get_mut(&key)?;
         if !arrived.goes_back {
             return Some(query.meant);
+        }
+        if self.is_real {
+            let tag = query.meant.tag;
+            queries.asked.remove(&key);
+            return Some(real::reply(tag, bytes.len(), bytes));
         }
         let reply = query.reply.take()?;
         queries.asked.remove(&key);

@@ -26,10 +26,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, sendto};
 
 use crate::counters::{counter, read_all};
-use crate::host::NOBODY;
 use crate::part::{Part, Use};
 use crate::sockets::{PacketTest, Places, Width, address, passed};
-use crate::world::{MOST_DATAGRAMS, News, Watched, World};
 
 /// The floods of a part, by application.
 pub(crate) type Floods = BTreeMap<u32, Flood>;
@@ -42,7 +40,7 @@ pub(crate) struct Flood {
     pub(crate) network: Network,
     /// Its first socket and its last association, as the application knows them.
     pub(crate) first_socket: u32,
-    pub(crate) association: Association,
+    pub(crate) association: Option<Association>,
     pub(crate) nodes: [usize; 2],
     /// The server's address.
     pub(crate) target: SocketAddrV4,
@@ -132,7 +130,7 @@ impl Flood {
             settings: settings.clone(),
             network,
             first_socket: 0,
-            association: Association::from(NOBODY),
+            association: None,
             nodes,
             target,
             socket: places.raw(nodes[0])?,
@@ -220,10 +218,10 @@ impl Flood {
     }
 
     /// Returns a datagram of it.
-    pub(crate) fn datagram(&self, goes_back: bool, bytes: u32) -> Datagram {
+    pub(crate) fn datagram(&self, goes_back: bool, bytes: u32) -> Option<Datagram> {
         let message = Message { bytes, tag: u32::MAX, notes: [0; 2] };
-        let (association, socket) = (self.association, self.first_socket);
-        Datagram { association, socket, goes_back, message }
+        let (association, socket) = (self.association?, self.first_socket);
+        Some(Datagram { association, socket, goes_back, message })
     }
 
     /// Reads the head of a reply, and returns the length of its message.
@@ -232,47 +230,6 @@ impl Flood {
         let length = buffer[..count].get(UDP_LENGTH..UDP_LENGTH + 2)?;
         let length = u16::from_be_bytes([length[0], length[1]]);
         Some(u32::from(length).saturating_sub(Udp::BYTES as u32))
-    }
-}
-
-impl World {
-    /// Adds the floods of this part.
-    pub(crate) fn add_floods(&mut self, floods: Floods) {
-        for (&application, flood) in &floods {
-            if let Some(replies) = &flood.replies {
-                self.watch(replies, Watched::Replies, application, false);
-            }
-        }
-        self.floods = floods;
-    }
-
-    /// Opens the servers of floods, which nobody else may ask, and their counters.
-    pub(crate) fn listen_to_floods(&mut self) {
-        let mut floods = std::mem::take(&mut self.floods);
-        for flood in floods.values_mut() {
-            let Some(&serving) = self.serving.get(&flood.server()) else { continue };
-            self.listen((flood.nodes[1], flood.target), serving, Some(flood.server()));
-            if let Err(why) = flood.watch_server(&self.places) {
-                self.fail(format!("{}: counters: {why}", flood.target));
-            }
-        }
-        self.floods = floods;
-    }
-
-    /// Returns the queries of a flood that are known to be lost since the last call.
-    pub(crate) fn newly_lost(&mut self, now: Time, application: u32) -> Vec<Datagram> {
-        let Some(flood) = self.floods.get_mut(&application) else { return Vec::new() };
-        let lost = flood.newly_lost(now) as usize;
-        vec![flood.datagram(false, 0); lost]
-    }
-
-    /// Reads replies to forged addresses.
-    pub(crate) fn receive_replies(&mut self, application: u32) {
-        let Some(flood) = self.floods.get(&application) else { return };
-        for _ in 0..MOST_DATAGRAMS {
-            let Some(bytes) = flood.next_reply(&mut self.buffer) else { return };
-            self.news.push_back(News::Datagram(flood.datagram(true, bytes)));
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
-use narrows_apps::dns::HTTPS_PORT;
+use narrows_apps::dns::{HTTPS_PORT, LENGTH};
 use narrows_apps::record::Records;
 use narrows_apps::{
     Application, Association, Dial, Host, Message, Random, Sent, Socket, Transfer, View,
@@ -174,6 +174,7 @@ impl Host for LiveHost<'_> {
             of: Use { tcp: None, server: Some(dial.server as u32) },
             mtus: [self.world.mtu(dial.there), self.world.mtu(dial.back)],
             queries: dial.dns.then(Queries::default),
+            is_real: self.world.real.is_real(dial.server as u32),
             under_way: BTreeMap::new(),
         };
         let socket = self.world.flows.add(Flow {
@@ -184,10 +185,12 @@ impl Host for LiveHost<'_> {
             back: dial.back,
             what: What::Datagrams(Box::new(link)),
         });
-        self.world.serve_datagrams(socket.flow());
+        if !self.world.real.is_real(dial.server as u32) {
+            self.world.serve_datagrams(socket.flow());
+        }
         let flood = self.world.floods.get_mut(&self.application);
         if let Some(flood) = flood.filter(|flood| flood.replies.is_some()) {
-            flood.association = Association::from(socket);
+            flood.association = Some(Association::from(socket));
             let (network, first) = (flood.network, flood.first_socket);
             self.world.datagrams.forge(Forged { network, flow: socket.flow(), first });
         }
@@ -214,9 +217,13 @@ impl Host for LiveHost<'_> {
         if forged.is_none() {
             self.world.open_datagrams(flow, socket);
         }
+        let asked = self.world.real.query(self.application, message.bytes, message);
         let World { flows, datagrams, places, floods, .. } = &mut *self.world;
         let Some(link) = flows.link_mut(flow) else { return Sent::default() };
-        let bytes = link.write(self.now, (socket, back), message);
+        let bytes = match asked {
+            Some(asked) => link.ask(socket, message, asked),
+            None => link.write(self.now, (socket, back), message),
+        };
         let Some(bytes) = bytes else { return Sent::default() };
         match (forged, floods.get_mut(&self.application)) {
             (Some(from), Some(flood)) => flood.send_query(from, &bytes),
@@ -236,7 +243,11 @@ impl Host for LiveHost<'_> {
             self.world.dirty.push(socket);
             return;
         }
-        self.change(socket, |connection| connection.send(socket.side(), apart as usize, message));
+        let length = message.bytes.saturating_sub(LENGTH);
+        let asked = self.world.real.query(self.application, length, &message);
+        self.change(socket, |connection| {
+            connection.send(socket.side(), apart as usize, message, asked)
+        });
     }
 
     fn send_part(&mut self, socket: Socket, apart: u32) {
@@ -310,7 +321,9 @@ impl Host for LiveHost<'_> {
             addresses: None,
             sides: Default::default(),
             has_messages: false,
+            is_new: false,
             exchanges: None,
+            real: None,
             established_at: None,
             ended_at: None,
             listed: false,
@@ -399,8 +412,10 @@ impl LiveHost<'_> {
             addresses: None,
             sides: ends.map(Side::with),
             has_messages: true,
+            is_new: false,
             // TLS hides HTTP/2's frames and messages, so they are zeros.
             exchanges: (dial.dns && dial.port != HTTPS_PORT).then(Default::default),
+            real: self.world.real.is_real(server).then(Default::default),
             established_at: None,
             ended_at: None,
             listed: false,
@@ -414,7 +429,9 @@ impl LiveHost<'_> {
             let serving = (at_port.copied().unwrap_or(tcp), backlog);
             let of = connection.used([self.application, server]);
             let at = SocketAddrV4::new(self.world.places.address(nodes[1], of), dial.port);
-            self.world.listen((nodes[1], at), serving, Some(server));
+            if !self.world.real.is_real(server) {
+                self.world.listen((nodes[1], at), serving, Some(server));
+            }
         }
         let socket = self.world.flows.add(Flow {
             generation: 0,
@@ -460,7 +477,7 @@ impl World {
 }
 
 /// What an application gets for a connection that cannot be opened. The run then ends.
-pub(crate) const NOBODY: Socket = Socket { end: u32::MAX, generation: 0 };
+const NOBODY: Socket = Socket { end: u32::MAX, generation: 0 };
 
 /// The first of the ports at which ends accept connections of their own application, one for each
 /// set of TCP settings: iperf's.

@@ -54,6 +54,7 @@
 #![cfg(target_os = "linux")]
 
 mod answers;
+mod arrivals;
 mod certificate;
 mod clock;
 mod connection;
@@ -66,6 +67,7 @@ mod flows;
 mod host;
 mod part;
 mod quic;
+mod real;
 mod refused;
 mod run;
 mod secure;
@@ -76,4 +78,6 @@ mod world;
 
 pub use clock::Clock;
 pub use part::{Also, Part, Place, Use};
+pub use real::{Query, Real};
+pub use refused::refusals;
 pub use run::{Error, Live, Stopped};

@@ -1,7 +1,8 @@
 //! `narrows-live`: plays a part of a plan over real sockets, and writes its tables.
 //!
 //! ```text
-//! narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--start SECONDS] [--out FILE]
+//! narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE]
+//!     [--start SECONDS] [--out FILE]
 //! ```
 //! PLAN is the simulator's input, as JSON. The places are JSON too: `{"NODE": {"address": "10.0.0.1",
 //! "namespace": "/run/netns/NAME"}}`, where the namespace may be left out. Without `--play`, the
@@ -9,7 +10,11 @@
 //! sockets: `"also": [{"tcp": 3, "server": 5, "address": "10.1.0.1"}]`, where the numbers are
 //! indices into the plan's TCP settings and applications. A place where a flood starts has a network
 //! of addresses to forge, by the flood's index: `"forged": {"7": "198.18.0.0"}`. `--prepared` says that the nodes' sysctls
-//! and routes follow the plan's TCP settings.
+//! and routes follow the plan's TCP settings. `--real` names servers that are programs of their own, and
+//! what their clients ask ([`Real`](narrows_live::Real)).
+//!
+//! With `--check` in place of the rest, it only writes what it would refuse of the plan at prepared
+//! nodes, as a JSON list of lines.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to
 //! standard output, waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
@@ -47,14 +52,14 @@ mod program {
     use std::time::Duration;
 
     use narrows_engine::write_tables;
-    use narrows_live::{Clock, Live, Part, Place};
+    use narrows_live::{Clock, Live, Part, Place, refusals};
     use narrows_sim::plan::Plan;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     use nix::sys::signal::{SigSet, Signal};
     use nix::sys::signalfd::SignalFd;
     use serde::de::DeserializeOwned;
 
-    const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--start SECONDS] [--out FILE]";
+    const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE] [--start SECONDS] [--out FILE]";
 
     #[derive(Default)]
     struct Arguments {
@@ -62,13 +67,21 @@ mod program {
         places: Option<String>,
         play: Vec<String>,
         prepared: bool,
+        real: Option<String>,
+        check: bool,
         start: Option<Duration>,
         out: Option<String>,
     }
 
     pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), String> {
-        let Arguments { plan, places, play, prepared, start, out } = read(arguments)?;
+        let Arguments { plan, places, play, prepared, real, check, start, out } = read(arguments)?;
         let plan: Plan = load(&plan.ok_or_else(|| format!("usage: {USAGE}"))?)?;
+        if check {
+            plan.check().map_err(|why| why.to_string())?;
+            let refusals = serde_json::to_string(&refusals(&plan)).expect("strings are JSON");
+            println!("{refusals}");
+            return Ok(());
+        }
         let places: BTreeMap<String, Place> =
             load(&places.ok_or_else(|| format!("--places is missing; usage: {USAGE}"))?)?;
         if let Some(node) = play.iter().find(|node| !places.contains_key(*node)) {
@@ -86,7 +99,8 @@ mod program {
             None => Box::new(io::stdout()),
             Some(path) => Box::new(File::create(path).map_err(|why| cannot_write(place, why))?),
         };
-        let part = Part { places, prepared };
+        let real = real.map(|path| load(&path)).transpose()?.unwrap_or_default();
+        let part = Part { places, prepared, real };
         let mut live = Live::new(plan, &part).map_err(|why| why.to_string())?;
         let signals = signals().map_err(|why| format!("signals: {}", why.desc()))?;
         live.end_when_readable(&signals);
@@ -116,6 +130,8 @@ mod program {
                 "--places" => found.places = Some(value()?),
                 "--play" => found.play.push(value()?),
                 "--prepared" => found.prepared = true,
+                "--check" => found.check = true,
+                "--real" => found.real = Some(value()?),
                 "--out" => found.out = Some(value()?),
                 "--start" => {
                     let text = value()?;

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use narrows_apps::Settings;
 use narrows_sim::plan::Plan;
 
+use crate::real::Real;
+
 /// The part of a plan that a process plays.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
@@ -18,6 +20,8 @@ pub struct Part {
     /// Whether sysctls and routes of the nodes already follow the plan's TCP settings and the limits
     /// of its listeners. Otherwise, settings without a socket option are refused.
     pub prepared: bool,
+    /// The servers that are programs of their own.
+    pub real: Real,
 }
 
 /// Where a node is.

@@ -9,6 +9,12 @@ use narrows_units::settings::Words;
 use crate::datagrams::LEAST_PAYLOAD;
 use crate::secure::{Carrier, Pair};
 
+/// Returns what cannot be honoured of a plan whose nodes are prepared ([`Part`](crate::Part)), each
+/// in one line that begins with the name of the application.
+pub fn refusals(plan: &Plan) -> Vec<String> {
+    refused(plan, &vec![true; plan.applications.len()], true)
+}
+
 /// Returns what cannot be honoured of a plan, each in one line that begins with the place.
 /// `prepared`: sysctls and routes provide what sockets cannot.
 pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<String> {

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::flood;
 use crate::host::LiveHost;
 use crate::part::Part;
+use crate::real::Asking;
 use crate::refused::refused;
 use crate::sockets::Places;
 use crate::tables;
@@ -97,6 +98,7 @@ impl Live {
             World::new(plan.seed, places, plan.paths.clone(), mtus, plan.tcp.clone(), epoll);
         world.watch(&timer, Watched::Timer, 0, false);
         world.add_floods(floods);
+        world.real = Asking::new(part.real.clone());
         let build = |(one, played): (&narrows_sim::plan::Application, bool)| {
             played.then(|| one.kind.clone().build(&one.name))
         };

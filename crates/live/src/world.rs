@@ -8,7 +8,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 
 use narrows_apps::record::Records;
-use narrows_apps::{Association, Closed, Datagram, Message, Path, Socket, View};
+use narrows_apps::{Closed, Datagram, Message, Path, Socket, View};
 use narrows_transport::tcp;
 use narrows_units::Time;
 use nix::errno::Errno;
@@ -21,6 +21,7 @@ use crate::end::Read;
 use crate::flood::Floods;
 use crate::flows::{Flow, Flows, What};
 use crate::quic::Quic;
+use crate::real::Asking;
 use crate::secure::Configs;
 use crate::sockets::{Places, local};
 use crate::timeouts::Timeouts;
@@ -45,6 +46,7 @@ pub(crate) struct World {
     pub(crate) secure: Configs,
     pub(crate) quic: Quic,
     pub(crate) floods: Floods,
+    pub(crate) real: Asking,
     /// Connections by the addresses of the opening and of the accepting end.
     by_addresses: HashMap<[SocketAddrV4; 2], u32>,
     pub(crate) news: VecDeque<News>,
@@ -150,6 +152,7 @@ impl World {
             secure: Configs::default(),
             quic: Quic::default(),
             floods: Floods::new(),
+            real: Asking::default(),
             by_addresses: HashMap::new(),
             news: VecDeque::new(),
             dirty: Vec::new(),
@@ -224,6 +227,10 @@ impl World {
 
     /// Sends the SYN of a connection.
     pub(crate) fn connect(&mut self, now: Time, flow: u32) {
+        // What was written or closed before leaves before the SYN.
+        for socket in std::mem::take(&mut self.dirty) {
+            self.flush(socket);
+        }
         let Flow { nodes, owners, .. } = *self.flows.get(flow);
         let socket = self.flows.socket(flow, 0);
         let Some(connection) = self.flows.connection_mut(socket) else { return };
@@ -238,16 +245,14 @@ impl World {
             Ok((made, done, from)) => {
                 connection.addresses = Some([from, to]);
                 self.by_addresses.insert([from, to], flow);
+                connection.is_new = true;
                 let waits = done && fast_open;
                 if waits {
                     connection.sides[opener].defer();
                 }
                 let socket = self.flows.socket(flow, opener);
-                if waits {
-                    // Its SYN leaves when the call is over.
-                    self.dirty.push(socket);
-                }
                 self.attach(now, socket, made, done && !waits);
+                self.dirty.push(socket);
             }
             Err(Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ECONNREFUSED) => {
                 self.end(self.flows.socket(flow, opener), Closed::Refused);
@@ -364,7 +369,10 @@ impl World {
         } else if broken || events.contains(EpollFlags::EPOLLIN) {
             match end.read(buffer) {
                 Ok(Read::Some(bytes)) => match connection.sides[side].take(&buffer[..bytes]) {
-                    Ok(taken) => self.tell_taken(now, socket, taken),
+                    Ok(taken) => {
+                        connection.take_replies(&buffer[..bytes]);
+                        self.tell_taken(now, socket, taken);
+                    }
                     Err(how) => {
                         self.end(socket, how);
                         return;
@@ -417,6 +425,7 @@ impl World {
             self.flush_quic(socket);
             return;
         };
+        connection.is_new = false;
         let Some(end) = &mut connection.sides[socket.side()].end else { return };
         if let Err(why) = end.flush() {
             self.end(socket, closed_by(why));
@@ -502,61 +511,6 @@ impl World {
     }
 }
 
-/// Datagrams.
-impl World {
-    /// Opens the socket of a flow's server, if it is not open.
-    pub(crate) fn serve_datagrams(&mut self, flow: u32) {
-        let Self { flows, datagrams, places, .. } = self;
-        let Some(link) = flows.link_mut(flow) else { return };
-        let at = link.server(places);
-        match datagrams.serve(places, link) {
-            Ok(number) => self.watch_datagrams(number),
-            Err(why) => self.fail(format!("{at}: {}", why.desc())),
-        }
-    }
-
-    /// Opens a client's socket, if it is not open.
-    pub(crate) fn open_datagrams(&mut self, flow: u32, socket: u32) {
-        let Self { flows, datagrams, places, .. } = self;
-        let Some(link) = flows.link_mut(flow) else { return };
-        match datagrams.open(places, link, (flow, socket)) {
-            Ok((number, is_new)) => self.watch_datagrams(is_new.then_some(number)),
-            Err(why) => self.fail(format!("a socket for datagrams: {}", why.desc())),
-        }
-    }
-
-    fn watch_datagrams(&mut self, number: Option<usize>) {
-        let Some(number) = number else { return };
-        let Some(socket) = self.datagrams.get(number) else { return };
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, Watched::Datagrams.data(number as u32));
-        if let Err(why) = self.epoll.add(socket, event) {
-            self.fail(format!("epoll: {why}"));
-        }
-    }
-
-    fn receive_datagrams(&mut self, number: usize) {
-        for _ in 0..MOST_DATAGRAMS {
-            let Some(arrived) = self.datagrams.receive(number, &mut self.buffer) else { return };
-            let Some(arrived) = arrived else { continue };
-            let Some(link) = self.flows.link_mut(arrived.flow) else { continue };
-            let message = link.read(arrived, &self.buffer[..arrived.bytes]);
-            let Some(message) = message else { continue };
-            let association = Association::from(self.flows.socket(arrived.flow, 0));
-            self.news.push_back(News::Datagram(Datagram {
-                association,
-                socket: arrived.socket,
-                goes_back: arrived.goes_back,
-                message,
-            }));
-        }
-    }
-
-    /// Returns the longest packet that leaves along a path whole.
-    pub(crate) fn mtu(&self, path: usize) -> u16 {
-        self.paths[path].links.first().map_or(u16::MAX, |&link| self.mtus[link])
-    }
-}
-
 /// What epoll watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
@@ -592,6 +546,3 @@ impl Watched {
         }
     }
 }
-
-/// The most datagrams that a socket delivers before others have their turn.
-pub(crate) const MOST_DATAGRAMS: usize = 64;

@@ -32,7 +32,7 @@ pub const LENGTH: u32 = 2;
 pub const WITHOUT_EDNS: u16 = 512;
 
 /// In a reply's second note: TC is set. In a query's: the shorter reply over UDP would have TC set.
-pub(crate) const TRUNCATED: u32 = 1 << 16;
+pub const TRUNCATED: u32 = 1 << 16;
 
 /// In a query's second note over TCP: it asks for a zone.
 pub(crate) const TRANSFER: u32 = 1 << 31;

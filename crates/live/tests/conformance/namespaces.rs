@@ -188,7 +188,7 @@ fn fast_open() {
             forget_cookies(&both[0].0);
         }
         let places = plan.nodes.iter().enumerate().map(|(node, name)| (name.clone(), place(node)));
-        let part = Part { places: places.collect(), prepared: true };
+        let part = Part { places: places.collect(), prepared: true, ..Part::default() };
         let real = play_part(plan.clone(), &part).expect("this is root");
         compare_tables(&real, &simulate(plan), &PACKETS);
         let trips = numbers(&real, "attempts", "handshake_round_trips");

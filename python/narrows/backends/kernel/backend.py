@@ -93,7 +93,10 @@ def told(scenario: Scenario) -> Mapping[str, Any]:
     """
     design = _design(scenario, scenario.plan(), "", 0.0, "linux-6")
     try:
-        return design.job()
+        job = design.job()
+        # What narrows-live plays.
+        played = {key: design.plan[key] for key in ("applications", "tcp")}
+        return {**job, "places": design.places(), **played}
     except ValueError as error:
         raise BackendError(scenario.name, f"the kernel cannot honour {error}") from None
 
@@ -109,7 +112,7 @@ def _design(
         prefix=prefix,
         stall_s=stall_s,
         software=software,
-        live=live.plays(software),
+        live=live.plays(plan, software),
     )
 
 
@@ -133,7 +136,9 @@ def _run(
         job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
         complete(job["dns_servers"])
         places = design.places()
-        job["live"] = None if places is None else live.give(plan, places, place.folder)
+        job["live"] = (
+            None if places is None else live.give(design.plan, places, place.folder, design.real())
+        )
         done = conduct(
             way, job, place, core=cores[number], progress=progress, interrupts=interrupts
         )

@@ -21,6 +21,7 @@ from typing import Any
 
 from narrows.backends.backend import BackendError
 from narrows.backends.interrupts import Held
+from narrows.backends.kernel.live import ROOM_HINT
 from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import Workspace
 
@@ -37,7 +38,6 @@ MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/
 
 _LIVE_MB = 640
 _LOOK_S = 0.05
-_ROOM_HINT = "set TMPDIR to a place with more room"
 _INSIDE = Path(__file__).parent / "inside"
 _IN_GUEST = "/run/narrows"
 
@@ -75,7 +75,7 @@ def conduct(
             process = place.start(_command(way, job, folder), output=console, path=path)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
-        raise BackendError(error.filename or folder, what, _ROOM_HINT) from None
+        raise BackendError(error.filename or folder, what, ROOM_HINT) from None
     try:
         _wait(process, way, job, folder, progress, interrupts)
     finally:
@@ -122,7 +122,7 @@ def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
         raise BackendError(
             place,
             f"{free} MB are free, but the guest's memory needs {needed} MB",
-            _ROOM_HINT,
+            ROOM_HINT,
         )
 
 
@@ -172,17 +172,12 @@ def _modules(way: Way) -> list[str]:
 
 
 def _memory_mb(job: Mapping[str, Any]) -> int:
-    connections: int = sum(len(group["flows"]) for group in job["bulk"])
-    connections += sum(
-        len(group["servers"]) * group.get("browsers", 1) * group.get("connections", 1)
-        for group in job["asking"]
-    )
     if job.get("live") is not None:
         return _LIVE_MB + len(job["namespaces"])
+    connections: int = sum(len(group["flows"]) for group in job["bulk"])
     workers: int = sum(group["workers"] for group in job["dns"])
-    processes = len(job["bulk"]) + len(job["datagrams"]) + 2 * len(job["dns"]) + 3
-    processes += len(job["floods"]) + len(job["transfers"])
-    processes += len(job["asking"]) + (1 + len(job["captures"]) // 4 if job["captures"] else 0)
+    processes = len(job["bulk"]) + 2 * len(job["dns"]) + 3
+    processes += 1 + len(job["captures"]) // 4 if job["captures"] else 0
     return 256 + connections + workers // 4 + 24 * processes + len(job["namespaces"])
 
 

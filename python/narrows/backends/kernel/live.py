@@ -7,8 +7,8 @@ it beside this file, statically linked, so that it runs in a guest too.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,62 @@ from narrows import _core
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.inside.agent.live import TABLES
 
-__all__ = ["PROGRAM", "give", "plays", "program", "tables"]
+__all__ = ["NO_REAL", "PROGRAM", "ROOM_HINT", "give", "plays", "program", "refusals", "tables"]
+
+ROOM_HINT = "set TMPDIR to a place with more room"
+
+NO_REAL: Mapping[str, Any] = {"servers": [], "queries": {}}
+"""No real servers."""
 
 PROGRAM = Path(__file__).parent / "narrows-live"
 
-_PLAN, _PLACES = "plan.json", "places.json"
+_PLAN, _PLACES, _REAL = "plan.json", "places.json", "real.json"
 
 _TYPES = {"f64": "<f8", "u64": "<u8", "u32": "<u4", "u8": "u1", "bool": "?"}
 
 
-def plays(software: Mapping[str, Any]) -> bool:
-    """Whether the program plays all applications; otherwise the agent does."""
-    return not software and os.environ.get("NARROWS_KERNEL_TRAFFIC") == "live"
+def plays(plan: Mapping[str, Any], software: Container[str]) -> bool:
+    """Whether the program plays all applications of a plan; otherwise the agent does.
+
+    Args:
+        plan: The simulator's input.
+        software: The names of groups whose server is a real one.
+    """
+    for application in plan["applications"]:
+        server = application["kind"].get("dns-server")
+        tls = server and server["tcp"] and server["tcp"]["tls"]
+        if tls and application["name"] in software:
+            # The other end of its clients' TLS is not here.
+            return False
+    return True
+
+
+def refusals(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the program cannot honour of a plan's encryption: names of groups, and why.
+
+    Raises:
+        BackendError: The program is missing, or fails.
+    """
+    if not any(map(_encrypts, plan["applications"])):
+        return []
+    done = subprocess.run(
+        [program(), "/dev/stdin", "--check"],
+        input=json.dumps(plan),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BackendError(PROGRAM, done.stderr.strip().removeprefix("error: "), "run make setup")
+    return [
+        (name, why) for name, _, why in (line.partition(": ") for line in json.loads(done.stdout))
+    ]
+
+
+def _encrypts(application: Mapping[str, Any]) -> bool:
+    ((kind, told),) = application["kind"].items()
+    over_tls = told["tcp"] and told["tcp"]["tls"] if kind == "dns-client" else told.get("secure")
+    return bool(over_tls)
 
 
 def program() -> Path:
@@ -44,17 +88,30 @@ def program() -> Path:
     return PROGRAM
 
 
-def give(plan: Mapping[str, Any], places: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def give(
+    plan: Mapping[str, Any],
+    places: Mapping[str, Any],
+    folder: Path,
+    real: Mapping[str, Any] = NO_REAL,
+) -> dict[str, str]:
     """Writes what the program gets into a folder; returns the agent's part of the job.
 
     Args:
         plan: The simulator's input.
         places: The namespace and the addresses of each node.
         folder: The run's folder.
+        real: The real servers, and the queries of their clients.
+
+    Raises:
+        BackendError: The program is missing, or the folder has no room.
     """
-    (folder / _PLAN).write_text(json.dumps(plan))
-    (folder / _PLACES).write_text(json.dumps(places))
-    return {"program": str(program()), "plan": _PLAN, "places": _PLACES}
+    try:
+        for name, value in ((_PLAN, plan), (_PLACES, places), (_REAL, real)):
+            (folder / name).write_text(json.dumps(value))
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise BackendError(error.filename or folder, what, ROOM_HINT) from None
+    return {"program": str(program()), "plan": _PLAN, "places": _PLACES, "real": _REAL}
 
 
 def tables(folder: Path) -> dict[str, dict[str, Any]]:

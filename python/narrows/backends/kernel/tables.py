@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from narrows import _core
 from narrows.backends.kernel import live
 
 Columns = dict[str, list[Any]]
@@ -43,10 +42,7 @@ def read_tables(
         if job.get("live")
         else {
             **_flows(folder, job, flows),
-            **_asking(folder, job),
             **_dns(folder, job),
-            **_datagrams(folder, job),
-            **_calls(folder, job),
             **_goodput(folder, plan, job),
         }
     )
@@ -140,23 +136,10 @@ def _flows(
         for row in rows
         for sample in row.get("samples", ())
     ]
-    bursts = [burst for row in rows for burst in row.get("bursts", ())]
-    # The simulator's order: ended bursts in the order of their ends, then those that did not end.
-    bursts.sort(key=lambda row: math.inf if row["end_s"] is None else row["end_s"])
     return {
         "flows": _columns(found),
         "flow_samples": _columns(samples),
-        "bursts": _columns(bursts),
     }
-
-
-def _asking(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for kind in ("asking", "floods", "transfers"):
-        for number in range(len(job[kind])):
-            for name, columns in _read(folder, f"{kind}-{number}").items():
-                rows.setdefault(name, []).extend(_rows(columns))
-    return {name: _columns(found) for name, found in rows.items()}
 
 
 def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
@@ -172,27 +155,6 @@ def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
     return {"queries": _columns(queries), "attempts": _columns(attempts)} if queries else {}
 
 
-def _datagrams(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
-    rows: dict[str, list[dict[str, Any]]] = {"streams": [], "pings": []}
-    for number, group in enumerate(job["datagrams"]):
-        found = _rows(_read(folder, f"datagrams-{number}"))
-        rows["pings" if group["answers"] else "streams"] += found
-    return {name: _columns(found) for name, found in rows.items() if found}
-
-
-def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
-    """The directions of calls, with what the simulator's listener hears in their packets."""
-    rows = []
-    for number, group in enumerate(job["calls"]):
-        settings = json.dumps(group["plan"])
-        for each in _read(folder, f"calls-{number}"):
-            arrivals = [(count, delay_s) for count, delay_s in each.pop("arrivals")]
-            sent, spurts, lost = (each.pop(key) for key in ("sent", "spurts", "lost"))
-            heard = _core.rate_call(settings, sent, spurts, arrivals, lost)
-            rows.append({"group": group["group"], **each, **heard})
-    return {"voip": _columns(rows)} if rows else {}
-
-
 def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Columns]:
     """The goodput of the groups of connections. A group may have several processes.
 
@@ -200,16 +162,12 @@ def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Colu
     sample by the plan's order of groups, as in the simulator.
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    for kind in ("bulk", "asking", "transfers"):
-        for number, group in enumerate(job[kind]):
-            if group["goodput_s"] is not None:
-                found.setdefault(group["group"], []).append(
-                    _read(folder, f"goodput-{kind}-{number}")
-                )
+    for number, group in enumerate(job["bulk"]):
+        if group["goodput_s"] is not None:
+            found.setdefault(group["group"], []).append(_read(folder, f"goodput-bulk-{number}"))
     two_way = {
         group["group"] for group in job["bulk"] if any(flow["backward"] for flow in group["flows"])
     }
-    bulk = {group["group"] for group in job["bulk"]}
     rows: list[tuple[int, dict[str, Any]]] = []
     order = [application["name"] for application in plan["applications"]]
     for group, parts in sorted(found.items(), key=lambda each: order.index(each[0])):
@@ -217,9 +175,6 @@ def _goodput(folder: Path, plan: Plan, job: Mapping[str, Any]) -> dict[str, Colu
             *zip(*(part["samples"] for part in parts), strict=False),
             tuple(part["last"] for part in parts),
         ]
-        if group not in bulk and not sum(sample[1] for sample in samples[-1]):
-            # As in the simulator, clients have no rows if nothing arrived over TCP.
-            continue
         for place, direction in enumerate(_DIRECTIONS[: 1 + (group in two_way)], start=1):
             rows += [
                 (

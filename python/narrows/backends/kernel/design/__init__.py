@@ -31,19 +31,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.backends.backend import Refusal
-from narrows.backends.kernel.design.asking import AskingDesign
 from narrows.backends.kernel.design.bulk import BulkDesign
-from narrows.backends.kernel.design.calls import CallDesign
 from narrows.backends.kernel.design.dns import DnsDesign
-from narrows.backends.kernel.design.flood import FloodDesign
 from narrows.backends.kernel.design.hosts import Hosts
 from narrows.backends.kernel.design.network import PS, Network, Plan
-from narrows.backends.kernel.design.streams import StreamDesign
-from narrows.backends.kernel.design.transfers import TransferDesign
+from narrows.backends.kernel.live import NO_REAL, refusals
 from narrows.backends.kernel.software import Chosen
 
 __all__ = ["Design"]
 
+
+_ONLY_LIVE = "it is not possible beside a real server that speaks TLS"
 
 NAMESPACES = "/run/netns"
 """The folder of the namespaces."""
@@ -78,17 +76,14 @@ class Design:
         self._network = Network(plan, profile, prefix=prefix, stall_s=stall_s)
         self._bulk = BulkDesign(self._network)
         self._dns = DnsDesign(self._network, software or {})
-        self._streams = StreamDesign(self._network)
-        self._calls = CallDesign(self._network)
-        self._asking = AskingDesign(self._network)
-        self._floods = FloodDesign(self._network, self._dns)
-        self._transfers = TransferDesign(self._network, self._dns)
-        self._hosts = Hosts(self._network) if live else None
+        self._hosts = Hosts(self._network, software or {}) if live else None
         for number, application in enumerate(plan["applications"]):
             if self._hosts is not None:
                 self._hosts.add(number)
             else:
                 self._application(application)
+        if live:
+            self._refuse_encryption()
 
     @property
     def refusals(self) -> Sequence[Refusal]:
@@ -110,12 +105,7 @@ class Design:
             **self._network.job(),
             "bulk": self._bulk.jobs,
             "dns": self._dns.jobs,
-            "dns_servers": self._dns.servers,
-            "datagrams": self._streams.jobs,
-            "calls": self._calls.jobs,
-            "asking": self._asking.jobs,
-            "floods": self._floods.jobs,
-            "transfers": self._transfers.jobs,
+            "dns_servers": self._dns.servers if self._hosts is None else self._hosts.programs.jobs,
         }
 
     def places(self) -> dict[str, Any] | None:
@@ -123,26 +113,38 @@ class Design:
         return None if self._hosts is None else self._hosts.places(NAMESPACES)
 
     @property
+    def plan(self) -> Plan:
+        """The plan, in which the lengths that real servers are asked for are listed."""
+        return self._plan
+
+    def real(self) -> dict[str, Any]:
+        """The real servers that narrows-live asks, and the queries of their clients."""
+        if self._hosts is None:
+            return dict(NO_REAL)
+        programs = self._hosts.programs
+        return {"servers": programs.numbers, "queries": programs.queries}
+
+    @property
     def flows(self) -> Sequence[Mapping[str, Any]]:
         """Name, group and ends of each connection, in the order of the table `flows`."""
         return self._bulk.rows
 
+    def _refuse_encryption(self) -> None:
+        asks = {
+            application["name"]
+            for application in self._plan["applications"]
+            if "dns-client" in application["kind"]
+        }
+        for name, why in refusals(self._plan):
+            key = f"dns.{name}.transport" if name in asks else f"traffic.{name}.tls"
+            self._network.refuse(key, why)
+
     def _application(self, application: Plan) -> None:
         ((kind, told),) = application["kind"].items()
         name = application["name"]
-        if kind in ("bulk", "on-off"):
+        if kind == "bulk":
             self._bulk.add(name, told)
         elif kind == "dns-client":
             self._dns.add(name, told)
-        elif kind in ("udp", "trace", "ping"):
-            self._streams.add(name, kind, told)
-        elif kind == "voip":
-            self._calls.add(name, told)
-        elif kind in ("incast", "page"):
-            self._asking.add(name, kind, told)
-        elif kind == "flood":
-            self._floods.add(name, told)
-        elif kind == "transfer":
-            self._transfers.add(name, told)
-        elif kind not in ("dns-server", "responder"):
-            self._network.refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")
+        elif kind != "dns-server":
+            self._network.refuse(f"traffic.{name}.kind", _ONLY_LIVE)

@@ -1,17 +1,13 @@
-"""The job's part on connections, grouped by the settings that their sockets share.
-
-They send without end (`bulk`) or in bursts (`on-off`; `once` and `ftp` are lowered to it as well).
-"""
+"""The job's part on connections that send without end, grouped by their sockets' settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from narrows.backends.kernel.design.draws import seconds
 from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
 
-_BULK_KEYS = {"connections", "burst", "idle", "bursts"}
+_BULK_KEYS = {"connections"}
 _CONNECTION_KEYS = {"name", "there", "back", "tcp", "opener", "start", "stop"}
 _BULK_PORT = 5001
 _FIRST_PORT = 10_000
@@ -35,11 +31,7 @@ class BulkDesign:
             network.refuse(f"traffic.{name}.connections", f"more than {MOST_CONNECTIONS} in all")
             return
         groups: dict[tuple[Any, ...], dict[str, Any]] = {}
-        bursts = None
         pairs: set[tuple[int, int]] = set()
-        if "burst" in told:
-            idle = seconds(told["idle"])
-            bursts = {"burst": told["burst"], "idle": idle, "count": told["bursts"]}
         for connection in connections:
             network.unknown(f"traffic.{name}.", connection, _CONNECTION_KEYS)
             there, back = (network.plan["paths"][connection[key]] for key in ("there", "back"))
@@ -70,7 +62,6 @@ class BulkDesign:
                     "mss": use.mss,
                     "nodelay": use.nodelay,
                     "stop_s": None if stop is None else stop / PS,
-                    "bursts": bursts,
                     "flows": [],
                 }
             groups[same]["flows"].append(

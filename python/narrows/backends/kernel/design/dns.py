@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from narrows.backends.kernel.design.exchanges import Exchanges, Names
+from narrows.backends.kernel.design.exchanges import Names, exchanges_of
 from narrows.backends.kernel.design.network import PS, Network, Plan
+from narrows.backends.kernel.design.programs import PORT, TAKES_ALL, program
 from narrows.backends.kernel.design.tls import TLS_PORT, TlsDesign
-from narrows.backends.kernel.inside.agent.dns_messages import transfer_query
-from narrows.backends.kernel.software import Chosen, settings
+from narrows.backends.kernel.software import Chosen
 from narrows.backends.kernel.tcp_settings import TcpUse
-from narrows.scenario.dns_messages import BELOW_DNS
 
 MOST_WORKERS = 5000
 # Queries a second that one of the agent's processes can begin or answer.
 MOST_ARRIVALS = 5000
-PORT = 53
 
 _CLIENT_KEYS = {
     *("server", "there", "back", "workers", "start", "spread", "warm_up", "queries"),
@@ -34,7 +32,6 @@ _SERVICE_KEYS = {
     *("busy_counts_new", "busy_stays"),
 }
 _COOKIES = {"never": "0", "when-full": "1", "always": "2"}
-_TAKES_ALL = 65_507
 _STATELESS = "narrows-gateway needs eBPF or its own address, which a run does not have"
 _SOMAXCONN = 4096
 
@@ -74,9 +71,10 @@ class DnsDesign:
             network.refuse(f"{key}transport", why, "udp, tcp or tls")
             return
         there, back = (network.plan["paths"][told[way]] for way in ("there", "back"))
-        payload = _TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
+        payload = TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
         server = self._server(told["server"], there["to"])
-        exchanges = self._exchanges(name, told, payload, is_real=server["software"] is not None)
+        is_real = server["software"] is not None
+        exchanges = exchanges_of(network, name, told, payload, is_real=is_real)
         if exchanges is None:
             return
         short = self._names[told["server"]].mark(exchanges.rows)
@@ -106,98 +104,6 @@ class DnsDesign:
                 "tcp": self._tcp(told, (there, back), server, key),
             }
         )
-
-    def zone(
-        self, told: Plan, ways: Sequence[tuple[Plan, Plan]], use: TcpUse, key: str
-    ) -> tuple[dict[str, Any], list[dict[str, str]]] | None:
-        """A zone at a server, and the addresses of each secondary and the server; None if refused.
-
-        Args:
-            told: The plan's group of secondaries.
-            ways: The paths of each secondary, there and back.
-            use: How Linux sets the secondaries' TCP up.
-            key: The prefix of the group's keys.
-        """
-        network, server = self._network, self._server(told["server"], ways[0][0]["to"])
-        if server["software"] is not None:
-            network.refuse(f"{key}zone", "a real server has only the zone of its queries")
-            return None
-        if server["tcp"] is None:
-            network.refuse(f"{key}server", "it has no TCP")
-            return None
-        zone = {part: told[part] for part in ("query", "zone", "message")}
-        zone["mark"] = str(len(server["zones"]) or "")
-        try:
-            transfer_query(zone["query"], zone["mark"])
-        except ValueError as error:
-            network.refuse(f"{key}query", str(error))
-            return None
-        server["zones"].append(zone)
-        return zone, [self._ends(way, server, use.metrics, key) for way in ways]
-
-    def target(
-        self, number: int, there: Plan, queries: Plan | None, key: str
-    ) -> tuple[str, dict[str, Any] | None] | None:
-        """A server's address for a flood, and the exchange of its queries; None if refused.
-
-        Args:
-            number: The number of the server's application in the plan.
-            there: The path to it.
-            queries: The lengths of the flood's queries in the plan; None for a flood of SYNs.
-            key: The prefix of the flood's keys.
-        """
-        network, server = self._network, self._server(number, there["to"])
-        flavour = network.flavour((), key, server["turn"])
-        network.route(there, flavour, f"{key}server")
-        address = network.address(there["to"], flavour)
-        if address not in server["addresses"]:
-            server["addresses"].append(address)
-        if queries is None:
-            if server["tcp"] is not None and server["cookies"] != "never":
-                asks = f"dns.{server['group']}.answers.syncookies"
-                network.need(there["to"], "ipv4/tcp_syncookies", asks)
-            return address, None
-        sizes = {"drawn": {part: {"constant": queries[part]} for part in ("query", "reply")}}
-        is_real = server["software"] is not None
-        found = Exchanges(sizes, queries["payload"], key, is_real=is_real)
-        for what, length in found.impossible():
-            network.refuse(f"{key}{what}", f"no DNS {what} has {length} B")
-            return None
-        if self._names[number].mark(found.rows) is not None:
-            network.refuse(f"{key}query", "it is too short to distinguish from others")
-            return None
-        server["exchanges"].extend(found.rows)
-        return address, found.rows[0]
-
-    def _exchanges(self, name: str, told: Plan, payload: int, *, is_real: bool) -> Exchanges | None:
-        """The exchanges of the group; None if they were refused."""
-        refuse, key = self._network.refuse, f"dns.{name}."
-        fixed = all("constant" in form for form in told["sizes"].get("drawn", {"": ""}).values())
-        try:
-            seed = f"{self._network.plan['seed']} {name}"
-            found = Exchanges(told["sizes"], payload, seed, is_real=is_real)
-        except ValueError as error:
-            refuse(f"{key}messages", str(error))
-            return None
-        if is_real and any(row["over_udp"] is not None for row in found.rows):
-            why = "a real server itself decides what it leaves out over UDP"
-            refuse(f"{key}messages", why, "give lengths")
-            return None
-        wrong = list(found.impossible())
-        for what, length in wrong[:1]:
-            why = (
-                f"no DNS {what} has {length} B"
-                if what == "query"
-                else (
-                    f"a reply of {length} B is neither its query nor 11 B longer than its question"
-                )
-            )
-            if fixed:
-                packet = length + BELOW_DNS
-                refuse(f"{key}{what}_size", f"{why}, as an IP packet of {packet} B has")
-            else:
-                refuse(f"{key}messages", why)
-        return None if wrong else found
 
     def _udp(
         self, told: Plan, ways: tuple[Plan, Plan], server: dict[str, Any], key: str
@@ -284,33 +190,20 @@ class DnsDesign:
             service = self._service(name, told["tcp"], node, is_real=chosen is not None)
         self._servers[number] = {
             "group": name,
-            "software": None if chosen is None else self._program(key, chosen),
+            "software": None if chosen is None else program(network, key, chosen),
             "namespace": network.spaces[node],
             "addresses": [],
             # If a node has several servers, each has its own address.
             "turn": turn,
             "port": PORT,
             "exchanges": [],
-            "zones": [],
             "udp_payload": told["udp_payload"],
             "clients": None,
-            "cookies": told["tcp"] and told["tcp"]["half_open"]["cookies"],
             "service_s": told["service"] / PS,
             "service_jitter_s": told["service_jitter_mean"] / PS,
             "tcp": service,
         }
         return self._servers[number]
-
-    def _program(self, key: str, chosen: Chosen) -> dict[str, Any]:
-        """A real server: its program and settings."""
-        for refused in chosen.refused:
-            start = key.removesuffix("answers.")
-            self._network.refuse(f"{start}{refused}", f"{chosen.name} decides that itself")
-        return {
-            "name": chosen.name,
-            "settings": settings(chosen, self._network.refuser(key)),
-            "threads": chosen.threads,
-        }
 
     def _service(self, name: str, told: Plan, node: int, *, is_real: bool) -> dict[str, Any]:
         network, key = self._network, f"dns.{name}.answers."

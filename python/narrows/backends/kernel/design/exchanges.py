@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from narrows.backends.kernel.design.network import Network, Plan
 from narrows.backends.kernel.inside.agent.dns_messages import name_bytes
 from narrows.backends.kernel.software import longest_name
+from narrows.scenario.dns_messages import BELOW_DNS
 
-Plan = Mapping[str, Any]
 Told = dict[str, Any]
 
 DRAWN = 1000
@@ -106,6 +107,45 @@ class Exchanges:
         while not self._longest_name(query, [reply]):
             reply += 1
         return {"query": query, "reply": reply}
+
+
+def exchanges_of(
+    network: Network, name: str, told: Plan, payload: int, *, is_real: bool
+) -> Exchanges | None:
+    """The exchanges of a group of clients; None if they were refused.
+
+    Args:
+        network: Takes the refusals.
+        name: The name of the group.
+        told: The clients of the plan.
+        payload: The longest reply that they accept over UDP, in bytes.
+        is_real: Whether a real server answers.
+    """
+    refuse, key = network.refuse, f"dns.{name}."
+    fixed = all("constant" in form for form in told["sizes"].get("drawn", {"": ""}).values())
+    try:
+        seed = f"{network.plan['seed']} {name}"
+        found = Exchanges(told["sizes"], payload, seed, is_real=is_real)
+    except ValueError as error:
+        refuse(f"{key}messages", str(error))
+        return None
+    if is_real and any(row["over_udp"] is not None for row in found.rows):
+        why = "a real server itself decides what it leaves out over UDP"
+        refuse(f"{key}messages", why, "give lengths")
+        return None
+    wrong = list(found.impossible())
+    for what, length in wrong[:1]:
+        why = (
+            f"no DNS {what} has {length} B"
+            if what == "query"
+            else f"a reply of {length} B is neither its query nor 11 B longer than its question"
+        )
+        if fixed:
+            packet = length + BELOW_DNS
+            refuse(f"{key}{what}_size", f"{why}, as an IP packet of {packet} B has")
+        else:
+            refuse(f"{key}messages", why)
+    return None if wrong else found
 
 
 class Names:

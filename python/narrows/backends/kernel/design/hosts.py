@@ -7,10 +7,12 @@ that differ in metrics get addresses of their own, and so does each of several s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
+from narrows.backends.kernel.design.programs import Programs
+from narrows.backends.kernel.software import Chosen
 
 __all__ = ["Hosts"]
 
@@ -32,8 +34,15 @@ _Use = tuple[int | None, int | None]
 class Hosts:
     """The hosts of a plan's applications."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, software: Mapping[str, Chosen]) -> None:
+        """Creates none yet.
+
+        Args:
+            network: The network.
+            software: The real DNS servers, by the names of their groups.
+        """
         self._network = network
+        self.programs = Programs(network, software)
         # By node: the address of its sockets, and the addresses of those with metrics of their own,
         # by their use.
         self._own: dict[int, str] = {}
@@ -79,7 +88,7 @@ class Hosts:
         elif kind in ("incast", "page"):
             self._asking(name, kind, told)
         elif kind == "dns-client":
-            self._dns(name, told)
+            self._dns(number, name, told)
         elif kind == "transfer":
             self._transfer(name, told)
         elif kind == "flood":
@@ -130,15 +139,20 @@ class Hosts:
         for server in told["servers"]:
             keys = (key, f"{key}server", f"{key}server")
             self._connect(self._ways(server), told["tcp"], number, keys)
+            if told.get("secure") and told["secure"]["quic"]:
+                self._address(self._ways(server), (None, number), (), keys)
 
-    def _dns(self, name: str, told: Plan) -> None:
+    def _dns(self, client: int, name: str, told: dict[str, Any]) -> None:
         key = f"dns.{name}."
         network, number, ways = self._network, told["server"], self._ways(told)
         places = "workers" if told["arrivals"] is None else "arrivals.outstanding"
         self._count("workers", told["workers"], f"{key}{places}")
         keys = (key, f"{key}route", f"{key}route_back")
         self._serve(number, ways[0]["to"])
-        if told["udp"] is not None:
+        if self.programs.is_real(number):
+            self.programs.ask(client, name, told)
+        quic = told["tcp"] and told["tcp"]["tls"] and told["tcp"]["tls"]["quic"]
+        if told["udp"] is not None or quic:
             self._address(ways, (None, number), (), keys)
         if told["tcp"] is not None:
             tcp = told["tcp"]["tcp"]
@@ -150,6 +164,8 @@ class Hosts:
         key = f"traffic.{name}."
         network, number = self._network, told["server"]
         self._count("secondaries", len(told["secondaries"]), f"{key}secondaries")
+        if self.programs.is_real(number):
+            network.refuse(f"{key}zone", "a real server has only the zone of its queries")
         use = network.use(told["tcp"], key)
         for secondary in told["secondaries"]:
             ways = self._ways(secondary)
@@ -170,6 +186,9 @@ class Hosts:
         network.route(there, flavour, f"{key}server")
         address = network.address(there["to"], flavour)
         self._also.setdefault(there["to"], {})[None, number] = address
+        self.programs.answer_at(number, address)
+        if self.programs.is_real(number) and told["of"] != "syns":
+            self.programs.flood(flood, name, told)
         server = self._application(number)["tcp"]
         if told["of"] == "syns" and server and server["half_open"]["cookies"] != "never":
             owner = network.plan["applications"][number]["name"]
@@ -185,6 +204,9 @@ class Hosts:
         """Sets the sysctls of a DNS server's host."""
         network = self._network
         self._place(number, {node})
+        is_real = self.programs.is_real(number)
+        if is_real:
+            self.programs.serve(number, node)
         told, name = self._application(number), network.plan["applications"][number]["name"]
         # A server is named after its own group, even if another group asks it first.
         key = f"dns.{name}."
@@ -192,7 +214,8 @@ class Hosts:
             return
         if told["tcp"]["stateless"]:
             network.refuse(f"{key}answers.stateless", _STATELESS, "leave it out")
-        network.hold(node, network.use(told["tcp"]["tcp"], key), key)
+        use = network.use(told["tcp"]["tcp"], key)
+        network.hold(node, use, key)
         half_open = told["tcp"]["half_open"]
         sysctls = {
             "ipv4/tcp_max_syn_backlog": str(half_open["max_syn_backlog"]),
@@ -201,6 +224,9 @@ class Hosts:
             # The longest backlog that listen(2) takes.
             "core/somaxconn": str(max(_SOMAXCONN, told["tcp"]["backlog"])),
         }
+        if is_real:
+            # It sets up its own sockets.
+            sysctls["ipv4/tcp_congestion_control"] = use.congestion
         network.set_sysctls(node, sysctls, f"{key}answers.backlog")
 
     def _connect(
@@ -238,6 +264,8 @@ class Hosts:
                 also[use] = network.address(node, flavour)
             else:
                 self._own[node] = network.address(node, 0)
+        if use[1] is not None:
+            self.programs.answer_at(use[1], network.address(there["to"], flavour))
 
     def _place(self, server: int, nodes: set[int]) -> None:
         """Tells a server apart from others of its kind at its nodes, which use the same port."""

@@ -11,8 +11,6 @@ import struct
 TXT = 16
 """The type that queries ask for, because its records can have any length."""
 
-_AXFR = 252
-
 _HEADER = 12
 _QUESTION = 4
 _OPT = 11
@@ -136,44 +134,6 @@ def truncated(asked: bytes, length: int) -> bytes:
     found = bytearray(reply(asked, length))
     found[2] |= 0x02
     return bytes(found)
-
-
-def transfer_query(length: int, mark: str = "") -> bytes:
-    """A query for a zone transfer (RFC 5936) of `length` bytes.
-
-    Raises:
-        ValueError: No such query has this length.
-    """
-    found = length - _HEADER - _QUESTION
-    if not _is_name(found) or len(mark) > max(0, min(63, found - 2)):
-        raise ValueError(f"no query of {length} B")
-    return header(1, 0, 0) + _name(found, mark) + struct.pack(">HH", _AXFR, 1)
-
-
-def asks_for_a_zone(asked: bytes) -> bool:
-    """Whether a query is for a zone transfer."""
-    at = _HEADER + len(asked_name(asked))
-    return asked[at : at + 2] == struct.pack(">H", _AXFR)
-
-
-def zone_messages(asked: bytes, zone: int, full: int) -> list[bytes]:
-    """The messages of a zone. In each, one record stands for all its records.
-
-    Args:
-        asked: The query; the first message repeats its question.
-        zone: Bytes of all messages, without that question.
-        full: Bytes of each message except the last, without that question.
-    """
-    found = []
-    for start in range(0, zone, full):
-        question = b"" if start else asked[_HEADER:]
-        rest = min(full, zone - start) - _HEADER - _NULL_RECORD
-        record = bytes(max(0, rest + _NULL_RECORD))
-        if rest >= 0:
-            record = struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
-        counts = struct.pack(">5H", 0x8400, bool(question), rest >= 0, 0, 0)
-        found.append(asked[:2] + counts + question + record)
-    return found
 
 
 def _is_name(length: int) -> bool:

@@ -16,15 +16,12 @@ from typing import Any
 from . import system
 from .dns_messages import (
     asked_name,
-    asks_for_a_zone,
     header,
     is_padded,
     padded_length,
     query,
     reply,
-    transfer_query,
     truncated,
-    zone_messages,
 )
 from .dns_rows import Told
 from .dns_service import Service
@@ -40,24 +37,18 @@ class Answers:
     def __init__(self, job: Told) -> None:
         self._payload: int = job["udp_payload"]
         self._by_name: dict[bytes, Mapping[str, Any]] = {}
-        self._zones = {
-            asked_name(transfer_query(each["query"], each["mark"])): each for each in job["zones"]
-        }
         for each in job["exchanges"]:
             asked = query(0, each["query"], each["payload"], each["mark"], each["longest_name"])
             self._by_name[asked_name(asked)] = each
 
     def whole(self, asked: bytes, padding: int | None) -> list[bytes]:
-        """The whole reply, as sent over TCP; several messages for a zone.
+        """The whole reply, as sent over TCP.
 
         Args:
             asked: The query.
             padding: Pads replies to padded queries to a multiple of this many bytes; None for no
                 padding.
         """
-        zone = self._zones.get(asked_name(asked))
-        if zone is not None and asks_for_a_zone(asked):
-            return zone_messages(asked, zone["zone"], zone["message"])
         each = self._by_name.get(asked_name(asked))
         if each is None:
             return [_unknown(asked)]

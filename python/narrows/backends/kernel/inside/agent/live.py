@@ -36,7 +36,7 @@ class Live:
         """
         self._folder = folder
         words = [told["program"], told["plan"], "--places", told["places"], "--prepared"]
-        words += ["--start", repr(origin_s), "--out", TABLES]
+        words += ["--real", told["real"], "--start", repr(origin_s), "--out", TABLES]
         try:
             with (folder / "live.log").open("wb") as log:
                 self._process = subprocess.Popen(

@@ -26,22 +26,15 @@ from typing import Any
 
 from . import network, system
 from .bulk import Bulk
-from .bursts import Bursts
-from .calls import Calls
 from .captures import Captures
-from .datagrams import Probers, Streams
 from .dns import Workers
 from .dns_server import Server
-from .flood import Flood
 from .goodput import Goodput
-from .incast import Incast
 from .live import Live
 from .loop import Loop
 from .neighbours import Neighbours
-from .page import Browsers
 from .programs import Programs
 from .samples import Sampler
-from .transfers import Transfers
 
 TICK_S = 0.1
 LOOK_S = 0.001
@@ -121,10 +114,10 @@ class _Run:
         self._origin = job.get("origin_s", now + job.get("lead_s", 0.0))
         self._realtime = time.time() + self._origin - now
         self._stop, self._ending = os.pipe()
-        # Gets a byte for each group of workers or secondaries that is done.
+        # Gets a byte for each group of workers that is done.
         self._done, self._telling = os.pipe()
         os.set_blocking(self._done, False)
-        self._working = len(job["dns"]) + len(job["transfers"])
+        self._working = len(job["dns"])
         self._children: dict[int, str] = {}
         self._live: Live | None = None
 
@@ -144,22 +137,7 @@ class _Run:
                 self._fork(name, self._workers(group, f"{seed} {name}"))
             for number, group in enumerate(self._job["bulk"]):
                 name = f"bulk-{number}"
-                self._fork(name, self._bulk(group, f"{seed} {name}", name))
-            for number, group in enumerate(self._job["asking"]):
-                name = f"asking-{number}"
-                self._fork(name, self._asking(group, f"{seed} {name}", name))
-            for number, group in enumerate(self._job["datagrams"]):
-                name = f"datagrams-{number}"
-                self._fork(name, self._datagrams(group, f"{seed} {name}"))
-            for number, group in enumerate(self._job["calls"]):
-                name = f"calls-{number}"
-                self._fork(name, self._calls(group, f"{seed} {name}"))
-            for number, group in enumerate(self._job["floods"]):
-                name = f"floods-{number}"
-                self._fork(name, self._flood(group, f"{seed} {name}"))
-            for number, group in enumerate(self._job["transfers"]):
-                name = f"transfers-{number}"
-                self._fork(name, self._secondaries(group, f"{seed} {name}", name))
+                self._fork(name, self._bulk(group, name))
             if self._job["namespaces"]:
                 self._fork("neighbours", self._neighbours)
             if self._job["changes"]:
@@ -276,23 +254,12 @@ class _Run:
     def _captures(self, loop: Loop) -> Callable[[], Any]:
         return Captures(self._job["captures"], self._folder, loop, self._realtime).end
 
-    def _bulk(
-        self, group: Mapping[str, Any], seed: str, name: str
-    ) -> Callable[[Loop], Callable[[], Any]]:
+    def _bulk(self, group: Mapping[str, Any], name: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            made = Bulk(group, loop) if group["bursts"] is None else Bursts(group, loop, seed)
+            made = Bulk(group, loop)
             made.listen()
             made.start()
             return self._beside(name, made.goodput, made.rows)
-
-        return work
-
-    def _asking(
-        self, group: Mapping[str, Any], seed: str, name: str
-    ) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            made = (Incast if group["kind"] == "incast" else Browsers)(group, loop, seed)
-            return self._beside(name, made.goodput, partial(_columns_of, made.tables))
 
         return work
 
@@ -304,33 +271,6 @@ class _Run:
             return rows()
 
         return written
-
-    def _datagrams(
-        self, group: Mapping[str, Any], seed: str
-    ) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            made = (Probers if group["answers"] else Streams)(group, loop, seed)
-            return lambda: columns(made.rows())
-
-        return work
-
-    def _calls(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
-        return lambda loop: Calls(group, loop, seed).rows
-
-    def _flood(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            return partial(_columns_of, Flood(group, loop, seed).tables)
-
-        return work
-
-    def _secondaries(
-        self, group: Mapping[str, Any], seed: str, name: str
-    ) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            made = Transfers(group, loop, seed, lambda: _tell(self._telling))
-            return self._beside(name, made.goodput, partial(_columns_of, made.tables))
-
-        return work
 
     def _server(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
@@ -373,10 +313,6 @@ def _tell(pipe: int) -> None:
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Converts rows with the same keys to columns."""
     return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
-
-
-def _columns_of(tables: Callable[[], Mapping[str, list[dict[str, Any]]]]) -> Any:
-    return {name: columns(rows) for name, rows in tables().items()}
 
 
 def _write(path: Path, value: Any) -> None:

@@ -1,0 +1,134 @@
+"""The real DNS servers of a job: what they are asked, and how their programs are set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from narrows.backends.kernel.design.exchanges import Exchanges, Names, exchanges_of
+from narrows.backends.kernel.design.network import Network, Plan
+from narrows.backends.kernel.inside.agent.dns_messages import query
+from narrows.backends.kernel.software import Chosen, settings
+
+__all__ = ["PORT", "TAKES_ALL", "Programs", "program"]
+
+PORT = 53
+TAKES_ALL = 65_507
+"""The longest reply that fits a datagram."""
+
+
+class Programs:
+    """Real servers that narrows-live asks."""
+
+    def __init__(self, network: Network, software: Mapping[str, Chosen]) -> None:
+        """Creates none yet.
+
+        Args:
+            network: The network.
+            software: The real servers, by the names of their groups.
+        """
+        self.queries: dict[int, list[dict[str, Any]]] = {}
+        """What each client asks, by its number in the plan."""
+        self._network = network
+        self._software = software
+        # By number in the plan.
+        self._servers: dict[int, dict[str, Any]] = {}
+        self._names: dict[int, Names] = {}
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        """The servers, for the agent, which starts them."""
+        return list(self._servers.values())
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the servers in the plan."""
+        return list(self._servers)
+
+    def is_real(self, number: int) -> bool:
+        """Whether a server of the plan is a real one."""
+        return self._network.plan["applications"][number]["name"] in self._software
+
+    def serve(self, number: int, node: int) -> None:
+        """Adds a server at a node, unless it is there."""
+        if number in self._servers:
+            return
+        application = self._network.plan["applications"][number]
+        name = application["name"]
+        self._names[number] = Names()
+        self._servers[number] = {
+            "group": name,
+            "software": program(self._network, f"dns.{name}.answers.", self._software[name]),
+            "namespace": self._network.spaces[node],
+            "addresses": [],
+            "port": PORT,
+            "exchanges": [],
+            "tcp": None,
+        }
+
+    def answer_at(self, number: int, address: str) -> None:
+        """Lets a server, if it is a real one, answer at an address too."""
+        if number in self._servers and address not in self._servers[number]["addresses"]:
+            self._servers[number]["addresses"].append(address)
+
+    def ask(self, client: int, name: str, told: dict[str, Any]) -> None:
+        """Adds what a group of clients asks.
+
+        Lengths that follow a distribution become a list in the plan, because the server has to know
+        them.
+        """
+        payload = TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
+        found = exchanges_of(self._network, name, told, payload, is_real=True)
+        if found is None:
+            return
+        forms = told["sizes"].get("drawn", {}).values()
+        if any(form.keys().isdisjoint({"constant", "list"}) for form in forms):
+            listed = [
+                {"query": row["query"], "reply": row["reply"], "over_udp": None, "weight": 1.0}
+                for row in found.rows
+            ]
+            told["sizes"] = {"chosen": listed}
+        self._add(client, told["server"], found, f"dns.{name}.messages")
+
+    def flood(self, flood: int, name: str, told: Plan) -> None:
+        """Adds what a flood asks."""
+        lengths = told["of"]["queries"]
+        sizes = {"drawn": {part: {"constant": lengths[part]} for part in ("query", "reply")}}
+        key = f"traffic.{name}."
+        found = Exchanges(sizes, lengths["payload"], key, is_real=True)
+        for what, length in found.impossible():
+            self._network.refuse(f"{key}{what}", f"no DNS {what} has {length} B")
+            return
+        self._add(flood, told["server"], found, f"{key}query")
+
+    def _add(self, client: int, server: int, found: Exchanges, key: str) -> None:
+        short = self._names[server].mark(found.rows)
+        if short is not None:
+            self._network.refuse(key, f"queries of {short} B are too short to distinguish")
+            return
+        self._servers[server]["exchanges"].extend(found.rows)
+        self.queries[client] = [
+            {"reply": row["reply"], "bytes": _query(row).hex()} for row in found.rows
+        ]
+
+
+def program(network: Network, key: str, chosen: Chosen) -> dict[str, Any]:
+    """A real server's program and settings.
+
+    Args:
+        network: Takes the refusals.
+        key: The prefix of the server's keys.
+        chosen: What the scenario says about it.
+    """
+    for refused in chosen.refused:
+        start = key.removesuffix("answers.")
+        network.refuse(f"{start}{refused}", f"{chosen.name} decides that itself")
+    return {
+        "name": chosen.name,
+        "settings": settings(chosen, network.refuser(key)),
+        "threads": chosen.threads,
+    }
+
+
+def _query(row: Mapping[str, Any]) -> bytes:
+    return query(0, row["query"], row["payload"], row["mark"], row["longest_name"])
