@@ -245,6 +245,23 @@ fn wrong_input_is_named() {
     }
 }
 
+/// What cannot be honoured is written, and nothing starts.
+#[test]
+fn a_plan_can_be_checked() {
+    let folder = Folder::new("check");
+    let mut short = plan();
+    let Kind::Ping(ping) = &mut short.applications[1].kind else { panic!("it probes") };
+    ping.packet_bytes = 39;
+    let why = "second: packet_bytes: 39 B have no room for what they mean; it needs 40 B";
+    for (plan, expected) in [(plan(), json!([])), (short, json!([why]))] {
+        let plan = folder.write("plan.json", &serde_json::to_string(&plan).expect("written"));
+        let output = end(start(&folder, &[&plan, "--check"]));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(found, expected);
+        assert!(output.status.success() && output.stderr.is_empty());
+    }
+}
+
 /// Sockets are made before a part is ready, so a start in the past cannot be kept.
 #[test]
 fn a_start_in_the_past_is_refused() {
