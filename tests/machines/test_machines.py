@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from narrows.cli import main
 from narrows.cli.machines import secret_of
+from narrows.errors import ScenarioError
 from narrows.machines import Lab, MachineError, Part, Parts, clocks, merge
 from narrows.machines.record import Clock, Record
 from narrows.machines.secret import given
@@ -329,11 +331,26 @@ ROWS = [whole(flow) for flow in range(5)]
         ([{**row, "bytes_received": "x"} for row in ROWS], {}),
         ([{**row, "start_s": -1e300} for row in ROWS], []),
         *[(ROWS, dns) for dns in (3, None, [1], [[1]], {"a": 1}, [{"queries": 1}])],
+        ([{**ROWS[0], "start_s": {f"k{n}": 1 for n in range(5000)}}, *ROWS[1:]], {}),
     ],
 )
 def test_odd_rows_are_damage(bulk: Any, dns: Any, tmp_path: Path) -> None:
     serve, drive, resolve = Parts(lab()).all
     ends = [record(part, files={"bulk-0.json": bulk, "bulk-1.json": []}) for part in (serve, drive)]
     places = saved(tmp_path, *ends, record(resolve, files={"dns-0.json": dns}))
-    with pytest.raises(MachineError, match="; hint: run again"):
+    with pytest.raises(MachineError, match="; hint: run again") as refused:
         merge(places, bound_s=1.0)
+    assert len(str(refused.value)) < 1000
+
+
+def test_a_scenario_that_is_none_is_named_by_its_record(tmp_path: Path) -> None:
+    places = saved(tmp_path, record(Part("serve", "server"), scenario={"name": 1}))
+    with pytest.raises(ScenarioError, match=f"^{re.escape(str(places[0]))}/record.json: "):
+        merge(places)
+
+
+@pytest.mark.parametrize("odd", [("nan", 0.001), (0.0, "nan"), ("inf", 0.0), (0.0, -1.0)])
+def test_an_offset_that_is_no_time_is_damage(odd: Any, tmp_path: Path) -> None:
+    record(Part("serve", "server"), clock=Clock(clocks.Offset(*odd), None)).save(tmp_path)
+    with pytest.raises(MachineError, match="clock: damaged"):
+        Record.load(tmp_path)

@@ -1,6 +1,7 @@
 import json
 import re
 import statistics
+import time
 from copy import copy
 from dataclasses import replace
 from io import StringIO
@@ -14,6 +15,7 @@ from narrows.results import Run, compare
 from narrows.results.compare import Group, Row
 from narrows.results.compare_rows import Difference
 from narrows.results.extras import records
+from narrows.results.group_names import Named, distinct_labels, short_keys, unsaid
 from narrows.results.intervals import paired, welch
 
 
@@ -342,6 +344,27 @@ def test_groups_of_one_name_get_different_labels() -> None:
     found = compare([one("red"), one("red", scenario=scenario)])  # type: ignore[arg-type]
     labels = [group.label for group in found.groups]
     assert len(set(labels)) == 2
+
+
+def test_names_of_runs_with_very_many_settings_take_no_time() -> None:
+    """In a foreign folder, or in two scenarios with thousands of links."""
+    scenarios = [
+        {
+            "traffic": [
+                {"name": f"t{n}", "kind": f"{word}{n}", word: 1, "tcp": {"ecn": word}}
+                for n in range(20_000)
+            ]
+        }
+        for word in ("one", "other")
+    ]
+    began = time.process_time()
+    labels = distinct_labels([Named("a", scenario, None) for scenario in scenarios])
+    keys = unsaid(*scenarios, label="a, ecn one")
+    short = short_keys([f"traffic.t{n}.kind" for n in range(20_000)])
+    assert time.process_time() - began < 10.0, "pair by pair, it takes minutes"
+    assert labels == ["a (1)", "a (2)"]
+    assert keys == [f"traffic.t{n}.kind" for n in range(20_000)]
+    assert short["traffic.t7.kind"] == "t7.kind"
 
 
 def test_groups_of_one_name_are_called_after_what_differs() -> None:

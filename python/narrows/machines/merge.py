@@ -16,10 +16,10 @@ from typing import Any
 
 from narrows import _core
 from narrows.backends.kernel.tables import gap_flags, read_tables
-from narrows.errors import argument
+from narrows.errors import argument, one_line
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import Part, Parts
-from narrows.machines.record import Record
+from narrows.machines.record import FILE, Record
 from narrows.results import Run
 from narrows.scenario import Scenario
 
@@ -56,7 +56,7 @@ def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
                 "hint: give the records of one run"
             )
     with _damaged_otherwise():
-        parts = Parts(Scenario.from_dict(first.scenario), first.seed)
+        parts = Parts(Scenario.from_dict(first.scenario, file=str(first_folder / FILE)), first.seed)
     if parts.digest != first.digest:
         raise MachineError(
             f"{first_folder}: this version of narrows reads its scenario differently; "
@@ -74,7 +74,7 @@ def _damaged_otherwise() -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        what = " ".join(f"{error}".split())
+        what = one_line(" ".join(str(error).split()))
         raise MachineError(f"the records' rows are damaged ({what}); hint: run again") from None
 
 

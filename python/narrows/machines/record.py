@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -163,7 +164,10 @@ def check_target(folder: Path) -> None:
 
 
 def _offset(found: Mapping[str, Any]) -> Offset:
-    return Offset(float(found["offset_s"]), float(found["uncertainty_s"]))
+    offset = Offset(*(float(found[key]) for key in Offset._fields))
+    if not math.isfinite(offset.offset_s) or not 0.0 <= offset.uncertainty_s < math.inf:
+        raise ValueError(f"{offset} is not possible")
+    return offset
 
 
 def _read(path: Path) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,21 @@ def unsaid(one: Mapping[str, Any], other: Mapping[str, Any], label: str) -> list
     """
     mine, others = _settings(one), _settings(other)
     keys = differing(one, other)
-    tables = tuple(key.removesuffix("kind") for key in keys if key.endswith(".kind"))
+    tables: list[str] = []
+    for table in sorted(key.removesuffix("kind") for key in keys if key.endswith(".kind")):
+        if not (tables and table.startswith(tables[-1])):
+            tables.append(table)
+
+    def is_in_one(key: str) -> bool:
+        before = bisect(tables, key)
+        return before > 0 and key.startswith(tables[before - 1])
+
+    said = f" {label}"
     return [
         key
         for key in keys
-        if not re.search(rf"(^|[ .]){re.escape(key.rpartition('.')[2])} ", label)
-        and not (key.startswith(tables) and (key not in mine or key not in others))
+        if not any(f"{before}{key.rpartition('.')[2]} " in said for before in " .")
+        and not ((key not in mine or key not in others) and is_in_one(key))
     ]
 
 
@@ -90,20 +100,29 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
         {'queue.limit': 'limit', 'traffic.web.tcp.ecn': 'web.tcp.ecn', \
 'traffic.downloads.tcp.ecn': 'downloads.tcp.ecn'}
     """
-    found = {}
-    for key in keys:
-        parts = key.split(".")
-        ends = [".".join(parts[-count:]) for count in range(1, len(parts) + 1)]
-        others = [other for other in keys if other != key]
-        alone = (e for e in ends if not any(f".{other}".endswith(f".{e}") for other in others))
-        found[key] = next(alone, key)
-    return found
+    ends_first = {key: key.split(".")[::-1] for key in keys}
+    # Keys whose ends have most in common are neighbours in this order.
+    ordered = sorted(ends_first.items(), key=lambda item: item[1])
+    common = [_in_common(one, next_one) for (_, one), (_, next_one) in pairwise(ordered)]
+    lengths = {
+        key: 1 + max(shared)
+        for (key, _), shared in zip(ordered, pairwise([0, *common, 0]), strict=False)
+    }
+    return {key: ".".join(ends_first[key][: lengths[key]][::-1]) for key in keys}
+
+
+def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many first parts are the same."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in same)
 
 
 def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that differ, in words; empty if they are too long or not enough."""
     every = dict.fromkeys(key for one in settings for key in one)
     differ = [key for key in every if any(one.get(key) != settings[0].get(key) for one in settings)]
+    if len(differ) > LONGEST_WORDS * len(settings):
+        return []  # some name would be longer
     short_of = short_keys(differ)
     found = [
         ", ".join(f"{short_of[key]} {_json(mine[key])}" for key in differ if key in mine)
