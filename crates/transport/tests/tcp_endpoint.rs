@@ -3,7 +3,7 @@
 mod tcp_script;
 
 use narrows_transport::Closed;
-use narrows_transport::tcp::{Config, Context, Endpoint, Flags, Segment, Seq};
+use narrows_transport::tcp::{Adopted, Config, Context, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Bytes, Span, Time};
 
 use tcp_script::{MSS, Script, linux, ms, parse};
@@ -218,4 +218,48 @@ fn data_count_only_if_their_acknowledgement_does() {
     server.gets_syn_ack().sends(&[". 1:1 ack 1"]);
     server.gets_segment(&parse("R 1:1"));
     assert_eq!(server.endpoint.failure(), Some(Closed::Reset));
+}
+
+/// `cookie_timestamp_decode`: a server that keeps no state remembers window scaling and SACK in its
+/// timestamp, so both need timestamps. The MSS is in its sequence number.
+#[test]
+fn what_a_syn_cookie_remembers() {
+    for (scales, stamps, sack) in [(true, true, true), (true, false, true), (false, true, false)] {
+        let config = linux();
+        let now = ms(50.0);
+        let timestamps = stamps.then_some((51, 1));
+        let options = SynOptions {
+            mss: 1000,
+            window_scale: scales.then_some(7),
+            sack_permitted: sack,
+            fast_open: None,
+        };
+        let flags = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
+        let syn = Segment { flags, timestamps, syn: Some(options), ..Segment::default() };
+        // A window of 32 is 4096 bytes if scaled.
+        let first = Segment { window: 32, timestamps, ..parse("P. 101:201 ack 5001") };
+        let adopted = Adopted { syn, client_next: Seq(101), taken: 100, server_next: Seq(5001) };
+        let mut server = Endpoint::server(&config, Seq(0));
+        server.adopt(&Context::new(&config, now), &adopted, &first);
+        server.handle_segment(&config, now, &first);
+        assert!(server.is_established() && !server.ecn_negotiated());
+        assert_eq!((server.bytes_received(), server.write_seq()), (200, Seq(5001)));
+        server.write(&config, now, 10_000);
+        let mut sent = Vec::new();
+        while let Some(segment) = server.poll_transmit(&config, now) {
+            sent.push(segment);
+        }
+        let scaled = scales && stamps;
+        let payload: u32 = sent.iter().map(|sent| u32::from(sent.len)).sum();
+        let full = if stamps { 988 } else { 1000 };
+        // Nothing small leaves while data wait.
+        let expected = if scaled { 4 * full } else { 0 };
+        assert_eq!(payload, expected, "{scales} {stamps}");
+        assert_eq!(server.window_scale(), if scaled { 7 } else { 0 });
+        assert!(sent.iter().all(|sent| sent.timestamps.is_some() == stamps));
+        // A segment beyond the next one.
+        let later = Segment { window: 32, timestamps, ..parse(". 301:401 ack 5001") };
+        server.handle_segment(&config, now, &later);
+        assert_eq!(server.has_sack_blocks(), sack && stamps);
+    }
 }

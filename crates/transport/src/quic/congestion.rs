@@ -365,4 +365,21 @@ mod tests {
             assert!((grown / expected - 1.0).abs() < 0.02, "{most}: {grown}, not {expected}");
         }
     }
+
+    /// RFC 9438, 4.3: Reno's window counts if the cubic function is *less* than it. Here both are 80
+    /// datagrams, so the window of 70 grows by (80 - 70) / 70.
+    #[test]
+    fn rfc9438_4_3_reno_counts_only_above_the_cubic_function() {
+        for (above, grown) in [(0.0, 70.0 + 10.0 / 70.0), (0.001, 80.001)] {
+            let mut window = cubic(70);
+            (window.threshold, window.kind) = (Some(0), Congestion::Cubic);
+            let step = 3.0 * (1.0 - BETA_CUBIC) / (1.0 + BETA_CUBIC) / 70.0;
+            let estimate = 80.0 - step + above;
+            assert!(above > 0.0 || estimate + step == 80.0, "to the last bit");
+            window.cubic = Cubic { most: 80.0, k: 0.0, epoch: Some(at(10)), estimate };
+            window.note_acked(at(10), (1200, at(5)), true, Span::ZERO);
+            let found = window.bytes as f64 / 1200.0;
+            assert!((found - grown).abs() < 0.001, "{above}: {found}, not {grown}");
+        }
+    }
 }

@@ -435,3 +435,25 @@ fn rfc2883_4_which_blocks_report_duplicates() {
         assert_eq!(ack.has(flag::DSACKING), reports, "{blocks:?} {retransmitted}");
     }
 }
+
+/// `tcp_sacktag_one`: a D-SACK for a retransmission shows that segments overtook each other only if
+/// the segment had been SACKed before.
+#[test]
+fn a_duplicate_of_a_sacked_segment_shows_reordering() {
+    let config = linux();
+    for (flags, seen) in [(0, false), (scoreboard::SACKED, true)] {
+        let mut sender = in_flight(&config);
+        sender.board.at_mut(3).flags = scoreboard::EVER_RETRANSMITTED | flags;
+        sender.board.at_mut(5).flags = scoreboard::SACKED;
+        sender.sacked_out = 1 + u32::from(flags != 0);
+        sender.highest_sack = Seq(6001);
+        sender.tally.retransmitted = 1;
+        let mut ack = Ack::empty(Seq(1));
+        let blocks = [(Seq(3001), Seq(4001)), (Seq(3001), Seq(4001))];
+        sender.tag_sacked(&at(&config, 200), Seq(1), &blocks, &mut ack);
+        assert!(ack.has(flag::DSACKING));
+        assert_eq!(sacked(&sender), [3, 5]);
+        assert_eq!(sender.rack.reordering_seen, seen, "{flags}");
+        sender.check_invariants();
+    }
+}

@@ -124,6 +124,8 @@ fn a_segment_of_the_first_buffer_is_reserved() {
         // 65535 and a segment are 66983.
         (2 * 66_983, false, 65_535),
         (2 * 66_982, false, 65_534),
+        (2 * 70_000, false, 65_535),
+        (2 * 1000, true, 1000),
         (2 * 2896, true, 2896),
         (2 * 2897, true, 2896),
         (2 * 4344, true, 2896),

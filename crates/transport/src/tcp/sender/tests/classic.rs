@@ -69,6 +69,22 @@ fn rfc5681_3_2_the_third_duplicate_counts() {
     }
 }
 
+/// RFC 5681, 2 (a): a duplicate answers data in flight.
+#[test]
+fn rfc5681_2_nothing_in_flight_has_no_duplicates() {
+    let config = textbook(Recovery::Reno);
+    for (packets, duplicates) in [(0, 0), (1, 3)] {
+        let mut sender = sending(&config);
+        (sender.packets_out, sender.snd_wnd) = (packets, 1000);
+        sender.unsent.write(9000);
+        for _ in 0..3 {
+            sender.handle_ack(&at(&config, 200), &ack(1), &[]);
+        }
+        assert_eq!(sender.dupacks, duplicates, "{packets}");
+        assert_eq!(sender.window.cwnd, if duplicates > 0 { 5 } else { 10 }, "{packets}");
+    }
+}
+
 /// RFC 6582, 3.2, step 3: a partial acknowledgement sends the next hole, takes what it acknowledges
 /// off the inflation and adds one; only the first restarts the timer. Reno leaves recovery.
 #[test]

@@ -272,3 +272,18 @@ fn a_closed_window_is_probed_after_a_timeout() {
         }
     }
 }
+
+/// `tcp_probe_timer`: with data in flight, or none to be sent, no probe is needed.
+#[test]
+fn a_window_probe_needs_data_that_wait() {
+    let config = linux();
+    for (packets, unsent, probes) in [(0, 100, true), (1, 100, false), (0, 0, false)] {
+        let mut sender = sender(&config);
+        (sender.packets_out, sender.timer) = (packets, Timer::Persist);
+        sender.unsent.write(unsent);
+        (sender.todo, sender.timer_at) = (0, Time::ZERO.into());
+        sender.handle_timeout(&at(&config, 200));
+        assert_eq!(sender.todo == todo::PERSIST, probes, "{packets} {unsent}");
+        assert_eq!(sender.timer, if probes { Timer::Persist } else { Timer::Idle });
+    }
+}
