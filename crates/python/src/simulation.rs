@@ -1,12 +1,11 @@
 //! `Simulation`: a run of the simulator, and the named TCP profiles.
 
 use narrows_capture::message::{self, Messages};
-use narrows_sim::application::voip::{Listener, Voip};
+use narrows_sim::application::voip::Voip;
 use narrows_sim::plan::Plan;
 use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation as Engine, tcp};
-use narrows_units::Span;
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,7 +20,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
-    module.add_function(wrap_pyfunction!(rate_call, module)?)?;
     module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
 
@@ -166,74 +164,9 @@ fn tcp_profile(name: &str) -> PyResult<String> {
     serde_json::to_string(&config).map_err(refused)
 }
 
-/// Returns what a listener hears in one direction of a call, under the names of the table `voip`.
-/// Values that nothing determines are missing.
-///
-/// `settings_json` is the plan's form of the calls. `spurts` holds the number of the first packet
-/// of each talk spurt, `arrivals` numbers and delays in seconds, in order of arrival.
-///
-/// Raises ValueError if a number or a delay is impossible.
-#[pyfunction]
-fn rate_call<'py>(
-    py: Python<'py>,
-    settings_json: &str,
-    sent: u32,
-    spurts: Vec<u32>,
-    arrivals: Vec<(u32, f64)>,
-    lost: Vec<u32>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let settings: Voip = serde_json::from_str(settings_json).map_err(refused)?;
-    let mut listener = Listener::new(&settings);
-    let (mut later, mut begun) = (spurts.into_iter().peekable(), 0);
-    for number in 0..sent {
-        while later.next_if(|&first| first <= number).is_some() {
-            begun += 1;
-        }
-        listener.expect(begun);
-    }
-    let known = |number: u32| match number < sent {
-        true => Ok(number),
-        false => Err(PyValueError::new_err(format!("packet {number} of {sent}"))),
-    };
-    for (number, delay) in arrivals {
-        if !(0.0..MOST_DELAY_S).contains(&delay) {
-            return Err(PyValueError::new_err(format!("a delay of {delay} s")));
-        }
-        listener.hear(known(number)?, Span::from_secs_f64(delay));
-    }
-    for number in lost {
-        listener.miss(known(number)?);
-    }
-    let heard = listener.heard(&settings);
-    let found = PyDict::new(py);
-    for (name, count) in [
-        ("sent_packets", heard.sent_packets),
-        ("received_packets", heard.received_packets),
-        ("lost_packets", heard.lost_packets),
-        ("late_packets", heard.late_packets),
-    ] {
-        found.set_item(name, count)?;
-    }
-    for (name, value) in [
-        ("delay_mean_ms", heard.delay_mean_ms),
-        ("delay_max_ms", heard.delay_max_ms),
-        ("jitter_mean_ms", heard.jitter_mean_ms),
-        ("mouth_to_ear_ms", heard.mouth_to_ear_ms),
-        ("missing_percent", heard.missing_percent),
-        ("burst_ratio", heard.burst_ratio),
-        ("r", heard.r),
-        ("mos", heard.mos),
-    ] {
-        found.set_item(name, (!value.is_nan()).then_some(value))?;
-    }
-    Ok(found)
-}
-
 /// Returns the length of the IP packets of a call with these settings (a `Voip` as JSON).
 #[pyfunction]
 fn call_packet_bytes(settings_json: &str) -> PyResult<u16> {
     let settings: Voip = serde_json::from_str(settings_json).map_err(refused)?;
     Ok(settings.ip_bytes())
 }
-
-const MOST_DELAY_S: f64 = 1e6;
