@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from narrows import ScenarioError, sweep
+from narrows import Scenario, ScenarioError, sweep
 from narrows.sweeps import SweepError, axes_of
 from narrows.sweeps.plan import make_plan
 
@@ -91,6 +91,30 @@ def test_a_huge_product_is_refused_before_it_is_made(small: dict[str, Any]) -> N
     with pytest.raises(SweepError, match=r"15,968,023,992,001 .* only 100,000"):
         sweep(small, vary=vary)
     assert time.perf_counter() - began < 5.0
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        {"queue.limit": [f"{n} x" for n in range(3000)]},
+        {"queue.limt": list(range(3000))},
+    ],
+)
+def test_few_of_many_wrong_combinations_are_looked_at(
+    vary: dict[str, Any], small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = 0
+    read = Scenario.from_dict
+
+    def counted(*values: Any, **facts: Any) -> Scenario:
+        nonlocal looked_at
+        looked_at += 1
+        return read(*values, **facts)
+
+    monkeypatch.setattr(Scenario, "from_dict", counted)
+    with pytest.raises(ScenarioError):
+        make_plan(small, "a", axes_of(vary), [1])
+    assert looked_at <= 60
 
 
 def test_two_combinations_that_are_the_same_are_refused(small: dict[str, Any]) -> None:

@@ -18,6 +18,10 @@ class SweepError(HintedError):
     """
 
 
+_MOST_REFUSED = 50
+"""After this many wrong combinations, the others are not checked."""
+
+
 class Errors:
     """Collects the errors of combinations and keeps each only once."""
 
@@ -25,17 +29,19 @@ class Errors:
         self._axes = axes
         self.checked = 0
         """How many combinations were checked."""
+        self._refused = 0
         self._found: dict[str, _Found] = {}
 
     def add(self, error: ScenarioError | BackendError, places: Sequence[int]) -> None:
         """Keeps an error of a combination, and the further errors that it carries."""
+        self._refused += 1
         for each in (error, *error.others):
             self._found.setdefault(str(each), _Found(each, places)).times += 1
 
     @property
     def are_many(self) -> bool:
-        """Whether there are as many errors as narrows reports at most."""
-        return len(self._found) >= MOST_TOGETHER
+        """Whether there are as many errors as narrows reports, or many combinations have them."""
+        return len(self._found) >= MOST_TOGETHER or self._refused >= _MOST_REFUSED
 
     def raise_all(self) -> None:
         """Raises the errors together, if there are any.

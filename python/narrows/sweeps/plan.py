@@ -146,7 +146,11 @@ def make_plan(
         for number, axis in enumerate(axes)
         for place in range(1, len(axis.values))
     ]
-    first, *_ = [valid(places) for places in alone]
+    first = valid(alone[0])
+    for places in alone[1:]:
+        if errors.are_many:
+            break
+        valid(places)
     errors.raise_all()
     assert first is not None, "nothing is wrong with it"
     refuse_overlaps(base, axes, file)
