@@ -10,9 +10,8 @@ body for each of its mutants:
         }
     }
 
-Differences from mutants that are compiled alone: a `const fn` is no longer one, and a body of
-another type than the original (`impl Iterator`) does not compile, so that the mutant has to be
-compiled alone.
+This is not possible in a `const fn`, and if the body has another type than the original (`impl
+Iterator`). Such mutants have to be compiled alone.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Spot:
 
 
 def spot(source: str, found: Mapping[str, Any]) -> Spot | None:
-    """Reads what `cargo mutants --list --json` says about a mutant of a function."""
+    """Reads what `cargo mutants --list --json` says of a mutant that can be woven."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -64,7 +63,11 @@ def spot(source: str, found: Mapping[str, Any]) -> Spot | None:
 
     if not found["function"]:
         return None
-    return Spot(offsets(found["function"]["span"]), offsets(found["span"]), found["replacement"])
+    function = offsets(found["function"]["span"])
+    (begin, end), _ = _parts(source, *function)
+    if re.search(r"\bconst (?=(unsafe )?fn\b)", source[begin:end]):
+        return None
+    return Spot(function, offsets(found["span"]), found["replacement"])
 
 
 def weave(source: str, mutants: Mapping[int, Spot]) -> tuple[str, list[tuple[int, int, int]]]:
@@ -87,7 +90,7 @@ def weave(source: str, mutants: Mapping[int, Spot]) -> tuple[str, list[tuple[int
             for number in inner
         ]
         head, body = _parts(source, begin, end)
-        text += source[done : head[0]] + re.sub(r"\bconst (?=fn\b)", "", source[head[0] : head[1]])
+        text += source[done : head[1]]
         text += "{ match crate::chosen_mutant() {\n"
         for number in numbers:
             (start, stop), changed = mutants[number].span, mutants[number].replacement
@@ -102,7 +105,7 @@ def weave(source: str, mutants: Mapping[int, Spot]) -> tuple[str, list[tuple[int
 
 
 def _parts(source: str, begin: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The offsets of a function's head, from `const` or `fn` to its brace, and of its body."""
+    """The offsets of a function's head, which ends at its brace, and of its body."""
     at = begin
     for line in source[begin:end].splitlines(keepends=True):
         if not line.strip().startswith(("//", "#[")):
@@ -160,7 +163,7 @@ def _wrong(
         message = json.loads(line).get("message") or {}
         for span in message.get("spans", []) if message.get("level") == "error" else []:
             for first, last, number in owners.get(span["file_name"], []):
-                if first <= span["line_start"] <= last:
+                if span["is_primary"] and first <= span["line_start"] <= last:
                     wrong.add(number)
     if not wrong:
         raise RuntimeError(f"the woven mutants do not compile:\n{told.stdout}\n{told.stderr}")
