@@ -107,6 +107,7 @@ CASES = [
     ("traffic/0", {**ON_OFF, "idle": {"mean": "1 s"}}, "traffic[0].idle.distribution: is missing"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "parto"}}, "traffic[0].idle.distribution: \"parto\" is not known here; hint: did you mean \"pareto\"?"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shap": 1}}, "traffic[0].idle.shap: is not a known key; hint: did you mean \"shape\"?"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shape": "2"}}, "traffic[0].idle.shape: is not a number; hint: write it without quotation marks: 2"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shape": 1}}, "traffic[0].idle.shape: must be above 1"),
     ("traffic/0", {**ON_OFF, "idle": {"distribution": "pareto", "mean": "1 s"}}, "traffic[0].idle.shape: is missing"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "exponential"}}, "traffic[0].idle.shape: is only for pareto"),
@@ -151,6 +152,7 @@ CASES = [
     ("transport", "tls", "transport: is not a known key; hint: it is a key of [[traffic]] or [[dns]], such as traffic.NAME.transport"),
     ("delay", "5 ms", "delay: is not a known key; hint: it is a key of [[links]], such as links.NAME.delay"),
     ("dns/0/transport", {"kind": "udp", "timeout": "5 s"}, "dns[0].transport.timeout: is not a known key; hint: did you mean \"retry\"?"),
+    ("dns/0/arrivals", {"per_second": "5"}, "dns[0].arrivals.per_second: is not a number; hint: write it without quotation marks: 5"),
     ("dns/0/arrivals", {"qps": 5}, "dns[0].arrivals.qps: is not a known key; hint: did you mean \"per_second\"?"),
     ("links/0/latency", "5 ms", "links[0].latency: is not a known key; hint: did you mean \"delay\"?"),
     ("links", {}, "links: is not an array"),
@@ -216,6 +218,7 @@ CASES = [
     ("dns/0/transport", {"kind": "udp", "retry": []}, "dns[0].transport.retry: has fewer than 1 entries"),
     ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
     ("dns/0/server", "b", "dns[0].server: is also the client"),
+    ("monitor/queues/rate", "10", "monitor.queues.rate: is not a number; hint: write it without quotation marks: 10"),
     ("monitor/queues/rate", 0, "monitor.queues.rate: must be at least 1e-06"),
     # Between tables.
     ("links/1/name", "bottleneck", "links[1].name: \"bottleneck\" is taken by links[0]"),

@@ -13,7 +13,7 @@ from narrows.scenario.declared import Declared, DeclaredTable
 class Arrivals(DeclaredTable, declares="Arrivals", without=("interval",)):
     """Queries that begin at their own times, whether earlier ones are answered or not."""
 
-    per_second: Annotated[float, Field(ge=0.001, le=1_000_000, allow_inf_nan=False)]
+    per_second: Annotated[float, Field(ge=0.001, le=1_000_000, allow_inf_nan=False, strict=True)]
     """Queries that arrive in a second, on average."""
     outstanding: Annotated[int, Declared("DnsClient", "workers")] = 4000
     """The most queries under way at once. A query that arrives beyond this is not asked: it counts

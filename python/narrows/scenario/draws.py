@@ -12,7 +12,7 @@ from narrows.scenario.rules import Faults, rule
 
 MOST_ENTRIES = 10_000
 
-Shape = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
+Shape = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False, strict=True)]
 
 
 def _form(value: Any) -> str:

@@ -244,8 +244,8 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         return _PLAIN[kind][0], hint or kind_suggestion(given, kinds), ""
     if kind == "tuple_type":
         return _PLAIN[kind][0], _array(detail["input"], detail["loc"]), ""
-    if kind == "int_type" and isinstance(text := detail["input"], str):
-        return _PLAIN[kind][0], _whole_number(text, str(detail["loc"][-1])), ""
+    if kind in ("int_type", "float_type") and isinstance(text := detail["input"], str):
+        return _PLAIN[kind][0], _number(text, str(detail["loc"][-1])), ""
     if kind in _PLAIN:
         return *_PLAIN[kind], ""
     if kind in _BOUNDS:
@@ -300,8 +300,8 @@ def _array(given: object, loc: tuple[int | str, ...]) -> str:
     return f'put it in brackets: ["{given[:64]}"]' if isinstance(given, str) else ""
 
 
-def _whole_number(text: str, key: str) -> str:
-    """The hint for text that stands where a whole number belongs."""
+def _number(text: str, key: str) -> str:
+    """The hint for text that stands where a number belongs."""
     if text.isascii() and text.isdigit():
         return f"write it without quotation marks: {text[:20]}"
     if key == "limit":

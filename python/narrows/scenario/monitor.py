@@ -14,7 +14,7 @@ from narrows.scenario.quantities import LinkPattern, Name
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
 
-SampleRate = Annotated[float, Field(ge=1e-6, le=10_000)]
+SampleRate = Annotated[float, Field(ge=1e-6, le=10_000, strict=True)]
 
 
 class Sampler(Table):
