@@ -235,6 +235,12 @@ def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
     assert f"dumbbell: {key}: the backend kernel cannot honour it: " in str(refused.value)
 
 
+def test_too_many_workers_of_all_groups_are_refused_with_a_remedy_that_helps() -> None:
+    with pytest.raises(BackendError, match="all groups together; hint: set it lower") as refused:
+        get("kernel").check(dumbbell(dns__stubs__workers="5001"))
+    assert "dns.stubs.workers" in str(refused.value)
+
+
 def test_drr_is_refused_with_what_linux_means_by_it() -> None:
     queue = '{ kind = "drr", limit = 100 }'
     with pytest.raises(BackendError, match="Linux's drr has no limit that all flows share"):

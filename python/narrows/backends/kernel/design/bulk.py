@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
+from narrows.backends.kernel.design.network import (
+    FEWER,
+    MOST_CONNECTIONS,
+    PS,
+    Network,
+    Plan,
+)
 
 _BULK_KEYS = {"connections"}
 _CONNECTION_KEYS = {"name", "there", "back", "tcp", "opener", "start", "stop"}
@@ -28,7 +34,8 @@ class BulkDesign:
         network.unknown(f"traffic.{name}.", told, _BULK_KEYS)
         connections: Sequence[Plan] = told["connections"]
         if len(self.rows) + len(connections) > MOST_CONNECTIONS:
-            network.refuse(f"traffic.{name}.connections", f"more than {MOST_CONNECTIONS} in all")
+            why = f"more than {MOST_CONNECTIONS} in all groups together"
+            network.refuse(f"traffic.{name}.connections", why, FEWER)
             return
         groups: dict[tuple[Any, ...], dict[str, Any]] = {}
         pairs: set[tuple[int, int]] = set()

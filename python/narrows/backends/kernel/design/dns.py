@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narrows.backends.kernel.design.exchanges import Names, exchanges_of
-from narrows.backends.kernel.design.network import PS, Network, Plan
+from narrows.backends.kernel.design.network import FEWER, PS, Network, Plan
 from narrows.backends.kernel.design.programs import PORT, TAKES_ALL, program
 from narrows.backends.kernel.design.tls import TLS_PORT, TlsDesign
 from narrows.backends.kernel.software import Chosen
@@ -60,7 +60,8 @@ class DnsDesign:
         network, key = self._network, f"dns.{name}."
         if told["workers"] + sum(group["workers"] for group in self.jobs) > MOST_WORKERS:
             places = "workers" if told["arrivals"] is None else "arrivals.outstanding"
-            network.refuse(f"{key}{places}", f"more than {MOST_WORKERS} in all")
+            why = f"more than {MOST_WORKERS} in all groups together"
+            network.refuse(f"{key}{places}", why, FEWER)
         network.unknown(key, told, _CLIENT_KEYS)
         if told["arrivals"] is not None and told["arrivals"]["interval"] * MOST_ARRIVALS < PS:
             network.refuse(f"{key}arrivals.per_second", f"more than {MOST_ARRIVALS}")

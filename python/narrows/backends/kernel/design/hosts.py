@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from narrows.backends.kernel.design.network import MOST_CONNECTIONS, PS, Network, Plan
+from narrows.backends.kernel.design.network import (
+    FEWER,
+    MOST_CONNECTIONS,
+    PS,
+    Network,
+    Plan,
+)
 from narrows.backends.kernel.design.programs import Programs
 from narrows.backends.kernel.software import Chosen
 
@@ -290,4 +296,4 @@ class Hosts:
         self._counts[what] = self._counts.get(what, 0) + more
         most = _MOST[what] if most is None else most
         if self._counts[what] > most:
-            self._network.refuse(key, f"more than {most} in all")
+            self._network.refuse(key, f"more than {most} in all groups together", FEWER)

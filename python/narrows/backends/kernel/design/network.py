@@ -19,6 +19,9 @@ MOST_NODES = 400
 MOST_CONNECTIONS = 5000
 WIRES = "wires"
 
+FEWER = "set it lower, in this group or in others"
+"""The remedy for too many of a kind, which may be the sum of defaults."""
+
 # The keys of a plan that this module knows. It refuses any other key that a scenario sets, by name.
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
