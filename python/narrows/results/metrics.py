@@ -260,7 +260,7 @@ _QUEUE = (
     Figure("backlog_p5_bytes", "backlog, 5th percentile", "kB", 1e-3),
     Figure("backlog_p95_bytes", "backlog, 95th percentile", "kB", 1e-3),
     Figure("backlog_mean_packets", "backlog, mean", "packets"),
-    Figure("ring_mean_bytes", "in the ring, mean", "kB", 1e-3),
+    Figure("ring_mean_bytes", "in the ring or in transmission, mean", "kB", 1e-3),
     Figure("sojourn_mean_ms", "time in queue and ring, mean", "ms", better="lower"),
     Figure("held_mean_packets", "in queue and ring, mean over time", "packets"),
     Figure("drops_total_per_s", "drops", "1/s"),

@@ -105,14 +105,13 @@ def shown_metrics(run: Run) -> list[Metric]:
 
 
 def _named(metric: Metric, run: Run) -> Metric:
-    """The metric, with other words if the link has no ring and so holds one packet at most."""
+    """The metric, in words for the link: without a ring, it holds the packet in transmission."""
     begin, _, key = metric.key.rpartition(".")
     if key != "ring_mean_bytes":
         return metric
     link = begin.removeprefix("queues.").rpartition(".")[0]
-    if _has_ring(run.scenario, link):
-        return metric
-    return replace(metric, name="in transmission, mean")
+    where = "the ring" if _has_ring(run.scenario, link) else "transmission"
+    return replace(metric, name=f"in {where}, mean")
 
 
 def _has_ring(scenario: Mapping[str, Any], direction: str) -> bool:
