@@ -1,8 +1,8 @@
 """The part of a scenario that each machine runs, and the agent's job there.
 
-The job is that of the kernel backend (`backends.kernel.design`), so programs, ports, times and
-records are the same. Only namespaces and addresses are the machines' own. So is the network between
-them: nothing sets up the scenario's links, queues and routes.
+The design is the kernel backend's (`backends.kernel.design`) without narrows-live: the agent's own
+clients and servers play. Namespaces and addresses are the machines' own, and so is the network
+between them: nothing sets up the scenario's links, queues and routes.
 """
 
 from __future__ import annotations

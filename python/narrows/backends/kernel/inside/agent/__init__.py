@@ -1,4 +1,4 @@
-"""The agent, which builds the kernel's network, drives traffic over it, and records the results.
+"""The agent, which builds the kernel's network, starts what plays the traffic, and takes samples.
 
 It runs as the first process of a guest, or on the host. It uses only Python's standard library,
 because each guest starts Python anew and other imports would cost seconds. `main` reads the job, a

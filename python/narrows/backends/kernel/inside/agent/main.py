@@ -6,7 +6,8 @@ The workspace holds `job.json`. Into it, the agent writes `progress` (seconds of
 then), one file of columns for each process, and at the end `done.json`, or `failed.txt` with one
 line. If a file `stop` appears there, the run ends early.
 
-The agent forks one process for each group and one for the samples. A process can hold sockets from
+If the job has a part `live`, narrows-live plays all applications. Otherwise the agent forks one
+process for each group. The samples have processes of their own. A process can hold sockets from
 several namespaces, so the number of processes does not grow with the network.
 """
 
