@@ -28,11 +28,11 @@
 //!   unless rustls needs more bytes; an error then states the least. What is in them is rustls'
 //!   choice: a signature is always Ed25519's, and other messages make up its length
 //!   (`secure/pair.rs`).
-//! - QUIC is quinn-proto's. The messages of its handshakes have the plan's lengths, and so have
-//!   connection IDs and transport parameters (`quic/session.rs`). A plan chooses `payload`,
-//!   `search_to`, `congestion`, `initial_window`, `undecryptable_packets`, `idle_timeout` in
-//!   milliseconds, `ecn`, `id`, `parameters`, `waits` and `extras`. Nothing but the congestion window
-//!   holds data back. The table `flows` has no QUIC connections, as in the simulator.
+//! - QUIC is quinn-proto's. The messages of its handshakes, connection IDs and transport parameters
+//!   have the plan's lengths (`quic/session.rs`). A plan chooses `payload`, `search_to`,
+//!   `congestion`, `initial_window`, `undecryptable_packets`, `idle_timeout` in milliseconds, `ecn`,
+//!   `id`, `parameters`, `waits` and `extras`. Nothing but the congestion window holds data back. The
+//!   table `flows` has no QUIC connections, as in the simulator.
 //!
 //! What QUIC does differently from the plan, because quinn-proto cannot do otherwise:
 //!
@@ -42,6 +42,7 @@
 //!   sessions allow early data.
 //! - A server that takes time to answer a ClientHello (`service`) acknowledges nothing meanwhile.
 //! - Of a datagram, an end keeps all packets or none until it has the keys of the first one.
+//! - quinn-proto decides which frames share a packet.
 //!
 //! A flood leaves through raw sockets, from addresses that belong to nobody (`flood.rs`). The process
 //! then needs the right to make such sockets (`CAP_NET_RAW`).

@@ -3,18 +3,19 @@
 //! ```text
 //! narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE]
 //!     [--start SECONDS] [--out FILE]
+//! narrows-live PLAN --check
 //! ```
 //! PLAN is the simulator's input, as JSON. The places are JSON too: `{"NODE": {"address": "10.0.0.1",
 //! "namespace": "/run/netns/NAME"}}`, where the namespace may be left out. Without `--play`, the
 //! program plays every node that has a place. A place may have more addresses, for some of its
 //! sockets: `"also": [{"tcp": 3, "server": 5, "address": "10.1.0.1"}]`, where the numbers are
 //! indices into the plan's TCP settings and applications. A place where a flood starts has a network
-//! of addresses to forge, by the flood's index: `"forged": {"7": "198.18.0.0"}`. `--prepared` says that the nodes' sysctls
-//! and routes follow the plan's TCP settings. `--real` names servers that are programs of their own, and
-//! what their clients ask ([`Real`](narrows_live::Real)).
+//! of addresses to forge, by the flood's index: `"forged": {"7": "198.18.0.0"}`. `--prepared` says
+//! that the nodes' sysctls and routes follow the plan's TCP settings. `--real` names servers that are
+//! programs of their own, and what their clients ask ([`Real`](narrows_live::Real)).
 //!
-//! With `--check` in place of the rest, it only writes what it would refuse of the plan at prepared
-//! nodes, as a JSON list of lines.
+//! With `--check`, it plays nothing. It writes what it would refuse of the plan at prepared nodes, as
+//! a JSON list of lines.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to
 //! standard output, waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
@@ -59,7 +60,8 @@ mod program {
     use nix::sys::signalfd::SignalFd;
     use serde::de::DeserializeOwned;
 
-    const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE] [--start SECONDS] [--out FILE]";
+    const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] \
+        [--real FILE] [--start SECONDS] [--out FILE], or narrows-live PLAN --check";
 
     #[derive(Default)]
     struct Arguments {

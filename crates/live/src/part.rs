@@ -34,7 +34,7 @@ pub struct Place {
     #[serde(default)]
     pub also: Vec<Also>,
     /// For each flood that starts here, by its index into the plan's applications: a network of
-    /// addresses, with 16 bits for hosts, that it forges. Nobody must have one of them, and packets
+    /// addresses, with 16 bits for hosts, that it forges. No host may have one of them, and packets
     /// to them must be discarded here.
     #[serde(default)]
     pub forged: BTreeMap<u32, Ipv4Addr>,

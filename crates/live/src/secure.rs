@@ -134,8 +134,8 @@ impl Secure {
     ///
     /// # Errors
     ///
-    /// Returns an error if rustls does not understand them, or if its answer has not the length
-    /// that the plan gives it.
+    /// Returns an error if rustls does not understand them, or if its answer does not have the
+    /// plan's length.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         while !bytes.is_empty() {

@@ -1,10 +1,10 @@
 //! A client and a server whose handshakes have the lengths of a plan.
 //!
-//! rustls decides what its messages say, but some of them may be longer: a ClientHello names
-//! certificate authorities, the server's protocol has a name of any length, and so has its
-//! certificate. rustls sends EncryptedExtensions to Finished in one record, and all tickets in one,
-//! where a plan has a record for each. What it saves, and what its signature (Ed25519) lacks, goes
-//! to the protocol's name and to the certificate. So each flight has the plan's length.
+//! rustls decides what its messages say, but some of them can be longer: a ClientHello can name
+//! certificate authorities, and the protocol's name and the certificate can have any length. rustls
+//! sends EncryptedExtensions to Finished in one record, and all tickets in one, where a plan has a
+//! record for each. Its signature (Ed25519) is shorter, too. The protocol's name and the certificate
+//! make up for these bytes, so each flight has the plan's length.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

@@ -184,7 +184,8 @@ impl Receiver {
         }
     }
 
-    /// `tcp_send_delayed_ack`. Its limit of half a second is above `TCP_DELACK_MAX`.
+    /// `tcp_send_delayed_ack`, without its limit of half a second, which is above `TCP_DELACK_MAX` and
+    /// so changes nothing.
     fn delay(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
         let longest = cx.span_to_jiffies(LONGEST_DELAY);
