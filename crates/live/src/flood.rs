@@ -4,10 +4,10 @@
 //! of addresses that belong to nobody ([`Place::forged`](crate::Place)), and a route at its own node
 //! that discards packets to them: nothing answers a SYN-ACK or a reply.
 //!
-//! Every SYN has a port of its own, so each is a new connection to the server. The queries from an
-//! address have one port. Filters of packet sockets count what arrives: SYNs and queries at the
-//! server, replies at the flood's own node. The counters of the server's host show the rest. They
-//! include other servers of the node, and count a SYN that a client repeats as given up.
+//! Every SYN has a random port, so nearly every one is a new connection to the server. All queries
+//! from an address have the same port. Filters of packet sockets count what arrives: SYNs and queries
+//! at the server, replies at the flood's own node. The counters of the server's host show the rest.
+//! They include other servers of the node, and count a SYN that a client repeats as given up.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -164,7 +164,7 @@ impl Flood {
     pub(crate) fn send_syn(&mut self, turn: u32, seq: u32) {
         let source = self.network.address(turn);
         let syn = Tcp {
-            // Sequence numbers are random, and so are ports made of them.
+            // Sequence numbers are random, so these ports are random too.
             source_port: FIRST_PORT + (seq % PORTS) as u16,
             destination_port: self.target.port(),
             seq,
@@ -298,7 +298,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the counters, as in `first`.
+    /// Returns the counters, as in `first`. Counters that cannot be read are 0.
     fn now(&self) -> [u64; 4] {
         let (netstat, snmp) = (read_all(&self.netstat), read_all(&self.snmp));
         let of = |text: &str, name| counter(text, name).unwrap_or(0);
@@ -312,7 +312,8 @@ impl Server {
 
     fn counts(&self) -> Counts {
         let (now, first) = (self.now(), self.first);
-        let [dropped, cookies, repeated, opened] = std::array::from_fn(|at| now[at] - first[at]);
+        let [dropped, cookies, repeated, opened] =
+            std::array::from_fn(|at| now[at].saturating_sub(first[at]));
         let (syns, entries) = (self.syns.passed(), self.entries());
         let left = syns.saturating_sub(dropped + cookies + opened + u64::from(entries));
         self.expired.set(self.expired.get().max(left));
@@ -366,7 +367,7 @@ mod tests {
         for turn in [0, 255, 256, HOSTS - 1] {
             assert_eq!(network.turn(*network.address(turn).ip()), Some(turn));
         }
-        // There are more ports to an address than addresses to a port.
+        // After the last address, the first one comes again, with another port.
         assert_eq!(network.address(HOSTS).ip(), network.address(0).ip());
         assert_eq!(network.turn(Ipv4Addr::new(198, 19, 0, 1)), None);
         assert_eq!(network.turn(Ipv4Addr::new(198, 18, 0, 0)), None);
