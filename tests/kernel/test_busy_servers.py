@@ -75,7 +75,7 @@ def serving(folder: Path, **changed: Any) -> Iterator[Ports]:
     job = {"tcp": told | changed, "addresses": ["127.0.0.1"], "namespace": "", "group": "busy"}
     job["clients"] = None
     heard = job | {"port": ports.plain}
-    service = Service(heard, loop, lambda _asked, _padding: [], lambda: 0.0, folder)
+    service = Service(heard, loop, lambda _asked, _padding: b"", lambda: 0.0, folder)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:

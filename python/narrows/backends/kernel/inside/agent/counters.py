@@ -18,16 +18,6 @@ class Counters:
                 for name in ("netstat", "snmp")
             ]
 
-    def resent(self) -> tuple[int, int]:
-        """Retransmitted segments and retransmission timeouts so far."""
-        found = self.read("RetransSegs", "TCPTimeouts")
-        return found["RetransSegs"], found["TCPTimeouts"]
-
-    def read(self, *names: str) -> dict[str, int]:
-        """Counters by name; 0 if the kernel has no such counter."""
-        told = self._all()
-        return {name: told.get(name, 0) for name in names}
-
     def changed(self) -> dict[str, int]:
         """All TCP counters that are not zero, by name."""
         # The files list these settings with the counters; -1 means no limit.

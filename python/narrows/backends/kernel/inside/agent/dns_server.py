@@ -41,7 +41,7 @@ class Answers:
             asked = query(0, each["query"], each["payload"], each["mark"], each["longest_name"])
             self._by_name[asked_name(asked)] = each
 
-    def whole(self, asked: bytes, padding: int | None) -> list[bytes]:
+    def whole(self, asked: bytes, padding: int | None) -> bytes:
         """The whole reply, as sent over TCP.
 
         Args:
@@ -51,10 +51,10 @@ class Answers:
         """
         each = self._by_name.get(asked_name(asked))
         if each is None:
-            return [_unknown(asked)]
+            return _unknown(asked)
         if padding is not None and is_padded(asked):
-            return [reply(asked, padded_length(each["reply"], padding))]
-        return [reply(asked, each["reply"])]
+            return reply(asked, padded_length(each["reply"], padding))
+        return reply(asked, each["reply"])
 
     def over_udp(self, asked: bytes) -> bytes:
         """The reply over UDP (RFC 2181, section 9)."""

@@ -29,7 +29,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 class _Waiting:
     def __init__(self) -> None:
-        self.reply: list[bytes] | None = None
+        self.reply: bytes | None = None
 
 
 class _Connection:
@@ -70,7 +70,7 @@ class Service:
         self,
         job: Told,
         loop: Loop,
-        answer: Callable[[bytes, int | None], list[bytes]],
+        answer: Callable[[bytes, int | None], bytes],
         service_s: Callable[[], float],
         folder: Path,
     ) -> None:
@@ -79,8 +79,8 @@ class Service:
         Args:
             job: The server's job.
             loop: The loop of the process.
-            answer: Returns the messages of a reply, given the query and the multiple to which to
-                pad replies to padded queries.
+            answer: Returns a reply, given the query and the multiple to which to pad replies to
+                padded queries.
             service_s: Draws a service time.
             folder: A folder for files.
 
@@ -329,7 +329,7 @@ class Service:
         when = self._loop.now() + self._service_s() + extra_s
         self._loop.at(when, partial(self._is_ready, connection, waiting, answer))
 
-    def _is_ready(self, connection: _Connection, waiting: _Waiting, answer: list[bytes]) -> None:
+    def _is_ready(self, connection: _Connection, waiting: _Waiting, answer: bytes) -> None:
         if connection.socket.fileno() < 0:
             return
         waiting.reply = answer
@@ -339,8 +339,7 @@ class Service:
             if found.reply is None or found not in connection.waiting:
                 break
             connection.waiting.remove(found)
-            for message in found.reply:
-                self._write(connection, message)
+            self._write(connection, found.reply)
         if connection.waiting or connection.unsent:
             return
         self._is_idle(connection)
