@@ -111,9 +111,9 @@ def make_plan(
         SweepError: The sweep is too large, two combinations are the same, or a key is varied that
             a variant sets.
     """
-    wanted: Iterable[tuple[int, ...]]
-    wanted = itertools.product(*(range(len(axis.values)) for axis in axes))
-    combinations = math.prod(len(axis.values) for axis in axes)
+    sizes = [range(len(axis.values)) for axis in axes]
+    wanted: Iterable[tuple[int, ...]] = itertools.product(*sizes)
+    combinations = math.prod(map(len, sizes))
     if only is not None:
         wanted = [places for places in wanted if only(places)]
         combinations = len(wanted)
@@ -179,8 +179,7 @@ def make_plan(
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
     errors.raise_all()
-    whole = only is None
-    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole)
+    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, only is None)
 
 
 def combined(
