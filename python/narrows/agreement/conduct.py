@@ -204,6 +204,6 @@ def words(scenario: Scenario) -> str:
         f"{delay / 1e9:.0f} ms",
         f"{bulk.total} {bulk.tcp.congestion}",
         f"{100 * (bulk.ecn_share or 0):.0f} % ECN",
-        f"{scenario.dns[0].workers} workers",
+        f"{scenario.dns[0].workers} workers over {scenario.dns[0].transport.kind}",
     )
     return ", ".join(parts)
