@@ -12,8 +12,8 @@ and a server near the senders. Each draw chooses these independently:
 - buckets of FQ-CoDel and SFQ: 1024, which flows then share by chance, or 65536; one draw in eight
   has one of these two, with 1024 buckets and 60 to 200 connections
 - connections: 1 to 200, uniform in their logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
-- DNS workers: 5 to 40; pauses of 50 to 500 ms on average; a third over UDP, half of these with a new
-  port for each query; else over TCP, TLS, HTTPS or QUIC, on new or on persistent connections
+- DNS workers: 5 to 40; pauses of 50 to 500 ms on average; a third over UDP, half of these with a
+  new port for each query; else over TCP, TLS, HTTPS or QUIC, on new or on persistent connections
 - the ring: none in two draws of three, otherwise 2 to 40 ms at the line's rate
 - the rate: without a ring, it changes twice in every third draw, to half to twice its first value
 
