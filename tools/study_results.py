@@ -3,7 +3,7 @@
 python tools/study_results.py FOLDER
 
 The study's folder gets `result.json` (all but the cells) and `cells.parquet`, its README gets its
-tables, and docs/images gets the figures. Check the sentences of the README and of docs/findings.md
+tables, and docs/images gets the plots. Check the sentences of the README and of docs/findings.md
 by hand.
 """
 
@@ -18,7 +18,7 @@ from narrows.study.dns_transport.readme import filled
 CHECKOUT = Path(__file__).parents[1]
 STUDY = CHECKOUT / "python/narrows/study/dns_transport"
 README = STUDY / "README.md"
-FIGURES = ("within-1s-downloads-ecn", "paper-h")
+PLOTS = ("within-1s-downloads-ecn", "paper-h")
 
 
 def main(folder: Path) -> None:
@@ -31,8 +31,8 @@ def main(folder: Path) -> None:
     (STUDY / "result.json").write_text(text, encoding="utf-8")
     (STUDY / "cells.parquet").write_bytes((folder / "cells.parquet").read_bytes())
     README.write_text(filled(README.read_text(encoding="utf-8"), result), encoding="utf-8")
-    for name in FIGURES:
-        image = (folder / "figures" / f"{name}.png").read_bytes()
+    for name in PLOTS:
+        image = (folder / "plots" / f"{name}.png").read_bytes()
         (CHECKOUT / "docs/images" / f"study-{name}.png").write_bytes(image)
 
 

@@ -18,7 +18,7 @@ from narrows import Run, Scenario
 from narrows.agreement import METRICS, RESPONSE, Comparison, conduct, drawn, kept, set_of
 from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
-from narrows.agreement.figures import scatter
+from narrows.agreement.plots import scatter
 from narrows.backends import get, run
 from narrows.backends.kernel.backend import told
 from narrows.cli import main

@@ -109,11 +109,11 @@ NEW = {
     "plot": New(
         files=2,
         lines=0,
-        whole={"python/narrows/report/figures/spare.py": EDITS / "spare.py"},
+        whole={"python/narrows/report/plots/spare.py": EDITS / "spare.py"},
         parts={
             "python/narrows/report/run_report.py": (
                 "    shown += [_throughput(run, link) for link in monitored_links(run)]\n",
-                "    from narrows.report.figures.spare import spare\n\n"
+                "    from narrows.report.plots.spare import spare\n\n"
                 "    shown += [\n"
                 '        Shown(f"spare-{link}", spare(run, link), "Idle time.", "")\n'
                 "        for link in monitored_links(run)\n"

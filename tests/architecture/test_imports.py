@@ -161,7 +161,7 @@ def test_the_rules_have_no_circle() -> None:
 
 
 @pytest.mark.parametrize("module", ["narrows", "narrows.scenario", "narrows.scenario.traffic"])
-def test_the_language_loads_no_library_for_tables_or_figures(module: str) -> None:
+def test_the_language_loads_no_library_for_tables_or_plots(module: str) -> None:
     """Kinds of traffic only declare what is made of their tables, and need no such library."""
     words = f"import sys, {module}; print(*{{'matplotlib', 'polars'}} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)

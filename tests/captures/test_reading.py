@@ -391,7 +391,7 @@ def test_the_terminal_has_a_line_for_each_server(
         "10.8.0.1:5302 over tcp 1 100.00 % answered median 80.00 ms",
     ]
     out = tmp_path / "ratio"
-    assert main(["ratio", str(run), "--figures", "svg", "--out", str(out)]) == 0
+    assert main(["ratio", str(run), "--plots", "svg", "--out", str(out)]) == 0
     pages = {page.name for page in out.glob("server-*.html")}
     assert pages == {"server-10.8.0.1-5301.html", "server-10.8.0.1-5302.html"}
     assert "10.8.0.1:5302" in (out / "report.html").read_text()

@@ -253,7 +253,7 @@ def test_streams_that_take_nothing(small: Path, streams: str) -> None:
 
 
 def test_a_report_that_cannot_be_written_leaves_the_run(narrows: Narrows, small: Path) -> None:
-    # Every file of the run fits, and the figures do not.
+    # Every file of the run fits, and the plots do not.
     assert narrows("run", small, "--out", small.parent / "whole", "--no-report").returncode == 0
     most = max(path.stat().st_size for path in (small.parent / "whole").iterdir())
     limit = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most})); "

@@ -154,15 +154,15 @@ def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> Non
         assert word not in text, word
     assert "s measured by narrows" in text
     assert "<pre>narrows monitor lo --rate 20 --duration 0.5</pre>" in text
-    figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
-    assert figures == {"backlog-lo", "drops-lo", "throughput-lo"}
+    plots = {path.stem for path in (tmp_path / "plots").glob("*.png")}
+    assert plots == {"backlog-lo", "drops-lo", "throughput-lo"}
     assert "busy - %" not in text
     assert watched.summary["queues"]["lo"]["run"]["ring_mean_bytes"] is None
     both = write_comparison(
         compare([watched, replace(watched, scenario={**watched.scenario, "rate": 5.0})]),
         tmp_path / "both",
     )
-    assert not list((both.parent / "figures").glob("sojourn-*"))
+    assert not list((both.parent / "plots").glob("sojourn-*"))
 
 
 @needs_root

@@ -14,8 +14,8 @@ from narrows.cli import main
 from narrows.ratio import RatioError, Rules, analyse
 from narrows.ratio.analysis import Group
 from narrows.ratio.comparison import compare_ratios
-from narrows.ratio.figures import excess_figure, line_figure
 from narrows.ratio.folder import load, save
+from narrows.ratio.plots import excess_plot, line_plot
 from narrows.ratio.report import write_ratio_report
 from narrows.ratio.words import say_failures, say_group
 from narrows.results import Measurement, RunFolderError
@@ -216,7 +216,7 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
 
 def test_legends_say_what_points_and_colours_are(samples: dict[str, Measurement]) -> None:
     group = analyse([samples["after"]]).whole
-    for draw in (line_figure, excess_figure):
+    for draw in (line_plot, excess_plot):
         (legend,) = draw(group).legends
         said = legend.get_title().get_text()
         assert "vantage point" in said
@@ -224,7 +224,7 @@ def test_legends_say_what_points_and_colours_are(samples: dict[str, Measurement]
 
 
 @pytest.mark.slow
-def test_the_report_has_pages_figures_and_a_map(
+def test_the_report_has_pages_plots_and_a_map(
     samples: dict[str, Measurement], tmp_path: Path
 ) -> None:
     other = samples["fixed"].exchanges.with_columns(target=samples["fixed"].exchanges["target"])
@@ -241,17 +241,17 @@ def test_the_report_has_pages_figures_and_a_map(
     analysis = analyse([samples["before"], second])
     report = write_ratio_report(analysis, tmp_path, kinds=("png", "svg", "pdf"))
     text = report.read_text()
-    assert "in the folder figures too, as PNG, SVG, PDF." in text
+    assert "in the folder plots too, as PNG, SVG, PDF." in text
     assert "K-root" in text
     assert 'href="server-K-root.html"' in text
     assert text.count("<circle") == 14
     assert "<title>5 (GR): ratio " in text
     for name in ("density-by-server", "histogram-all", "map", "server-K-root-histogram"):
-        picture = image.imread(tmp_path / "figures" / f"{name}.png")
+        picture = image.imread(tmp_path / "plots" / f"{name}.png")
         # The picture has more than one colour.
         assert picture[..., :3].std() > 0.02
-        assert (tmp_path / "figures" / f"{name}.svg").read_text().startswith("<?xml")
-        assert b"/Type3" not in (tmp_path / "figures" / f"{name}.pdf").read_bytes()
+        assert (tmp_path / "plots" / f"{name}.svg").read_text().startswith("<?xml")
+        assert b"/Type3" not in (tmp_path / "plots" / f"{name}.pdf").read_bytes()
     assert (tmp_path / "server-K-root.html").exists()
 
 
@@ -264,11 +264,11 @@ def test_the_commands_run_end_to_end(
     assert found["groups"][0]["quantiles"]["p50"] == pytest.approx(2.0, abs=0.01)
     out = tmp_path / "compared"
     words = ["compare", str(runs["before"]), str(runs["after"]), "--out", str(out)]
-    assert main([*words, "--figures", "pdf"]) == 0
+    assert main([*words, "--plots", "pdf"]) == 0
     assert "ratio above 4 (%)" in capsys.readouterr().out
     assert (out / "report.html").exists()
     names = {"density.pdf", "ratio.pdf", "failures-1.pdf", "failures-2.pdf"}
-    assert {path.name for path in (out / "figures").iterdir()} == names
+    assert {path.name for path in (out / "plots").iterdir()} == names
 
 
 @pytest.mark.parametrize(

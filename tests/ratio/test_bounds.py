@@ -286,7 +286,7 @@ def test_the_bandwidth_solves_sheather_and_joness_equation() -> None:
 
     fourth = derivative(4, 0.920 * quartiles * count ** (-1 / 7))
     sixth = -derivative(6, 0.912 * quartiles * count ** (-1 / 9))
-    # Those beyond the figure do not count.
+    # Those beyond the plot do not count.
     found = sheather_jones(np.append(ratios, [10.01, 50.0]))
     pilot = 1.357 * (fourth / sixth) ** (1 / 7) * found ** (5 / 7)
     best = (2.0 * math.sqrt(math.pi) * count * derivative(4, pilot)) ** (-1 / 5)

@@ -39,7 +39,7 @@ def test_the_bandwidth_is_the_best_one_for_two_peaks() -> None:
     assert nrd0(both) > 5 * sheather_jones(both)
 
 
-def test_a_crowd_beyond_the_figure_does_not_hide_the_peak_at_three() -> None:
+def test_a_crowd_beyond_the_plot_does_not_hide_the_peak_at_three() -> None:
     full = np.concatenate([THREE[:80], 3.0 + RNG.exponential(15.0, 80)])
     assert nrd0(full) > 1.0
     peaks = find_peaks(density(full), full)
@@ -64,7 +64,7 @@ def test_the_density_is_the_sum_of_kernels() -> None:
     assert np.trapezoid(smooth.density, smooth.ratio) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_ratios_beyond_the_figure_count_for_the_scale() -> None:
+def test_ratios_beyond_the_plot_count_for_the_scale() -> None:
     smooth = density(np.array([2.0, 2.0, 50.0, 70.0]), 0.1)
     assert np.trapezoid(smooth.density, smooth.ratio) == pytest.approx(0.5, abs=1e-3)
     _, percent, beyond = histogram(np.array([2.0, 9.999, TOP, 50.0]))

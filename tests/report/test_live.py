@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from synthetic_run import DNS_START_S, LINK, synthetic_run
 
 from narrows import Scenario, run
-from narrows.report import figures, style, write_comparison, write_run_report
+from narrows.report import plots, style, write_comparison, write_run_report
 from narrows.report.live import curves, script, style_sheet
 from narrows.report.page import policy
 from narrows.results import Run, compare
@@ -85,7 +85,7 @@ def test_plots_zoom_tell_values_and_leave_groups_out(tmp_path: Path) -> None:
     found = ask(page, question, tmp_path)
     assert found["wrong"] == []
     assert found["buttons"] == page.count('class="curves"') >= 5
-    assert found["shown"] == ["none", "Show the picture"]
+    assert found["shown"] == ["none", "Show the static plot"]
     assert found["whole"] == found["again"] == [0.0, 60.0, 0.0]
     assert found["zoomed"] == [10, 20, 5, 50]
     names = ["testbed-bfifo", "testbed-red"]
@@ -204,20 +204,20 @@ def test_a_whole_run_page_works_and_keeps_the_marks(tmp_path: Path) -> None:
         *("time", "in the card's ring", "in the queue", "RED's average")
     ]
     assert [text.rpartition(" ")[2] for text in found["values"]] == ["s", "kB", "kB", "kB"]
-    # The link's rate, which the picture names in the margin, is a curve.
+    # The link's rate, which the static plot names in the margin, is a curve.
     assert any(names[-1] == "rate" for names in found["series"])
 
 
-def test_marks_of_a_figure_are_in_its_data() -> None:
+def test_marks_of_a_plot_are_in_its_data() -> None:
     made = synthetic_run(loss=0.4)
-    marks = document(figures.backlog(made, LINK))["marks"]
+    marks = document(plots.backlog(made, LINK))["marks"]
     levels = {mark["name"]: mark["at"] for mark in marks if mark["axis"] == "y"}
     assert levels == pytest.approx(
         {"min 75 kB": 75.0, "max 262 kB": 262.5, "limit 375 kB\n= 300 ms": 375.0}, abs=0.5
     )
     moments = {mark["name"]: mark["at"] for mark in marks if mark["axis"] == "x"}
     assert moments == {"DNS starts": DNS_START_S}
-    again = document(figures.response_cdf({"a": made}))["marks"]
+    again = document(plots.response_cdf({"a": made}))["marks"]
     assert [(mark["name"], mark["at"]) for mark in again] == [
         (f"attempt {number} sent", 1000.0 * moment)
         for number, moment in ((2, 1.0), (3, 3.0), (4, 5.0), (5, 9.0))
@@ -228,11 +228,11 @@ def test_marks_of_a_figure_are_in_its_data() -> None:
 def test_averages_are_steps_and_samples_are_lines() -> None:
     made = synthetic_run(duration_s=60.0, workers=5)
     for figure, step in (
-        (figures.goodput(made), -1),
-        (figures.utilisation({"a": made}, LINK), -1),
-        (figures.sojourn({"a": made}, LINK), -1),
-        (figures.response_cdf({"a": made}), 1),
-        (figures.backlog(made, LINK), 0),
+        (plots.goodput(made), -1),
+        (plots.utilisation({"a": made}, LINK), -1),
+        (plots.sojourn({"a": made}, LINK), -1),
+        (plots.response_cdf({"a": made}), 1),
+        (plots.backlog(made, LINK), 0),
     ):
         assert document(figure)["series"][0]["step"] == step
 
@@ -241,10 +241,10 @@ def test_axes_have_their_units() -> None:
     made = synthetic_run(duration_s=60.0, workers=5)
     found = {}
     for name, figure in (
-        ("goodput", figures.goodput(made)),
-        ("sojourn", figures.sojourn({"a": made}, LINK)),
-        ("drops", figures.drop_rate({"a": made}, LINK)),
-        ("responses", figures.response_cdf({"a": made})),
+        ("goodput", plots.goodput(made)),
+        ("sojourn", plots.sojourn({"a": made}, LINK)),
+        ("drops", plots.drop_rate({"a": made}, LINK)),
+        ("responses", plots.response_cdf({"a": made})),
     ):
         axes = document(figure)
         found[name] = tuple(axes[key]["unit"] for key in "xy")
@@ -275,10 +275,10 @@ def test_a_page_embeds_the_library_once_and_only_where_it_has_curves(tmp_path: P
     assert "<script" not in text
 
 
-def test_curves_are_what_the_figure_draws() -> None:
+def test_curves_are_what_the_plot_draws() -> None:
     made = synthetic_run(duration_s=60.0, workers=5)
     hostile = "</script><b>"
-    drawn = curves(figures.backlogs({hostile: made}, LINK))
+    drawn = curves(plots.backlogs({hostile: made}, LINK))
     assert drawn is not None
     assert "<" not in drawn
     found = json.loads(drawn)
@@ -287,7 +287,7 @@ def test_curves_are_what_the_figure_draws() -> None:
     assert (found["x"]["label"], found["y"]["label"]) == ("time (s)", "backlog (kB)")
     assert (found["x"]["log"], found["y"]["ends"][0]) == (False, 0.0)
     assert max(one["y"]) == pytest.approx(made.queues["backlog_bytes"].max() * 1e-3, rel=1e-4)
-    assert curves(figures.attempts(made)) is None
+    assert curves(plots.attempts(made)) is None
 
 
 def test_a_curve_that_rises_at_once_keeps_its_beginning() -> None:

@@ -15,11 +15,11 @@ import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows import Scenario, run
-from narrows.report import figures, style, write_comparison, write_run_report
-from narrows.report.comparison_report import comparison_figures
+from narrows.report import plots, style, write_comparison, write_run_report
+from narrows.report.comparison_report import comparison_plots
 from narrows.report.fates import failed_text
 from narrows.report.marks import Mark
-from narrows.report.run_report import run_figures
+from narrows.report.run_report import run_plots
 from narrows.report.seeds import mean_of
 from narrows.results import (
     Axis,
@@ -104,8 +104,8 @@ def test_a_report_says_which_keys_were_set(tmp_path: Path) -> None:
     assert title.startswith("testbed-red, seed 1, with traffic.connections=1, queue=")
 
 
-def test_figures_are_files_too(folder: Path) -> None:
-    names = {path.name for path in (folder / "figures").iterdir()}
+def test_plots_are_files_too(folder: Path) -> None:
+    names = {path.name for path in (folder / "plots").iterdir()}
     stems = {"attempts", "response-cdf", "goodput", "burst-cdf"}
     stems |= {f"{what}-{LINK}" for what in ("backlog", "sojourn", "drops", "throughput")}
     assert names == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
@@ -209,7 +209,7 @@ def test_several_comparisons_share_a_page(tmp_path: Path) -> None:
     assert 'href="#part-2">queue.limit=2</a>' in text
     assert text.count('id="part-') == 2
     assert "two runs are too few to rely on" in text and "significant with" not in text
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
     assert {"1-differences.png", "2-differences.svg"} <= names
     # Names of elements are unique on the page.
     ids = re.findall(r'\bid="([^"]+)"', text)
@@ -257,7 +257,7 @@ def test_a_page_of_sweeps_says_nothing_of_curves_and_folders(tmp_path: Path) -> 
     text = write_comparison(compare_sweeps(sweeps), tmp_path).read_text(encoding="utf-8")
     _Page(text)
     words = _words(text)
-    assert "<h3>Figures</h3>" in text
+    assert "<h3>Plots</h3>" in text
     assert "Curves" not in words
     assert "not saved" not in words
     # The seeds are the same in both cases, and are listed once.
@@ -302,7 +302,7 @@ def test_a_comparison_begins_with_the_picture_and_the_lines_that_matter(tmp_path
         text.index("Bars: queries answered at the first attempt"),
         text.index("<td>answered at the first attempt (%)</td>"),
         text.index("<td>response time of answered queries, 95 % within (ms)</td>"),
-        text.index("<h3>Figures</h3>"),
+        text.index("<h3>Plots</h3>"),
     ]
     assert order == sorted(order)
 
@@ -313,7 +313,7 @@ def test_a_comparison_draws_every_seed_and_all_together() -> None:
         for kind in ("bfifo", "red")
         for seed in (1, 2, 3)
     ]
-    curves = {shown.name: shown.figure for shown in comparison_figures(compare(runs))}
+    curves = {shown.name: shown.figure for shown in comparison_plots(compare(runs))}
     drawn = ("backlog", "sojourn", "drops", "throughput", "response", "burst")
     assert len([name for name in curves if name.startswith(drawn)]) == len(drawn)
     for name, figure in curves.items():
@@ -362,7 +362,7 @@ def test_backlogs_have_the_unit_of_the_limits(
             links = json.loads(json.dumps(made.scenario["links"]).replace("180", "90"))
             made = replace(made, scenario={**made.scenario, "links": links})
         runs[f"{kind} {number}"] = made
-    axes = figures.backlogs(runs, LINK).axes[0]
+    axes = plots.backlogs(runs, LINK).axes[0]
     assert axes.get_ylabel() == f"backlog ({unit})"
     assert [text.get_text() for text in axes.texts if "limit" in text.get_text()] == limits
 
@@ -382,7 +382,7 @@ links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "DELA
         run(Scenario.parse(text.replace("NAME", name).replace("DELAY", delay)))
         for name, delay in (("near", "5 ms"), ("far", "50 ms"))
     )
-    shown = {each.name: each for each in comparison_figures(compare([near, far]))}
+    shown = {each.name: each for each in comparison_plots(compare([near, far]))}
     for name in ("response-cdf-stub", "response-cdf-browser", "burst-cdf-small", "burst-cdf-large"):
         lines = shown[name].figure.axes[0].get_lines()
         assert [line.get_label() for line in lines if not isinstance(line, Mark)] == ["near", "far"]
@@ -411,8 +411,8 @@ traffic = [{ kind = "once", name = "file", sender = "b", receiver = "a", size = 
     assert page.index("Burst completion time") < page.index("<h3>")
 
 
-def test_text_in_figures_is_text(folder: Path) -> None:
-    drawn = ElementTree.parse(folder / "figures" / f"backlog-{LINK}.svg").getroot()
+def test_text_in_plots_is_text(folder: Path) -> None:
+    drawn = ElementTree.parse(folder / "plots" / f"backlog-{LINK}.svg").getroot()
     words = "".join(drawn.itertext())
     assert "time (s)" in words
     assert "backlog (kB)" in words
@@ -483,7 +483,7 @@ def _cards(page: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_each_dns_group_has_figures_of_its_own(tmp_path: Path) -> None:
+def test_each_dns_group_has_plots_of_its_own(tmp_path: Path) -> None:
     made = run(Scenario.parse(GROUPS))
     page = write_run_report(made, tmp_path).read_text(encoding="utf-8")
     cards = _cards(page)
@@ -493,7 +493,7 @@ def test_each_dns_group_has_figures_of_its_own(tmp_path: Path) -> None:
     assert cards[within] == [("100.00 %", "plain"), ("0.00 %", "slow")]
     for words in ("median response time of DNS", "99 % of DNS answers within"):
         assert [group for _, group in cards[words]] == ["plain", "slow"]
-    bars = [label.get_text() for label in figures.attempts(made).axes[0].get_yticklabels()]
+    bars = [label.get_text() for label in plots.attempts(made).axes[0].get_yticklabels()]
     assert bars == ["plain, attempt 1", "slow, attempt 1", "slow, attempt 2"]
     assert "Failed attempts: 20 timed out." in page
     assert "100.00 % of 20 queries of plain and 0.00 % of 20 queries of slow" in page
@@ -575,7 +575,7 @@ server = "b"
 objects = [{ name = "html", size = "30 kB" }]
 """)
     )
-    (waterfall,) = [shown for shown in run_figures(made) if shown.name == "page-waterfall"]
+    (waterfall,) = [shown for shown in run_plots(made) if shown.name == "page-waterfall"]
     axis = waterfall.figure.axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["html"]
     assert axis.get_title(loc="left") == "First page load, object by object"
@@ -584,7 +584,7 @@ objects = [{ name = "html", size = "30 kB" }]
     objects = made.table("objects")
     later = objects.with_columns(pl.lit(7, pl.UInt32).alias("browser"), pl.col("ready_s") + 1.0)
     turned = replace(made, tables={**made.tables, "objects": pl.concat([later, objects])})
-    (again,) = [shown for shown in run_figures(turned) if shown.name == "page-waterfall"]
+    (again,) = [shown for shown in run_plots(turned) if shown.name == "page-waterfall"]
     assert [text.get_text() for text in again.figure.axes[0].texts] == ["web, browser 0, load 0"]
     page = write_run_report(made, tmp_path).read_text(encoding="utf-8")
     # 1 MB from the start of the connection to its end.

@@ -41,10 +41,10 @@ def swept() -> Sweep:
     return sweep(SCENARIO, vary={"queue.limit": [20, 40]}, seeds=2, workers=1)
 
 
-def test_a_run_plots_the_figures_of_its_report(runs: list[Run], tmp_path: Path) -> None:
-    figures = runs[0].plot()
-    assert {one.name for one in figures} >= {"attempts", "response-cdf", "backlog-wan.forward"}
-    assert figures["attempts"].figure.axes
+def test_a_run_draws_the_plots_of_its_report(runs: list[Run], tmp_path: Path) -> None:
+    plots = runs[0].plot()
+    assert {one.name for one in plots} >= {"attempts", "response-cdf", "backlog-wan.forward"}
+    assert plots["attempts"].figure.axes
     assert [one.name for one in runs[0].plot("backlog")] == ["backlog-wan.forward"]
     assert {path.suffix for path in runs[0].plot("backlog").write(tmp_path)} == {".png", ".svg"}
     (pdf,) = runs[0].plot("backlog").write(tmp_path, "pdf")
@@ -58,7 +58,7 @@ def test_a_run_plots_the_figures_of_its_report(runs: list[Run], tmp_path: Path) 
         runs[0].plot("atempts")
 
 
-def test_a_notebook_shows_figures_and_tables(runs: list[Run], swept: Sweep) -> None:
+def test_a_notebook_shows_plots_and_tables(runs: list[Run], swept: Sweep) -> None:
     comparison = compare(runs)
     for shown, words in (
         (runs[0], "answered at the first attempt"),

@@ -11,7 +11,7 @@ from made_sweeps import KINDS, LIMITS, RATES, figure, made, summary
 
 from narrows.errors import NarrowsError
 from narrows.report import plot_sweep
-from narrows.report.figures import Mean, Series, Ticks, against
+from narrows.report.plots import Mean, Series, Ticks, against
 from narrows.results import Axis, Sweep, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.setting_names import value_names
@@ -294,7 +294,7 @@ def test_axes_and_titles_say_what_they_show() -> None:
     assert axes.get_xlabel() == "limit of the queue (packets)"
 
 
-def test_long_labels_stay_in_the_figure_and_cover_nothing() -> None:
+def test_long_labels_stay_in_the_plot_and_cover_nothing() -> None:
     long = "answered within a second, of all queries that had a second to be answered in (%)"
     variants = [Series(name, [Mean(1.0, 2.0, None, None)]) for name in ("codel", "fq-codel")]
     drawn = against(

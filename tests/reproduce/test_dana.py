@@ -216,7 +216,7 @@ def test_the_paper_end_to_end() -> None:
     assert full is not None
     assert 120.0 < full.mean < 190.0
     assert {table.title for table in paper.tables(outcome)} == {"Figures 3 to 8 in numbers"}
-    shown = paper.figures(outcome)
+    shown = paper.plots(outcome)
     assert [each.name for each in shown] == [f"figure-{n}" for n in range(3, 9)]
     titles = [each.figure.axes[0].get_title(loc="left") for each in shown]
     assert [title.partition(":")[0] for title in titles] == [f"Figure {n}" for n in range(3, 9)]

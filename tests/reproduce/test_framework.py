@@ -177,8 +177,8 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     assert set(re.findall(r"https?://([^/\"]+)", html)) <= {"www.w3.org"}
     assert "Table III" in html
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
-    assert {path.name for path in folder.iterdir()} == {"report.html", "result.json", "figures"}
-    assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
+    assert {path.name for path in folder.iterdir()} == {"report.html", "result.json", "plots"}
+    assert {path.suffix for path in (folder / "plots").iterdir()} == {".png", ".svg"}
     with pytest.raises(RunFolderError, match="holds other files; hint: choose a new or empty"):
         claim_folder(folder)
 
@@ -229,7 +229,7 @@ def test_a_part_of_a_paper_says_so(tmp_path: Path) -> None:
         print_outcome(outcome, text)
         shown = " ".join(text.getvalue().split())
         assert ("a part of the paper (H1); on the whole paper, narrows says:" in shown) is told
-        assert ("marked *" in outcome.paper.figures(outcome)[0].caption) is not told
+        assert ("marked *" in outcome.paper.plots(outcome)[0].caption) is not told
 
 
 def test_results_without_other_choices_say_so(tmp_path: Path) -> None:

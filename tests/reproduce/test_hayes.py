@@ -281,13 +281,13 @@ def test_tables_and_figures_show_both(as_published: Path) -> None:
     # Microseconds a query at 500 and at 5000 queries a second, and packets.
     assert split.rows[0] == ["UDP", "116.0", "116.0", "2.0"]
     assert split.rows[2] == ["connections without a query", "200.0", "200.0", "8.0"]
-    assert [shown.name for shown in PAPER.figures(outcome)] == [
+    assert [shown.name for shown in PAPER.plots(outcome)] == [
         f"figure-{number}" for number in (4, 5, 6)
     ]
     # The diamonds of Figures 4 and 6 have a name in the legend; Figure 5 has none.
     named = [
         "printed in the paper" in shown.figure.axes[0].get_legend_handles_labels()[1]
-        for shown in PAPER.figures(outcome)
+        for shown in PAPER.plots(outcome)
     ]
     assert named == [True, False, True]
 

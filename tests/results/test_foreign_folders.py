@@ -196,7 +196,7 @@ def test_an_edited_folder_is_read_or_refused(
     shutil.copytree(written / "1", folder)
     edit(folder, random.Random(seed))
     before = {path for path in tmp_path.rglob("*") if folder in path.parents}
-    out = ["--out", str(tmp_path / "out"), "--figures", "svg"] if seed % 6 == 0 else []
+    out = ["--out", str(tmp_path / "out"), "--plots", "svg"] if seed % 6 == 0 else []
     for words in (["compare", str(folder), str(written / "2"), *out], ["ratio", str(folder)]):
         code = main(words if words[0] == "compare" else [*words, "--no-report"])
         found = capsys.readouterr()

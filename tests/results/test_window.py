@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from narrows import Run, Scenario, ScenarioError, run
-from narrows.report import REPORT_FILE, figures, write_run_report
+from narrows.report import REPORT_FILE, plots, write_run_report
 from narrows.report.source import dns_start
 from narrows.results import summary_table
 from narrows.results.checked import fault_of_document
@@ -203,7 +203,7 @@ def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     text = str(summary_table(parts[1]))
     assert "30 s simulated" in text and "figures from 10 to 17.3 s" in text
     assert "queue wan.forward, declared window" in text
-    axes = figures.backlog(parts[1], "wan.forward").axes[0]
+    axes = plots.backlog(parts[1], "wan.forward").axes[0]
     names = {getattr(line, "name", "") for line in axes.lines}
     assert {"measured from here", "to here"} <= names
     write_run_report(parts[1], tmp_path)

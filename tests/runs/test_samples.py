@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
-from narrows.report import figures
+from narrows.report import plots
 
 LINK = "wan.forward"
 BYTES = 1000
@@ -60,9 +60,9 @@ def test_reds_average_has_the_unit_that_the_queue_counts(in_packets: Run, in_byt
     assert 10.0 < last["average_packets"].item() < last["backlog_packets"].item() <= 125
 
 
-def test_the_figure_shows_reds_average_in_either_unit(in_packets: Run, in_bytes: Run) -> None:
+def test_the_plot_shows_reds_average_in_either_unit(in_packets: Run, in_bytes: Run) -> None:
     for each, factor in ((in_packets, 1.0), (in_bytes, BYTES / 1e3)):
-        figure = figures.backlog(each, LINK)
+        figure = plots.backlog(each, LINK)
         (line,) = (
             line for line in figure.axes[0].get_lines() if line.get_label() == "RED's average"
         )

@@ -118,8 +118,8 @@ def test_the_folder_holds_report_figures_and_tables(few: tuple[Study, Path]) -> 
     for each in document["tables"]:
         assert f"<p>{each['title']}." in page
         assert all(f">{row[0]}</td>" in page for row in each["rows"])
-    assert (folder / "figures" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
-    assert (folder / "figures" / "within-1s-none.svg").read_text().startswith("<?xml")
+    assert (folder / "plots" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
+    assert (folder / "plots" / "within-1s-none.svg").read_text().startswith("<?xml")
 
 
 def test_a_study_is_read_back(few: tuple[Study, Path], tmp_path: Path) -> None:

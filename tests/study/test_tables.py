@@ -10,8 +10,8 @@ import pytest
 
 from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport.factors import QUEUES
-from narrows.study.dns_transport.figures import figures
 from narrows.study.dns_transport.phrases import SECOND, bare, signed
+from narrows.study.dns_transport.plots import plots
 from narrows.study.dns_transport.pooled import difference, mean
 from narrows.study.dns_transport.surprises import surprises
 from narrows.study.dns_transport.tables import Table, notes, tables
@@ -204,7 +204,7 @@ def test_figures_are_written_as_they_are_rounded() -> None:
 def test_heat_maps_round_as_tables_do() -> None:
     # The mean over seeds 1 to 3 is the share plus 0.2.
     table = runs({"fifo": {"udp": 99.76, "tcp-new": 61.09}}, response_p95_ms=20.0)
-    shown = next(each for each in figures(table) if each.name == "within-1s-downloads-ecn")
+    shown = next(each for each in plots(table) if each.name == "within-1s-downloads-ecn")
     cells = [text.get_text() for text in shown.figure.axes[0].texts]
     assert cells == ["100.0", "61.3"]
 
@@ -212,7 +212,7 @@ def test_heat_maps_round_as_tables_do() -> None:
 def test_the_caption_says_why_quic_fails_behind_drr() -> None:
     for share, said in ((0.3, True), (95.0, False)):
         table = runs({"drr": {"udp": 99.0, "quic-new": share}}, response_p95_ms=20.0)
-        shown = next(each for each in figures(table) if each.name == "within-1s-downloads-ecn")
+        shown = next(each for each in plots(table) if each.name == "within-1s-downloads-ecn")
         assert ("DRR drops from the front" in shown.caption) == said
 
 

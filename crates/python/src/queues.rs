@@ -52,7 +52,7 @@ fn settle_queue(
     }
 }
 
-/// Returns what a figure shows beside a queue, and how many queues it holds from the start, as
+/// Returns what a plot shows beside a queue, and how many queues it holds from the start, as
 /// JSON.
 #[pyfunction]
 fn queue_facts(settings_json: &str) -> PyResult<String> {

@@ -41,7 +41,7 @@ impl Time {
         self.0
     }
 
-    /// Returns the seconds since the start, for tables and figures (53 bits of precision).
+    /// Returns the seconds since the start, for tables and plots (53 bits of precision).
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
@@ -117,7 +117,7 @@ impl Span {
         self.0 / 1_000_000_000
     }
 
-    /// Returns the seconds, for tables and figures.
+    /// Returns the seconds, for tables and plots.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64

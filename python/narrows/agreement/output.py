@@ -8,7 +8,7 @@ from pathlib import Path
 from narrows.agreement.compare import METRICS, RESPONSE
 from narrows.agreement.conduct import Agreement
 from narrows.agreement.draws import set_of
-from narrows.agreement.figures import write_scatter
+from narrows.agreement.plots import write_scatter
 from narrows.results import TextTable
 from narrows.unfinished import write_whole
 

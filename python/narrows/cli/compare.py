@@ -9,14 +9,14 @@ from typing import Annotated
 from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
 from narrows.cli.options import (
-    Figures,
     Json,
+    Plots,
     Quiet,
     argument,
-    figure_files,
     key_values,
     listing_metrics,
     option,
+    plot_files,
 )
 
 EXAMPLES = """\
@@ -70,10 +70,8 @@ def command(
         ),
     ] = None,
     json_output: Json = False,
-    out: Annotated[
-        Path | None, option("DIR", "Write a report with figures to this folder.")
-    ] = None,
-    figures: Figures = None,
+    out: Annotated[Path | None, option("DIR", "Write a report with plots to this folder.")] = None,
+    plots: Plots = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare runs or sweeps: figures, differences with intervals, and verdicts."""
@@ -81,7 +79,7 @@ def command(
     from narrows.results.compare_folders import compare_folders
     from narrows.results.metric_names import ALL
 
-    kinds = figure_files(figures, written=out is not None, needs="give --out too")
+    kinds = plot_files(plots, written=out is not None, needs="give --out too")
     for folder in runs:
         if not folder.exists():
             raise UserError(f"{folder}: does not exist; hint: {_near(folder)}")

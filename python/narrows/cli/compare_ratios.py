@@ -12,7 +12,7 @@ from narrows.cli.failure import UserError, say
 
 if TYPE_CHECKING:
     from narrows.ratio import RatioAnalysis
-    from narrows.records import FigureFile
+    from narrows.records import PlotFile
 
 
 def are_ratios(folders: Sequence[Path]) -> bool:
@@ -25,7 +25,7 @@ def compare_ratios(
     *,
     json_output: bool,
     out: Path | None,
-    kinds: Sequence[FigureFile],
+    kinds: Sequence[PlotFile],
     quiet: bool,
 ) -> None:
     """Compares the two, prints the table, and writes a report if one is wanted."""
@@ -68,7 +68,7 @@ def _load(folder: Path) -> RatioAnalysis:
 
 
 def _is_analysis(folder: Path) -> bool:
-    # narrows.ratio.folder.RATIO_FILE, without loading what draws figures.
+    # narrows.ratio.folder.RATIO_FILE, without loading what draws plots.
     return (folder / "ratio.json").is_file()
 
 

@@ -9,7 +9,7 @@ import typer
 
 from narrows.cli.failure import Exit, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Figures, Json, Quiet, argument, figure_files, option
+from narrows.cli.options import Json, Plots, Quiet, argument, option, plot_files
 from narrows.cli.run_output import print_run, write_run_report
 
 EXAMPLES = """\
@@ -38,16 +38,16 @@ def command(
     ] = 10.0,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
+        bool, typer.Option("--report/--no-report", help="Also write plots and report.html.")
     ] = True,
-    figures: Figures = None,
+    plots: Plots = None,
     quiet: Quiet = False,
 ) -> Exit:
     """Make one run folder from the records of several machines."""
     from narrows.machines import merge
     from narrows.results.folder import check_target
 
-    kinds = figure_files(figures, written=report, needs="leave out --no-report")
+    kinds = plot_files(plots, written=report, needs="leave out --no-report")
     result = merge(records, bound_s=bound / 1e3)
     folder = out or free_folder(Path("runs"), str(result.scenario["name"]))
     check_target(folder)

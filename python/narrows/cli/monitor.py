@@ -12,15 +12,15 @@ from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.machines import At, Clock, Machines, SecretFile, Wait
 from narrows.cli.options import (
-    Figures,
     Json,
+    Plots,
     Quiet,
     Seed,
     Settings,
     argument,
-    figure_files,
     lasting,
     option,
+    plot_files,
     settings,
 )
 from narrows.cli.run_output import print_run, write_run_report
@@ -61,9 +61,9 @@ def command(
     ] = None,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
+        bool, typer.Option("--report/--no-report", help="Also write plots and report.html.")
     ] = True,
-    figures: Figures = None,
+    plots: Plots = None,
     scenario: Annotated[
         Path | None,
         option(
@@ -97,7 +97,7 @@ def command(
     if scenario is not None:
         if interface is not None or duration is not None:
             raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
-        figure_files(figures, written=False, needs="give it to narrows merge")
+        plot_files(plots, written=False, needs="give it to narrows merge")
         wait_s = shared.waiting(wait)
         parts = shared.parts_of(scenario, settings(set), seed)
         lab = shared.lab_of(machines, at, clock)
@@ -107,7 +107,7 @@ def command(
     from narrows.monitor import Watch
     from narrows.results.folder import check_target
 
-    kinds = figure_files(figures, written=report, needs="leave out --no-report")
+    kinds = plot_files(plots, written=report, needs="leave out --no-report")
     folder = out or free_folder(Path("runs"), f"monitor-{interface or 'all'}")
     check_target(folder)
     seconds = None if duration is None else lasting("--duration", duration)

@@ -12,7 +12,7 @@ import typer
 
 from narrows.cli.complete import backends, keys, scenarios
 from narrows.cli.failure import UserError
-from narrows.records import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
+from narrows.records import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
 
 
 def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
@@ -80,44 +80,42 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 
 
-Figures = Annotated[
+Plots = Annotated[
     list[str] | None,
     option(
-        "|".join(FIGURE_FILES),
-        "File type of figures; may be repeated, or be a list with commas. "
-        f"[default: {','.join(USUAL_FIGURE_FILES)}]",
-        "--figures",
+        "|".join(PLOT_FILES),
+        "File type of plots; may be repeated, or be a list with commas. "
+        f"[default: {','.join(USUAL_PLOT_FILES)}]",
+        "--plots",
         autocompletion=lambda incomplete: [
-            kind for kind in FIGURE_FILES if kind.startswith(incomplete)
+            kind for kind in PLOT_FILES if kind.startswith(incomplete)
         ],
     ),
 ]
 
 
-def figure_files(
+def plot_files(
     given: Sequence[str] | None, *, written: bool = True, needs: str = ""
-) -> tuple[FigureFile, ...]:
-    """The file types that `--figures` names, each once, in the given order.
+) -> tuple[PlotFile, ...]:
+    """The file types that `--plots` names, each once, in the given order.
 
     Args:
         given: The option's values, if it was given.
-        written: Whether the command writes figures at all.
-        needs: If it does not, what the user can do to get figures.
+        written: Whether the command writes plots at all.
+        needs: If it does not, what the user can do to get plots.
 
     Raises:
-        UserError: A type is unknown, or the command writes no figures.
+        UserError: A type is unknown, or the command writes no plots.
     """
     if given and not written:
-        raise UserError(f"--figures: there are no figures to write; hint: {needs}")
-    found: dict[FigureFile, None] = {}
+        raise UserError(f"--plots: there are no plots to write; hint: {needs}")
+    found: dict[PlotFile, None] = {}
     for text in (text.strip() for each in given or () for text in each.split(",")):
-        kind = next((known for known in FIGURE_FILES if known == text.lower()), None)
+        kind = next((known for known in PLOT_FILES if known == text.lower()), None)
         if kind is None:
-            raise UserError(
-                f"--figures {text}: is not known; hint: one of {', '.join(FIGURE_FILES)}"
-            )
+            raise UserError(f"--plots {text}: is not known; hint: one of {', '.join(PLOT_FILES)}")
         found[kind] = None
-    return tuple(found) or USUAL_FIGURE_FILES
+    return tuple(found) or USUAL_PLOT_FILES
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:

@@ -12,24 +12,24 @@ import typer
 from narrows.cli.failure import say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import (
-    Figures,
     Json,
+    Plots,
     Quiet,
     address_family,
     argument,
-    figure_files,
     lasting,
     option,
+    plot_files,
 )
 from narrows.progress import shown
 
 EXAMPLES = """\
 # Prints where the ratios cluster and what that means for the server, and
-# writes a report with figures and a map.
+# writes a report with plots and a map.
 narrows ratio runs/k
 
 # Several servers and days: a page for each server, and all of them in one
-# figure.
+# plot.
 narrows ratio runs/k runs/f runs/l --out roots
 
 # IPv6 only. narrows compare k4 k6 then compares it with IPv4 in k4.
@@ -69,9 +69,9 @@ def command(
         Path | None, option("DIR", "Where the report goes. [default: runs/ratio-1, -2, ..]")
     ] = None,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write a report with figures.")
+        bool, typer.Option("--report/--no-report", help="Write a report with plots.")
     ] = True,
-    figures: Figures = None,
+    plots: Plots = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -82,7 +82,7 @@ def command(
     from narrows.ratio.words import summary_text
     from narrows.results.folder import refuse_others
 
-    kinds = figure_files(figures, written=report, needs="leave out --no-report")
+    kinds = plot_files(plots, written=report, needs="leave out --no-report")
     families = (4, 6) if family is None else (family,)
     rules = Rules(window_s=_window(window), families=families, noerror_only=noerror)
     folder = out or free_folder(Path("runs"), "ratio")

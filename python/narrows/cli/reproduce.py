@@ -15,12 +15,12 @@ from narrows.cli.folders import free_folder
 from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
-    Figures,
     Json,
+    Plots,
     Quiet,
     argument,
-    figure_files,
     option,
+    plot_files,
 )
 
 EXAMPLES = """\
@@ -88,10 +88,10 @@ def command(
         Path | None,
         option(
             "DIR",
-            "Where report.html, figures and result.json go. [default: runs/reproduce-1, -2, ..]",
+            "Where report.html, plots and result.json go. [default: runs/reproduce-1, -2, ..]",
         ),
     ] = None,
-    figures: Figures = None,
+    plots: Plots = None,
     json_output: Json = False,
     backend: Backend = DEFAULT_BACKEND,
     jobs: Annotated[
@@ -113,7 +113,7 @@ def command(
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is not a known reference; use kernel")
-    kinds = figure_files(figures)
+    kinds = plot_files(plots)
     backends.get(backend)
     selected = select(ids or [], bench)
     folder = claim_folder(out or free_folder(Path("runs"), "reproduce"))

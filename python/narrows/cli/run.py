@@ -12,21 +12,21 @@ from narrows.cli.folders import free_folder
 from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
-    Figures,
     Json,
+    Plots,
     Quiet,
     ScenarioFile,
     Seed,
     Settings,
-    figure_files,
     option,
+    plot_files,
     settings,
 )
 from narrows.cli.run_output import end_run, meanwhile_loading
 from narrows.progress import shown
 
 EXAMPLES = """\
-# Writes runs/dns-behind-red-1 with tables, figures and report.html.
+# Writes runs/dns-behind-red-1 with tables, plots and report.html.
 narrows run scenarios/dns-behind-red.toml
 
 narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 \\
@@ -57,9 +57,9 @@ def command(
     ] = None,
     json_output: Json = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Also write figures and report.html.")
+        bool, typer.Option("--report/--no-report", help="Also write plots and report.html.")
     ] = True,
-    figures: Figures = None,
+    plots: Plots = None,
     event_limit: Annotated[
         int | None, option("N", "Stop after this many events.", min=1, max=2**63 - 1)
     ] = None,
@@ -70,7 +70,7 @@ def command(
     from narrows.results import RUN_FILE
     from narrows.scenario import Scenario
 
-    kinds = figure_files(figures, written=report, needs="leave out --no-report")
+    kinds = plot_files(plots, written=report, needs="leave out --no-report")
     changed = settings(set)
     loaded = Scenario.load(scenario, set=changed)
     folder = out or free_folder(Path("runs"), loaded.name)

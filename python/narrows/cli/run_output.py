@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from narrows.cli.failure import Exit, UserError, say
 
 if TYPE_CHECKING:
-    from narrows.records import FigureFile
+    from narrows.records import PlotFile
     from narrows.results import Run
     from narrows.scenario import Scenario
 
@@ -43,7 +43,7 @@ def end_run(
     run: Run,
     scenario: Scenario,
     folder: Path,
-    kinds: Sequence[FigureFile] | None,
+    kinds: Sequence[PlotFile] | None,
     json_output: bool,
     quiet: bool,
 ) -> Exit:
@@ -53,7 +53,7 @@ def end_run(
         run: The run, which is already saved in its folder.
         scenario: The scenario of the run.
         folder: The run folder.
-        kinds: The file types in which the report's figures are written; None for no report.
+        kinds: The file types in which the report's plots are written; None for no report.
         json_output: Whether the summary is a JSON document.
         quiet: Whether to leave out the lines on the scenario and the folder.
     """
@@ -78,8 +78,8 @@ def end_run(
     return Exit.INTERRUPTED if run.stopped == "interrupted" else Exit.FAILED
 
 
-def write_run_report(run: Run, folder: Path, kinds: Sequence[FigureFile]) -> None:
-    """Writes report.html, and figures as files of these types, into the run's folder.
+def write_run_report(run: Run, folder: Path, kinds: Sequence[PlotFile]) -> None:
+    """Writes report.html, and plots as files of these types, into the run's folder.
 
     Raises:
         UserError: They cannot be written; the run itself is complete.

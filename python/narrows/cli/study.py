@@ -11,7 +11,7 @@ import typer
 from narrows.cli.complete import studies
 from narrows.cli.ending import ended
 from narrows.cli.failure import Exit, UserError
-from narrows.cli.options import Figures, Json, Quiet, Workers, figure_files, option
+from narrows.cli.options import Json, Plots, Quiet, Workers, option, plot_files
 from narrows.progress import shown
 
 EXAMPLES = """\
@@ -73,7 +73,7 @@ def command(
             "[default: runs/study-STUDY]",
         ),
     ] = None,
-    figures: Figures = None,
+    plots: Plots = None,
     workers: Workers = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -86,7 +86,7 @@ def command(
     if name not in names():
         hint = suggestion(name, names()) or f"one of {', '.join(names())}"
         raise UserError(f"{name!r} is not a study; hint: {hint}")
-    kinds = figure_files(figures)
+    kinds = plot_files(plots)
     factors = ("transport", "queue", "load", "path", "round_trip", "reply")
     given = (transport, queue, load, path, round_trip, reply)
     folder = out or Path("runs") / f"study-{name}"

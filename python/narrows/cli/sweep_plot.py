@@ -12,14 +12,14 @@ import typer
 from narrows.cli.complete import sweeps
 from narrows.cli.failure import UserError, say
 from narrows.cli.options import (
-    Figures,
     Json,
+    Plots,
     Quiet,
     argument,
-    figure_files,
     key_values,
     listing_metrics,
     option,
+    plot_files,
 )
 
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def command(
     out: Annotated[
         Path | None, option("DIR", "Where the files go. [default: plots/ in the sweep's folder]")
     ] = None,
-    figures: Figures = None,
+    plots: Plots = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -74,7 +74,7 @@ def command(
     from narrows.results.metric_names import ALL
     from narrows.results.sweep_means import figures_table
 
-    kinds = figure_files(figures)
+    kinds = plot_files(plots)
     sweep = Sweep.load(folder)
     if metric == ALL:
         figures_table(sweep).print(sys.stdout)

@@ -16,16 +16,16 @@ import numpy.typing as npt
 
 from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
 from narrows.ratio.density import SMOOTHED
-from narrows.ratio.figures import failures_figure, ratio_cdf, ridges_figure
+from narrows.ratio.plots import failures_plot, ratio_cdf, ridges_plot
 from narrows.ratio.resampling import Interval, percentile_interval, weights
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.records.numbers import Floats
 from narrows.report.page import (
     Shown,
     render,
     shown_on_page,
-    write_figures,
     write_page,
+    write_plots,
 )
 from narrows.results import TextTable
 
@@ -114,8 +114,8 @@ class RatioComparison:
             ],
         }
 
-    def write(self, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES) -> Path:
-        """Writes a report, and its figures as files of these types.
+    def write(self, folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES) -> Path:
+        """Writes a report, and its plots as files of these types.
 
         Raises:
             RunFolderError: The folder cannot be written.
@@ -125,10 +125,10 @@ class RatioComparison:
             for group in analysis.by_server:
                 name = label if len(analysis.servers) == 1 else f"{label}: {group.server}"
                 groups[name] = group
-        figures = [
+        plots = [
             Shown(
                 "density",
-                ridges_figure(groups),
+                ridges_plot(groups),
                 f"Densities of the ratio in {' and '.join(self.labels)}",
                 f"Two round trips give 2; the length in a segment of its own gives 3. {SMOOTHED}",
             ),
@@ -139,9 +139,9 @@ class RatioComparison:
         ):
             if any(part.asked for part in analysis.failures):
                 alt = f"Unanswered queries in {label}"
-                shown = Shown(name, failures_figure(analysis.failures), alt, f"{label}.")
-                figures.append(shown)
-        write_figures(figures, folder / "figures", kinds)
+                shown = Shown(name, failures_plot(analysis.failures), alt, f"{label}.")
+                plots.append(shown)
+        write_plots(plots, folder / "plots", kinds)
         text = render(
             "ratio_comparison.html",
             title=f"{self.labels[0]} against {self.labels[1]}",
@@ -149,7 +149,7 @@ class RatioComparison:
             sentences=self.sentences(),
             rows=[(row.server, f"{row.what}{row.unit}", *_cells(row)) for row in self.rows],
             paired=self.paired,
-            figures=shown_on_page(figures),
+            plots=shown_on_page(plots),
         )
         return write_page(folder / "report.html", text)
 

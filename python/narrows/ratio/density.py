@@ -24,7 +24,7 @@ BIN = 0.01
 """Width of a histogram's bin."""
 
 TOP = 10.0
-"""The end of the figures' axis. A note gives the share beyond it."""
+"""The end of the plots' axis. A note gives the share beyond it."""
 
 SMOOTHED = (
     "A density is smoothed, which can move a peak towards its longer tail; the mode that narrows "

@@ -10,30 +10,30 @@ from matplotlib.figure import Figure
 
 from narrows.ratio.analysis import Group, RatioAnalysis
 from narrows.ratio.density import SMOOTHED
-from narrows.ratio.figures import (
-    excess_figure,
-    failures_figure,
-    histogram_figure,
-    histograms_figure,
+from narrows.ratio.folder import save
+from narrows.ratio.plots import (
+    excess_plot,
+    failures_plot,
+    histogram_plot,
+    histograms_plot,
     hover_map,
-    line_figure,
-    map_figure,
-    over_day_figure,
+    line_plot,
+    map_plot,
+    over_day_plot,
     ratio_cdf,
-    ridges_figure,
+    ridges_plot,
     times_cdf,
 )
-from narrows.ratio.figures.world import placed
-from narrows.ratio.folder import save
+from narrows.ratio.plots.world import placed
 from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.report.page import (
     Shown,
     file_name,
     render,
     shown_on_page,
-    write_figures,
     write_page,
+    write_plots,
 )
 
 Progress = Callable[[float, str], None]
@@ -43,9 +43,9 @@ def write_ratio_report(
     analysis: RatioAnalysis,
     folder: str | Path,
     progress: Progress | None = None,
-    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
 ) -> Path:
-    """Writes report.html, pages of servers, the analysis, and figures as files of these types.
+    """Writes report.html, pages of servers, the analysis, and plots as files of these types.
 
     Raises:
         RunFolderError: The folder cannot be written.
@@ -87,19 +87,19 @@ def _write_page(
     group: Group,
     days: list[Group],
     pages: dict[str, str],
-    kinds: Sequence[FigureFile],
+    kinds: Sequence[PlotFile],
 ) -> Path:
     servers = analysis.by_server if pages else [group]
     prefix = "" if name == "report" else f"{name}-"
-    figures = _figures(analysis, group, servers, days, prefix)
-    write_figures(figures, folder / "figures", kinds)
+    plots = _plots(analysis, group, servers, days, prefix)
+    write_plots(plots, folder / "plots", kinds)
     points = placed(group, analysis.vantages)
     world = ""
     if points.height:
         alt = f"{points.height} vantage points on a map, coloured by their median ratio"
         world = hover_map(points, f"{prefix}map", alt)
-        drawn = Shown(f"{prefix}map", map_figure(points, group.label), alt, "")
-        write_figures([drawn], folder / "figures", kinds)
+        drawn = Shown(f"{prefix}map", map_plot(points, group.label), alt, "")
+        write_plots([drawn], folder / "plots", kinds)
     failures = [part for part in analysis.failures if pages or part.server in {group.server, title}]
     measured = [part for server in servers for part in analysis.by_source(server.server)]
     groups = [
@@ -119,7 +119,7 @@ def _write_page(
         map=world,
         placed=points.height,
         vantages=group.peaks.vantages,
-        figures=shown_on_page(figures),
+        plots=shown_on_page(plots),
         files=", ".join(kind.upper() for kind in kinds),
         rules=analysis.rules,
         infinity=float("inf"),
@@ -133,8 +133,8 @@ def _write_page(
     return write_page(folder / f"{name}.html", text)
 
 
-# Long: a list of figures with their captions.
-def _figures(
+# Long: a list of plots with their captions.
+def _plots(
     analysis: RatioAnalysis, group: Group, servers: list[Group], days: list[Group], prefix: str
 ) -> list[Shown]:
     found: list[Shown] = []
@@ -147,14 +147,14 @@ def _figures(
     if len(servers) > 1:
         add(
             "density-by-server",
-            ridges_figure(labelled),
+            ridges_plot(labelled),
             f"Densities of the ratio for {len(servers)} servers",
             "Two round trips give 2: one for the connection, one for the query. A server that "
             f"sends the length in a segment of its own takes a third. {SMOOTHED}",
         )
         add(
             "histogram-all",
-            histograms_figure(labelled),
+            histograms_plot(labelled),
             f"Histograms of the ratio for {len(servers)} servers",
             "Each server in percent of its own pairs; bins of 0.01.",
         )
@@ -162,20 +162,20 @@ def _figures(
     if measured:
         add(
             "density-by-measurement",
-            ridges_figure({str(part.source): part for part in measured}),
+            ridges_plot({str(part.source): part for part in measured}),
             f"Densities of the ratio in {len(measured)} measurements",
             f"A density for each measurement. {SMOOTHED}",
         )
     if len(days) > 1:
         add(
             "density-by-day",
-            ridges_figure({str(part.day): part for part in days}),
+            ridges_plot({str(part.day): part for part in days}),
             f"Densities of the ratio on {len(days)} days",
             f"Changes at the server show here. {SMOOTHED}",
         )
     add(
         "histogram",
-        histogram_figure(group),
+        histogram_plot(group),
         f"Histogram of the ratio, median {median}",
         "Percent of the valid pairs in bins of 0.01.",
     )
@@ -183,7 +183,7 @@ def _figures(
     if float(asked.max() or 0.0) - float(asked.min() or 0.0) >= _CELL_S:  # type: ignore[arg-type]
         add(
             "over-time",
-            over_day_figure(group),
+            over_day_plot(group),
             f"Pairs by time and ratio, median {median}",
             "Darker: more pairs, on a logarithmic scale.",
         )
@@ -191,14 +191,14 @@ def _figures(
     said = "no line" if line is None else f"slope {line.slope:.2f}"
     add(
         "tcp-over-udp",
-        line_figure(group),
+        line_plot(group),
         f"TCP's over UDP's response time of {group.peaks.vantages} vantage points, {said}",
         "A point is a vantage point's medians. The slope counts round trips; the intercept is what "
         "does not depend on the distance.",
     )
     add(
         "excess",
-        excess_figure(group),
+        excess_plot(group),
         "TCP's time beyond two of UDP's over UDP's",
         "A fixed delay at the server is level here whatever the distance; one more round trip "
         "follows the upper dashed line.",
@@ -208,7 +208,7 @@ def _figures(
         "ratio",
         ratio_cdf(labelled),
         f"Distribution of the ratio, median {median}",
-        "Curves end below 100 % where there are ratios beyond the figure.",
+        "Curves end below 100 % where there are ratios beyond the plot.",
     )
     failures = [
         part for part in analysis.failures if len(servers) > 1 or part.server == group.server
@@ -216,7 +216,7 @@ def _figures(
     if any(part.asked for part in failures):
         add(
             "failures",
-            failures_figure(failures),
+            failures_plot(failures),
             f"Unanswered queries of {len(failures)} servers and transports",
             "Of the queries that were asked: a vantage point's own refusal is not a failure.",
         )
@@ -224,7 +224,7 @@ def _figures(
 
 
 _CELL_S = 1800.0
-"""Length of a cell in the figure over time, in seconds; shorter analyses have no such figure."""
+"""Length of a cell in the plot over time, in seconds; shorter analyses have no such plot."""
 
 
 def _page_name(server: str, taken: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a run records, as declarations: tables, figures of the summary, figures of the report.
+"""What a run records, as declarations: tables, figures of the summary, plots of the report.
 
 The extension declares the tables. A kind of traffic that records more than every run names its
 table and declares the figures in its own file (`narrows.scenario.traffic`), with the classes of
@@ -8,7 +8,7 @@ draws them. This package depends on neither.
 
 from __future__ import annotations
 
-from narrows.records.figure_files import FIGURE_FILES, USUAL_FIGURE_FILES, FigureFile
+from narrows.records.plot_files import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
 from narrows.records.record import (
     Completed,
     Direction,
@@ -22,17 +22,17 @@ from narrows.records.record import (
 from narrows.records.table import Column, Table, declared_table
 
 __all__ = [
-    "FIGURE_FILES",
-    "USUAL_FIGURE_FILES",
+    "PLOT_FILES",
+    "USUAL_PLOT_FILES",
     "Column",
     "Completed",
     "Direction",
     "Figure",
-    "FigureFile",
     "Headline",
     "Parts",
     "Pen",
     "Plot",
+    "PlotFile",
     "Record",
     "Table",
     "declared_table",

@@ -70,7 +70,7 @@ class Headline:
 
 
 class Pen(Protocol):
-    """Draws on the axes of one figure, in the report's style."""
+    """Draws on the axes of one plot, in the report's style."""
 
     @property
     def axes(self) -> Axes:
@@ -94,7 +94,7 @@ class Pen(Protocol):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure in the reports of runs and of comparisons."""
+    """A plot in the reports of runs and of comparisons."""
 
     name: str
     """The name of its files: lower case, digits and hyphens."""

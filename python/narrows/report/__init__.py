@@ -1,11 +1,11 @@
-"""Figures and HTML reports, from run folders alone."""
+"""Plots and HTML reports, from run folders alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.report.comparison_report import write_comparison
 from narrows.report.run_report import REPORT_FILE, write_run_report
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def write_report(
-    run: Run, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
+    run: Run, folder: str | Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES
 ) -> Path:
     """Writes a run's report into ``folder``; the same as `write_run_report`."""
     return write_run_report(run, folder, kinds)

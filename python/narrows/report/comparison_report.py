@@ -1,4 +1,4 @@
-"""The report of a comparison: one HTML file that needs nothing else, and its figures as files."""
+"""The report of a comparison: one HTML file that needs nothing else, and its plots as files."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
-from narrows.report import figures
-from narrows.report.extras import extra_figures
-from narrows.report.figures import Bar, Change
+from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.report import plots
+from narrows.report.extras import extra_plots
 from narrows.report.page import (
     Shown,
     file_name,
     live,
     render,
     shown_on_page,
-    write_figures,
     write_page,
+    write_plots,
 )
-from narrows.report.run_report import FIGURES, REPORT_FILE
+from narrows.report.plots import Bar, Change
+from narrows.report.run_report import PLOTS, REPORT_FILE
 from narrows.report.source import MOST_GROUPS, monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group, Sample
@@ -39,21 +39,21 @@ _SHARES = {
     FIRST_ATTEMPT: ("first-attempt", "at the first attempt"),
     WITHIN_1S: ("within-a-second", "within a second"),
 }
-"""The shares of queries that may lead: the figure's name, and how queries were answered, in words.
+"""The shares of queries that may lead: the plot's name, and how queries were answered, in words.
 """
 
 
 def write_comparison(
     comparison: Comparison | Sequence[Comparison],
     out: str | Path,
-    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
 ) -> Path:
-    """Writes `report.html`, `comparison.json` and the files in `figures/` into ``out``.
+    """Writes `report.html`, `comparison.json` and the files in `plots/` into ``out``.
 
     Args:
         comparison: A comparison, or several, each with its setting.
         out: The folder.
-        kinds: The file types in which figures are written.
+        kinds: The file types in which plots are written.
 
     Returns:
         The page's path.
@@ -63,18 +63,18 @@ def write_comparison(
     """
     folder = Path(out)
     several = [comparison] if isinstance(comparison, Comparison) else list(comparison)
-    shown = [comparison_figures(one) for one in several]
+    shown = [comparison_plots(one) for one in several]
     if len(several) > 1:
         shown = [
             [replace(figure, name=f"{number}-{figure.name}") for figure in of_one]
             for number, of_one in enumerate(shown, start=1)
         ]
-    write_figures([figure for of_one in shown for figure in of_one], folder / FIGURES, kinds)
+    write_plots([figure for of_one in shown for figure in of_one], folder / PLOTS, kinds)
     documents = [one.document() for one in several]
     document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
     parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
-    on_page = [figure for part in parts for figure in (*part["head"], *part["figures"])]
+    on_page = [figure for part in parts for figure in (*part["head"], *part["plots"])]
     sweeps = [_of_sweeps(one) for one in several]
     # Comparisons of the same sweeps have the same seeds, unless runs failed.
     shared = sweeps[0] if len(sweeps) > 1 and all(one == sweeps[0] for one in sweeps) else []
@@ -84,15 +84,15 @@ def write_comparison(
     return write_page(folder / REPORT_FILE, page)
 
 
-def comparison_figures(comparison: Comparison) -> list[Shown]:
-    """The figures that the groups allow, with every seed of each.
+def comparison_plots(comparison: Comparison) -> list[Shown]:
+    """The plots that the groups allow, with every seed of each.
 
     A sweep's runs have no tables, so only the differences are drawn for them.
     """
     shown = [
         Shown(
             "differences" + (f"-{number}" if len(comparison.groups) > 2 else ""),
-            figures.differences(
+            plots.differences(
                 changes, f"How {group.label} differs from {comparison.groups[0].label}"
             ),
             f"Lines: relative difference of each figure of {group.label}, with its interval.",
@@ -110,36 +110,36 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
         group.label: [run for run in group.runs[1:] if isinstance(run, Run)]
         for group in comparison.groups
     }
-    shown += _dns_figures(comparison, runs, others)
+    shown += _dns_plots(comparison, runs, others)
     for link in _common([monitored_queues(run) for run in runs.values()]):
-        shown += _queue_figures(runs, link, others)
+        shown += _queue_plots(runs, link, others)
     for link in _common([monitored_links(run) for run in runs.values()]):
         shown.append(
             Shown(
                 f"throughput-{link}",
-                figures.utilisation(runs, link, others),
+                plots.utilisation(runs, link, others),
                 f"Curves: throughput of {link} in each case.",
                 "What the link carried, framing included.",
             )
         )
-    common = _common([figures.goodput_groups(run) for run in runs.values()])
+    common = _common([plots.goodput_groups(run) for run in runs.values()])
     for series in common:
-        name = figures.series_name(series, common)
+        name = plots.series_name(series, common)
         shown.append(
             Shown(
                 f"goodput-{file_name(name)}",
-                figures.goodputs(runs, series, name, others),
+                plots.goodputs(runs, series, name, others),
                 f"Curves: goodput of {name} in each case.",
                 "Payload that reached the receiving applications in order.",
             )
         )
-    return shown + extra_figures(runs, others)
+    return shown + extra_plots(runs, others)
 
 
-def _dns_figures(
+def _dns_plots(
     comparison: Comparison, runs: dict[str, Run], others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
-    """Bars of the leading share, and response times; several DNS groups have one figure each."""
+    """Bars of the leading share, and response times; several DNS groups have one plot each."""
     share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
     name, words = _SHARES[share]
     asking: list[str | None] = [*_dns_groups(comparison)] or [None]
@@ -152,9 +152,7 @@ def _dns_figures(
     shown = [
         Shown(
             name,
-            figures.first_attempt(
-                bars, "share, with 95 % interval", f"DNS queries answered {words}"
-            ),
+            plots.first_attempt(bars, "share, with 95 % interval", f"DNS queries answered {words}"),
             f"Bars: queries answered {words}: {values}.",
             "Intervals: Student's t over the seeds where they show a spread, else Wilson's "
             "over the queries.",
@@ -169,7 +167,7 @@ def _dns_figures(
         shown.append(
             Shown(
                 "response-cdf" if asked is None else f"response-cdf-{file_name(asked)}",
-                figures.response_cdf(cases, others, asked),
+                plots.response_cdf(cases, others, asked),
                 f"Curves: response time of {asked or 'DNS queries'} in each case.",
                 "Steps far to the right come from lost packets, for which a timer has to end, or "
                 "from connections that the server refused or closed.",
@@ -179,7 +177,7 @@ def _dns_figures(
 
 
 def _dns_groups(comparison: Comparison) -> list[str]:
-    """The DNS groups with figures of their own; empty for one group, or for too many."""
+    """The DNS groups with plots of their own; empty for one group, or for too many."""
     found = [
         str(name)
         for group in comparison.groups
@@ -190,13 +188,13 @@ def _dns_groups(comparison: Comparison) -> list[str]:
     return names if 1 < len(names) <= MOST_GROUPS else []
 
 
-def _queue_figures(
+def _queue_plots(
     runs: dict[str, Run], link: str, others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
     shown = [
         Shown(
             f"backlog-{link}",
-            figures.backlogs(runs, link, others),
+            plots.backlogs(runs, link, others),
             f"Curves: backlog at {link} in each case.",
             "What waits in the queue, without the card's ring.",
         )
@@ -206,7 +204,7 @@ def _queue_figures(
         shown.append(
             Shown(
                 f"sojourn-{link}",
-                figures.sojourn(runs, link, others),
+                plots.sojourn(runs, link, others),
                 f"Curves: time in queue and ring at {link} in each case.",
                 "Mean over the packets that left since the last sample.",
             )
@@ -214,7 +212,7 @@ def _queue_figures(
     shown.append(
         Shown(
             f"drops-{link}",
-            figures.drop_rate(runs, link, others),
+            plots.drop_rate(runs, link, others),
             f"Curves: drops at {link} in each case.",
             "Counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n).",
         )
@@ -261,7 +259,7 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
         "header": header,
         "leading": leading,
         "head": on_page[head : head + 1],
-        "figures": on_page[:head] + on_page[head + 1 :],
+        "plots": on_page[:head] + on_page[head + 1 :],
         "others": others,
         "has_curves": any(each.alt.startswith("Curves") for each in shown),
         "has_seeds": any(len(group.runs) > 1 for group in comparison.groups),
@@ -269,7 +267,7 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
 
 
 def _head(comparison: Comparison, shown: Sequence[Shown]) -> int:
-    """The index of the figure at the top, which shows what matters most."""
+    """The index of the plot at the top, which shows what matters most."""
     table = next((row.key.partition(".")[0] for row in comparison.leading), "")
     wanted = [name for name, _ in _SHARES.values()]
     if table in records():

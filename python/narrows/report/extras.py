@@ -1,4 +1,4 @@
-"""Figures and headlines that kinds of traffic bring to a report."""
+"""Plots and headlines that kinds of traffic bring to a report."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from matplotlib.figure import Figure
 from narrows.records import Plot, Record
 from narrows.report import style
 from narrows.report.page import Shown, file_name
-from narrows.report.pen import FigurePen, SeedsPen
+from narrows.report.pen import PlotPen, SeedsPen
 from narrows.report.source import MOST_GROUPS, NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
 
 
-def extra_figures(
-    runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE
-) -> list[Shown]:
-    """The figures for which every run has something to draw.
+def extra_plots(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE) -> list[Shown]:
+    """The plots for which every run has something to draw.
 
-    In the figure of a single run, each group has a curve. With several runs, each group has its own
-    figure with a curve for each run; other seeds of the run count for its curve.
+    In the plot of a single run, each group has a curve. With several runs, each group has its own
+    plot with a curve for each run; other seeds of the run count for its curve.
     """
     shown = []
     for record in _common(runs):
@@ -74,16 +72,16 @@ def _compared(
 
 @style.styled
 def plot(drawn: Plot, record: Record, runs: Mapping[str, Run]) -> Figure:
-    """A figure of one run, or of the first seeds of several, by their labels."""
+    """A plot of one run, or of the first seeds of several, by their labels."""
     figure, axes = style.new_figure(height=3.2)
-    pen = FigurePen(axes)
+    pen = PlotPen(axes)
     drawn.draw(pen, _rows(record, runs))
     return _named(figure, pen, drawn, drawn.title)
 
 
 @style.styled
 def _seeds_plot(drawn: Plot, title: str, rows: Mapping[str, Sequence[pl.DataFrame]]) -> Figure:
-    """A figure of several cases, with the rows of each seed."""
+    """A plot of several cases, with the rows of each seed."""
     figure, axes = style.new_figure(height=3.2)
     pen = SeedsPen(axes)
     for number in range(max(map(len, rows.values()))):
@@ -92,7 +90,7 @@ def _seeds_plot(drawn: Plot, title: str, rows: Mapping[str, Sequence[pl.DataFram
     return _named(figure, pen, drawn, title)
 
 
-def _named(figure: Figure, pen: FigurePen, drawn: Plot, title: str) -> Figure:
+def _named(figure: Figure, pen: PlotPen, drawn: Plot, title: str) -> Figure:
     style.name_axes(figure.axes[0], title, drawn.x, drawn.y)
     if pen.labels > 1:
         style.below(figure, 3)

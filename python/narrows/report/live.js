@@ -1,22 +1,23 @@
-// Plots that zoom and show values, of the curves that stand beside each figure (live.py).
-// The button below a figure makes its plot and shows it instead of the picture; again, the picture.
+// Interactive plots that zoom and show values, of the curves beside each static plot (live.py).
+// The button below a static plot shows the interactive one in its place, and the next time the
+// static one again.
 "use strict";
 const HEIGHT = 360;
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 for (const data of document.querySelectorAll("script.curves")) {
   const figure = data.closest("figure");
-  const picture = figure.querySelector("svg");
+  const drawn = figure.querySelector("svg");
   const button = document.createElement("button");
   let box = null;
   const name = () => {
-    button.textContent = box && !box.hidden ? "Show the picture" : "Zoom and read values";
+    button.textContent = box && !box.hidden ? "Show the static plot" : "Zoom and read values";
   };
   button.type = "button";
   button.className = "live";
   button.addEventListener("click", () => {
     if (box === null) {
       box = document.createElement("div");
-      figure.insertBefore(box, picture.nextSibling);
+      figure.insertBefore(box, drawn.nextSibling);
       const made = plot(JSON.parse(data.textContent), box, room(figure));
       const hint = document.createElement("p");
       hint.className = "live";
@@ -27,7 +28,7 @@ for (const data of document.querySelectorAll("script.curves")) {
       box.hidden = true;
     }
     box.hidden = !box.hidden;
-    picture.style.display = box.hidden ? "" : "none";
+    drawn.style.display = box.hidden ? "" : "none";
     name();
   });
   name();
@@ -97,8 +98,8 @@ function plot(curves, box, width) {
   );
 }
 
-// The picture's ends until somebody zooms, because they were chosen with care: from zero, for example.
-// Hiding a curve keeps the zoom: uPlot then asks for a range without naming one.
+// The static plot's ends until somebody zooms, because they were chosen with care: from zero, for
+// example. Hiding a curve keeps the zoom: uPlot then asks for a range without naming one.
 function scale({ ends, log }) {
   const [min, max] = ends;
   const range = (self, low, high, key) => {

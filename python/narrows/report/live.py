@@ -1,9 +1,9 @@
-"""The curves of figures as data, for interactive plots on a page that zoom and show values.
+"""The curves of plots as data, for interactive plots on a page that zoom and show values.
 
-The data come from the figure that Matplotlib draws, so the picture and the plot show the same
-lines, marks (`marks`), and axes with their ends, scales and units. Bars and maps have no plot. The
-page's script (live.js) plots with uPlot. The page embeds uPlot once and so stays a single file.
-Without scripts, the page shows the picture.
+The data come from the figure that Matplotlib draws, so the static and the interactive plot show the
+same lines, marks (`marks`), and axes with their ends, scales and units. Bars and maps have no
+interactive plot. The page's script (live.js) plots with uPlot. The page embeds uPlot once and so
+stays a single file. Without scripts, the page shows the static plot.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DIGITS_OF_X = 8
 
 
 def curves(figure: Figure) -> Markup | None:
-    """A figure's curves as JSON that is safe in a page's script element; None without curves.
+    """A plot's curves as JSON that is safe in a page's script element; None without curves.
 
     - `title`
     - `x`, `y`: of each axis the `label`, the `name` and the `unit` in it, the `ends`, whether it is

@@ -1,7 +1,7 @@
-"""The marks in figures: levels, moments and changing levels, each a line with its name beside it.
+"""The marks in plots: levels, moments and changing levels, each a line with its name beside it.
 
 Their names are not in the legend. `live` reads the marks back to draw them in the plot that a page
-offers beside the figure.
+offers beside the plot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the pages have in common: the template environment, and figures as parts of a page."""
+"""What the pages have in common: the template environment, and plots as parts of a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.report import style
 from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
@@ -25,7 +25,7 @@ from narrows.unfinished import write_whole
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with its texts on a page."""
+    """A plot with its texts on a page."""
 
     name: str
     """The name of its files and of its identifiers on the page, made safe by `file_name`."""
@@ -40,7 +40,7 @@ class Shown:
 
     @cached_property
     def svg(self) -> str:
-        """The figure as SVG, which a page and a file share."""
+        """The plot as SVG, which a page and a file share."""
         return style.svg(self.figure)
 
 
@@ -82,7 +82,7 @@ def render(template: str, *, package: str = "narrows.report", **values: object) 
 def policy() -> Markup:
     """The Content-Security-Policy of every page (W3C CSP 3).
 
-    Matplotlib's and uPlot's pictures have styles in attributes.
+    Matplotlib's and uPlot's plots have styles in attributes.
     """
     digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     return Markup(
@@ -91,29 +91,29 @@ def policy() -> Markup:
     )
 
 
-def shown_on_page(figures: Sequence[Shown]) -> list[dict[str, Any]]:
-    """Figures as inline SVG with alternative text and caption, and their curves."""
+def shown_on_page(plots: Sequence[Shown]) -> list[dict[str, Any]]:
+    """Plots as inline SVG with alternative text and caption, and their curves."""
     return [
         {
             "svg": style.svg_inline(shown.svg, shown.name.replace(".", "-"), shown.alt),
             "caption": shown.caption,
             "curves": curves(shown.figure),
         }
-        for shown in figures
+        for shown in plots
     ]
 
 
-def live(figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
-    """What a page needs to plot its figures' curves; None if no figure has curves."""
-    if not any(figure["curves"] for figure in figures):
+def live(plots: Sequence[dict[str, Any]]) -> dict[str, str] | None:
+    """What a page needs to plot its plots' curves; None if no plot has curves."""
+    if not any(figure["curves"] for figure in plots):
         return None
     return {"script": script(), "style_sheet": style_sheet()}
 
 
-def html_of(figures: Sequence[Shown]) -> str:
-    """Figures side by side for a notebook, each with its caption."""
+def html_of(plots: Sequence[Shown]) -> str:
+    """Plots side by side for a notebook, each with its caption."""
     parts = []
-    for shown in figures:
+    for shown in plots:
         data = base64.b64encode(shown.svg.encode()).decode()
         parts.append(
             '<figure style="margin:0;max-width:36em">'
@@ -124,28 +124,28 @@ def html_of(figures: Sequence[Shown]) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(parts)}</div>'
 
 
-def write_figures(
-    figures: Sequence[Shown], folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
+def write_plots(
+    plots: Sequence[Shown], folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES
 ) -> list[Path]:
-    """Writes each figure as files of these types.
+    """Writes each plot as files of these types.
 
     Raises:
         RunFolderError: They cannot be written.
     """
     written = []
-    for shown in figures:
+    for shown in plots:
         for kind in kinds:
             # Not with_suffix, because names of links have dots.
             written.append(write_bytes(folder / f"{shown.name}.{kind}", _KINDS[kind](shown)))
     return written
 
 
-_KINDS: dict[FigureFile, Callable[[Shown], bytes]] = {
+_KINDS: dict[PlotFile, Callable[[Shown], bytes]] = {
     "png": lambda shown: style.png(shown.figure),
     "svg": lambda shown: shown.svg.encode(),
     "pdf": lambda shown: style.pdf(shown.figure),
 }
-"""The functions that make files of figures, by suffix."""
+"""The functions that make files of plots, by suffix."""
 
 
 def write_page(path: Path, text: str) -> Path:

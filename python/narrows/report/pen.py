@@ -1,4 +1,4 @@
-"""The pen with which kinds of traffic draw figures: it implements `narrows.records.Pen`."""
+"""The pen with which kinds of traffic draw plots: it implements `narrows.records.Pen`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from narrows.report.style import CYCLE, Floats, thin
 _MOST_POINTS = 2_000
 
 
-class FigurePen:
-    """Draws on the axes of one figure."""
+class PlotPen:
+    """Draws on the axes of one plot."""
 
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
@@ -55,7 +55,7 @@ class FigurePen:
         self.axes.set_ylim(0.0, 104.0)
 
 
-class SeedsPen(FigurePen):
+class SeedsPen(PlotPen):
     """Draws several seeds: a thin curve for each, and one for all seeds of a label together.
 
     Draw with it once for each seed, and then call `finish`.

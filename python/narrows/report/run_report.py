@@ -1,4 +1,4 @@
-"""The report of one run: one HTML file that needs nothing else, and its figures as files."""
+"""The report of one run: one HTML file that needs nothing else, and its plots as files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
-from narrows.report import figures
+from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.report import plots
 from narrows.report.again import again
-from narrows.report.extras import extra_figures, headlines
+from narrows.report.extras import extra_plots, headlines
 from narrows.report.fates import failed_text
-from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_page, write_plots
 from narrows.report.source import (
     MOST_GROUPS,
     QueueFacts,
@@ -36,7 +36,7 @@ from narrows.scenario.toml_text import toml_text
 REPORT_FILE = "report.html"
 """The page's name within a folder."""
 
-FIGURES = "figures"
+PLOTS = "plots"
 
 ENDED = {
     "end": "after the scenario's duration",
@@ -72,14 +72,14 @@ _WHO_WAITS_LESS = (
 def write_run_report(
     run: Run | str | Path,
     out: str | Path | None = None,
-    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
 ) -> Path:
-    """Writes `report.html` and the files in `figures/`.
+    """Writes `report.html` and the files in `plots/`.
 
     Args:
         run: A run, or its folder.
         out: The folder for them; by default the run's own.
-        kinds: The file types in which figures are written.
+        kinds: The file types in which plots are written.
 
     Returns:
         The page's path.
@@ -92,28 +92,28 @@ def write_run_report(
     folder = Path(out) if out is not None else loaded.folder
     if folder is None:
         raise ValueError("a run that was not saved needs a folder for its report")
-    shown = run_figures(loaded)
-    write_figures(shown, folder / FIGURES, kinds)
+    shown = run_plots(loaded)
+    write_plots(shown, folder / PLOTS, kinds)
     return write_page(folder / REPORT_FILE, _page(loaded, shown))
 
 
-def run_figures(run: Run) -> list[Shown]:
-    """The figures that a run's tables allow, with their texts."""
+def run_plots(run: Run) -> list[Shown]:
+    """The plots that a run's tables allow, with their texts."""
     shown: list[Shown] = []
     dns = run.summary.get("dns")
     if dns:
-        shown += _dns_figures(run, dns)
+        shown += _dns_plots(run, dns)
     for link in monitored_queues(run):
-        shown += _queue_figures(run, link)
+        shown += _queue_plots(run, link)
     shown += [_throughput(run, link) for link in monitored_links(run)]
-    series = figures.goodput_groups(run)
+    series = plots.goodput_groups(run)
     if series:
         shown.append(_goodput(run, series))
-    return shown + extra_figures({run.name: run})
+    return shown + extra_plots({run.name: run})
 
 
-def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
-    """The figures of attempts and response times; response times come first if attempts mislead."""
+def _dns_plots(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
+    """The plots of attempts and response times; response times come first if attempts mislead."""
     shown: list[Shown] = []
     groups = asked(run.summary)
     if dns["queries"]:
@@ -132,7 +132,7 @@ def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
         shown.append(
             Shown(
                 "attempts",
-                figures.attempts(run),
+                plots.attempts(run),
                 f"Bars: {_listed(shares)} were answered at the first attempt.",
                 " ".join(filter(None, words)),
             )
@@ -148,7 +148,7 @@ def _dns_figures(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
         shown.append(
             Shown(
                 "response-cdf",
-                figures.response_cdf({run.name: run}),
+                plots.response_cdf({run.name: run}),
                 f"Curve{'s' if len(times) > 1 else ''}: {'; '.join(times)}.",
                 _STEPS_OVER_TCP if over_tcp else _steps(run),
             )
@@ -183,7 +183,7 @@ def _steps(run: Run) -> str:
 
 
 def _backlog(run: Run, link: str, facts: QueueFacts | None) -> str:
-    """What the figure of the backlog shows, with the levels and the ring if they are drawn."""
+    """What the plot of the backlog shows, with the levels and the ring if they are drawn."""
     words = ["What waits in the queue."]
     if facts is not None and facts.thresholds:
         words = ["What waits in the queue, with the levels at which the queue acts."]
@@ -221,7 +221,7 @@ def _throughput(run: Run, link: str) -> Shown:
     busy = of_link["utilisation_percent"]
     return Shown(
         f"throughput-{link}",
-        figures.utilisation({run.name: run}, link),
+        plots.utilisation({run.name: run}, link),
         f"Curve: {carried}{_busy_text(busy)}.",
         "What was carried between samples, with the framing that the kernel counts."
         if run.backend == MONITOR
@@ -236,12 +236,12 @@ def _busy_text(percent: float | None) -> str:
 
 def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
     largest, carried = max(delivered(run.goodput).items(), key=lambda each: each[1])
-    name = figures.series_name(largest, series)
+    name = plots.series_name(largest, series)
     most = " most," if len(series) > 1 else ""
     mean = value_text(8e-6 * carried / run.end_s)
     return Shown(
         "goodput",
-        figures.goodput(run),
+        plots.goodput(run),
         f"Lines over time: {name} carried{most} {mean} Mbit/s on average over the run.",
         "Payload that reached the receiving applications in order, averaged over at least four "
         "round trips. After a loss, what came meanwhile waits for the missing segment and then "
@@ -249,14 +249,14 @@ def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
     )
 
 
-def _queue_figures(run: Run, link: str) -> list[Shown]:
+def _queue_plots(run: Run, link: str) -> list[Shown]:
     queue = run.summary["queues"][link]["run"]
     facts = queue_facts(run, link)
     waits = _DNS_WAITS if run.summary.get("dns") else _WHO_WAITS
     shown = [
         Shown(
             f"backlog-{link}",
-            figures.backlog(run, link),
+            plots.backlog(run, link),
             f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} packets "
             "on average.",
             _WATCHED if run.backend == MONITOR else _backlog(run, link, facts),
@@ -266,7 +266,7 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
         shown.append(
             Shown(
                 f"sojourn-{link}",
-                figures.sojourn({run.name: run}, link),
+                plots.sojourn({run.name: run}, link),
                 f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring "
                 "on average.",
                 waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
@@ -275,7 +275,7 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
     shown.append(
         Shown(
             f"drops-{link}",
-            figures.drop_rate({run.name: run}, link),
+            plots.drop_rate({run.name: run}, link),
             f"Curve: {value_text(queue['drops_total_per_s'])} packets a second are dropped and "
             f"{value_text(queue['marks_total_per_s'])} marked on average.",
             "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n) "
@@ -300,7 +300,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
         again=again(run),
         ended=ENDED.get(run.stopped, f"by {run.stopped}"),
         cards=_cards(run),
-        figures=on_page,
+        plots=on_page,
         sections=sections,
         notes=summary_table(run).notes,
         uncounted=_uncounted(run),

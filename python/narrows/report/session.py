@@ -1,4 +1,4 @@
-"""Figures in a session or a notebook: the results of `plot` of a run, a sweep or a comparison."""
+"""Plots in a session or a notebook: the results of `plot` of a run, a sweep or a comparison."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
-from narrows.report.comparison_report import comparison_figures
-from narrows.report.page import Shown, html_of, write_figures
-from narrows.report.run_report import run_figures
+from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.report.comparison_report import comparison_plots
+from narrows.report.page import Shown, html_of, write_plots
+from narrows.report.run_report import run_plots
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
 from narrows.results import Comparison, Run, Sweep, summary_table
 from narrows.results.emphasis import GOODPUT, likeliest
@@ -31,8 +31,8 @@ goodput of TCP."""
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Figures that a notebook shows; each has its Matplotlib `figure`, `name`, `alt`, `caption`."""
+class Plots:
+    """Plots that a notebook shows; each has its Matplotlib `figure`, `name`, `alt`, `caption`."""
 
     shown: tuple[Shown, ...]
 
@@ -48,8 +48,8 @@ class Figures:
                 return one
         raise KeyError(name)
 
-    def write(self, folder: str | Path, *kinds: FigureFile) -> list[Path]:
-        """Writes each figure into a folder, as PNG and SVG or as the named kinds.
+    def write(self, folder: str | Path, *kinds: PlotFile) -> list[Path]:
+        """Writes each plot into a folder, as PNG and SVG or as the named kinds.
 
         Returns:
             The files.
@@ -57,32 +57,32 @@ class Figures:
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_figures(self.shown, Path(folder), kinds or USUAL_FIGURE_FILES)
+        return write_plots(self.shown, Path(folder), kinds or USUAL_PLOT_FILES)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} figures: {', '.join(one.name for one in self.shown)}>"
+        return f"<{len(self)} plots: {', '.join(one.name for one in self.shown)}>"
 
     def _repr_html_(self) -> str:
-        """The figures, for notebooks."""
+        """The plots, for notebooks."""
         return html_of(self.shown)
 
 
-def of_run(run: Run, names: Sequence[str]) -> Figures:
-    """The figures of a run's report, or only those whose names begin with one of `names`.
+def of_run(run: Run, names: Sequence[str]) -> Plots:
+    """The plots of a run's report, or only those whose names begin with one of `names`.
 
     Raises:
-        NarrowsError: No figure's name begins with one of them.
+        NarrowsError: No plot's name begins with one of them.
     """
-    return _named(run_figures(run), names)
+    return _named(run_plots(run), names)
 
 
-def of_comparison(comparison: Comparison, names: Sequence[str]) -> Figures:
-    """The figures of a comparison's report, or only those whose names begin with one of `names`.
+def of_comparison(comparison: Comparison, names: Sequence[str]) -> Plots:
+    """The plots of a comparison's report, or only those whose names begin with one of `names`.
 
     Raises:
-        NarrowsError: No figure's name begins with one of them.
+        NarrowsError: No plot's name begins with one of them.
     """
-    return _named(comparison_figures(comparison), names)
+    return _named(comparison_plots(comparison), names)
 
 
 def of_sweep(
@@ -92,7 +92,7 @@ def of_sweep(
     by: Sequence[str] | None,
     where: Mapping[str, Any],
 ) -> SweepPlot:
-    """A figure of a sweep; an argument that is not given takes its first possible value.
+    """A plot of a sweep; an argument that is not given takes its first possible value.
 
     Raises:
         NarrowsError: There is nothing to draw, or `narrows.report.plot_sweep` refuses it.
@@ -100,7 +100,7 @@ def of_sweep(
     varied = [axis.key for axis in sweep.axes if len(axis.values) > 1 and axis.key not in where]
     if against is None:
         if not varied:
-            raise NarrowsError(f"{sweep.name}: no key has several values to draw a figure against")
+            raise NarrowsError(f"{sweep.name}: no key has several values to draw a plot against")
         against = next((key for key in varied if key not in (by or ())), varied[0])
     if metric is None:
         known = figures_of(sweep)
@@ -112,22 +112,22 @@ def of_sweep(
 
 
 def in_notebook(result: Run | Sweep | Comparison) -> str:
-    """Figures, and the table that the command prints, as HTML."""
+    """Plots, and the table that the command prints, as HTML."""
     try:
-        figures = result.plot()._repr_html_()
+        plots = result.plot()._repr_html_()
     except NarrowsError:
-        # The tables of an old run may lack what a figure needs; a sweep may vary nothing.
-        figures = ""
+        # The tables of an old run may lack what a plot needs; a sweep may vary nothing.
+        plots = ""
     if isinstance(result, Comparison):
-        return f"{figures}{result.table()._repr_html_()}"
+        return f"{plots}{result.table()._repr_html_()}"
     table = summary_table(result) if isinstance(result, Run) else sweep_text(result)
-    return f"<p>{escape(repr(result))}</p>{figures}{table._repr_html_()}"
+    return f"<p>{escape(repr(result))}</p>{plots}{table._repr_html_()}"
 
 
-def _named(shown: Sequence[Shown], names: Sequence[str]) -> Figures:
+def _named(shown: Sequence[Shown], names: Sequence[str]) -> Plots:
     for name in names:
         if not any(one.name.startswith(name) for one in shown):
             known = [one.name for one in shown]
-            raise NarrowsError(f"there is no figure {name}; hint: {suggestion(name, known)}")
+            raise NarrowsError(f"there is no plot {name}; hint: {suggestion(name, known)}")
     wanted = [one for one in shown if not names or one.name.startswith(tuple(names))]
-    return Figures(tuple(wanted))
+    return Plots(tuple(wanted))

@@ -1,4 +1,4 @@
-"""What figures read from a run: series of one link, and the scenario's facts about its queue."""
+"""What plots read from a run: series of one link, and the scenario's facts about its queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 """No other runs."""
 
 MOST_GROUPS = 6
-"""The most groups that have figures of their own; more groups share one figure."""
+"""The most groups that have plots of their own; more groups share one plot."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """Facts about a queue, for a figure's labels."""
+    """Facts about a queue, for a plot's labels."""
 
     label: str
     """The discipline's name in titles."""
@@ -113,7 +113,7 @@ def dns_start(run: Run) -> float | None:
 def queue_facts(run: Run, link: str) -> QueueFacts | None:
     """What the run's scenario says about the queue of a link.
 
-    None if this version does not understand how the scenario describes the link. Figures then lack
+    None if this version does not understand how the scenario describes the link. Plots then lack
     their thresholds and show the rest.
     """
     name, _, way = link.rpartition(".")

@@ -1,7 +1,7 @@
-"""How figures look, and how they become files; the same figure gives the same bytes.
+"""How plots look, and how they become files; the same plot gives the same bytes.
 
 Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind readers can
-tell apart. Figures are made with Matplotlib's object-oriented interface on its file canvas, without
+tell apart. Plots are made with Matplotlib's object-oriented interface on its file canvas, without
 global state.
 """
 
@@ -158,7 +158,7 @@ def css_color(color: str) -> str:
 
 
 def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
-    """An empty figure with one pair of axes; sizes in inches."""
+    """An empty plot with one pair of axes; sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -166,7 +166,7 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
 def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "") -> None:
     """Puts the legend below the axes, where it hides nothing.
 
-    It has as many columns as fit into the figure's width, and at most `columns`. Its markers are
+    It has as many columns as fit into the plot's width, and at most `columns`. Its markers are
     larger by the factor `markers`.
     """
     labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
@@ -230,7 +230,7 @@ def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> str:
 
 
 def name_axes(axes: Axes, title: str, x: str, y: str, pad: float | None = None) -> None:
-    """Gives the figure's only axes a title and labels, which wrap where they are long."""
+    """Gives the plot's only axes a title and labels, which wrap where they are long."""
     figure = axes.get_figure()
     assert isinstance(figure, Figure), "the axes are a figure's own"
     width, height = (72.0 * inches for inches in figure.get_size_inches())
@@ -263,7 +263,7 @@ def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "defaul
 def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floats]:
     """Thins a series to at most ``most`` points; keeps the smallest and largest value of each bin.
 
-    A picture cannot show more points than it has columns, but must not lose a peak.
+    A plot cannot show more points than it has columns, but must not lose a peak.
     """
     if len(times) <= most:
         return times, values
@@ -294,7 +294,7 @@ def plain_ticks(axis: Axis, low: float, high: float) -> None:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, without a date."""
+    """The plot as PNG, without a date."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.BytesIO()
         canvas: Any = FigureCanvasAgg(figure)  # without types
@@ -303,7 +303,7 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG, without a date and with the same names each time."""
+    """The plot as SVG, without a date and with the same names each time."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.StringIO()
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -313,7 +313,7 @@ def svg(figure: Figure) -> str:
 
 
 def pdf(figure: Figure) -> bytes:
-    """The figure as PDF with text as text, without a date."""
+    """The plot as PDF with text as text, without a date."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.BytesIO()
         nothing = {"CreationDate": None, "Creator": None, "Producer": None}
@@ -324,9 +324,9 @@ def pdf(figure: Figure) -> bytes:
 
 @contextmanager
 def _laid_out(figure: Figure) -> Iterator[None]:
-    """Lays a figure out once for files of all kinds, and gives it a PNG's resolution for a block.
+    """Lays a plot out once for files of all kinds, and gives it a PNG's resolution for a block.
 
-    `print_figure` would draw the figure twice and lay it out anew for each kind, which takes most
+    `print_figure` would draw the plot twice and lay it out anew for each kind, which takes most
     of a report's time.
     """
     resolution = figure.get_dpi()
@@ -342,12 +342,12 @@ def _laid_out(figure: Figure) -> Iterator[None]:
 
 
 def svg_inline(text: str, name: str, title: str) -> str:
-    """A figure's SVG as an element of a page: names prefixed, colours as CSS variables.
+    """A plot's SVG as an element of a page: names prefixed, colours as CSS variables.
 
     Args:
         text: What `svg` gave.
         name: Unique on the page; identifiers begin with it.
-        title: What the figure shows, for readers who cannot see it.
+        title: What the plot shows, for readers who cannot see it.
     """
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)

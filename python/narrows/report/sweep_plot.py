@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError, argument
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
-from narrows.report import figures
-from narrows.report.figures import Mean, Series, Ticks
-from narrows.report.page import Shown, html_of, write_figures
+from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.report import plots
+from narrows.report.page import Shown, html_of, write_plots
+from narrows.report.plots import Mean, Series, Ticks
 from narrows.results import Axis, Sweep
 from narrows.results.few_seeds import few_seeds
 from narrows.results.group_names import short_keys
@@ -37,7 +37,7 @@ MOST_SERIES = 36
 
 @dataclass(frozen=True)
 class SweepPlot:
-    """A figure of a sweep, and the numbers in it."""
+    """A plot of a sweep, and the numbers in it."""
 
     shown: Shown
     metric: Figure
@@ -48,18 +48,16 @@ class SweepPlot:
     notes: tuple[str, ...] = ()
     """Notes that readers should know."""
 
-    def write(
-        self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
-    ) -> list[Path]:
-        """Writes the figure into a folder, as these kinds of files; returns the files.
+    def write(self, folder: str | Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES) -> list[Path]:
+        """Writes the plot into a folder, as these kinds of files; returns the files.
 
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_figures([self.shown], Path(folder), kinds)
+        return write_plots([self.shown], Path(folder), kinds)
 
     def _repr_html_(self) -> str:
-        """The figure and the numbers, for notebooks."""
+        """The plot and the numbers, for notebooks."""
         return html_of([self.shown]) + self.table()._repr_html_()
 
     def table(self) -> TextTable:
@@ -163,7 +161,7 @@ def plot_sweep(
                 "zero only; hint: use linear"
             )
     cut = y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
-    drawn = figures.against(
+    drawn = plots.against(
         _series(chosen, axis, lines, place),
         ticks,
         title=figure.name,

@@ -1,7 +1,7 @@
 """Reproductions of published experiments: their claims, our measurements, and the verdicts.
 
 A paper is a folder beside this file, with `README.md` (contents, run time, choices, known
-differences), `scenarios/`, the published values with their tolerances, and its figures. The
+differences), `scenarios/`, the published values with their tolerances, and its plots. The
 framework for them is in this package:
 
 >>> from narrows.reproduce import papers

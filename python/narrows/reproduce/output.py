@@ -1,4 +1,4 @@
-"""A reproduction on the terminal and on disk: tables, `result.json`, figures, `report.html`."""
+"""A reproduction on the terminal and on disk: tables, `result.json`, plots, `report.html`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
     render,
     shown_on_page,
-    write_figures,
     write_page,
+    write_plots,
 )
 from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
 from narrows.reproduce.measurements import Agreement, Table
@@ -92,9 +92,9 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
 def write(
     outcomes: Sequence[Outcome],
     folder: Path,
-    kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES,
+    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
 ) -> None:
-    """Writes `report.html` (self-contained), `result.json` and the figures into `folder`.
+    """Writes `report.html` (self-contained), `result.json` and the plots into `folder`.
 
     Raises:
         RunFolderError: They cannot be written.
@@ -104,10 +104,10 @@ def write(
     papers = []
     for outcome in outcomes:
         slug = outcome.paper.slug
-        figures = [
-            replace(shown, name=f"{slug}-{shown.name}") for shown in outcome.paper.figures(outcome)
+        plots = [
+            replace(shown, name=f"{slug}-{shown.name}") for shown in outcome.paper.plots(outcome)
         ]
-        write_figures(figures, folder / "figures", kinds)
+        write_plots(plots, folder / "plots", kinds)
         papers.append(
             {
                 "paper": outcome.paper,
@@ -121,7 +121,7 @@ def write(
                 if outcome.agreement()
                 else None,
                 "sensitivity": sensitivity_table(outcome),
-                "figures": shown_on_page(figures),
+                "plots": shown_on_page(plots),
             }
         )
     html = render("reproduction.html", package="narrows.reproduce", papers=papers)

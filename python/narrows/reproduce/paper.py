@@ -60,8 +60,8 @@ class Paper:
     measure: Callable[[Run], Measured]
     tables: Callable[[Measurements], list[Table]]
     """The paper's own tables, next to our values."""
-    figures: Callable[[Measurements], list[Shown]]
-    """Makes the figures that the runs allow."""
+    plots: Callable[[Measurements], list[Shown]]
+    """Makes the plots that the runs allow."""
     agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
     """Compares our figures with other measurements of the same test bed."""
     agreement_title: str = (

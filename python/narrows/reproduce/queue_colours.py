@@ -1,4 +1,4 @@
-"""The colour of each queue, which is the same in the figures of all papers."""
+"""The colour of each queue, which is the same in the plots of all papers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def comparison_table(comparison: Compared) -> TextTable:
     single = _single_seeds(comparison)
     notes += ["Seed by seed:", *(f"  {line}" for line in single), ""] if single else []
     notes += comparison.notes
-    return TextTable(comparison.title, header, sections, notes, _picture(comparison))
+    return TextTable(comparison.title, header, sections, notes, _plot(comparison))
 
 
 def arranged(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
@@ -161,7 +161,7 @@ def _spread(difference: Difference) -> str:
     return words
 
 
-def _picture(comparison: Compared) -> list[str]:
+def _plot(comparison: Compared) -> list[str]:
     """Bars of the figure that matters most, if every group has it and no value is negative.
 
     If traffic has several groups, each has its own bars.

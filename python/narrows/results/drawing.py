@@ -1,6 +1,6 @@
-"""Figures of results in a session: `run.plot()`, `sweep.plot()`, `comparison.plot()`.
+"""Plots of results in a session: `run.plot()`, `sweep.plot()`, `comparison.plot()`.
 
-`narrows.report` draws figures from results. This module knows only its name, so a program that only
+`narrows.report` draws plots from results. This module knows only its name, so a program that only
 reads tables does not load Matplotlib.
 """
 

@@ -1,6 +1,6 @@
 """Tables of a user's own applications, which only the program that wrote them knows.
 
-Nothing declares their meaning, so they are kept as they are, and no summary or figure uses them.
+Nothing declares their meaning, so they are kept as they are, and no summary or plot uses them.
 """
 
 from __future__ import annotations

@@ -10,21 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.results.text import TextTable
 
 
 class PlottedSweep(Protocol):
-    """A figure of a sweep, and the numbers in it; a notebook shows both."""
+    """A plot of a sweep, and the numbers in it; a notebook shows both."""
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes that readers must know."""
 
-    def write(
-        self, folder: str | Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES
-    ) -> list[Path]:
-        """Writes the figure into a folder, as these kinds of files; returns the files.
+    def write(self, folder: str | Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES) -> list[Path]:
+        """Writes the plot into a folder, as these kinds of files; returns the files.
 
         Raises:
             RunFolderError: They cannot be written.
@@ -37,4 +35,4 @@ class PlottedSweep(Protocol):
         """The numbers, as JSON values."""
 
     def _repr_html_(self) -> str:
-        """The figure and the numbers, for notebooks."""
+        """The plot and the numbers, for notebooks."""

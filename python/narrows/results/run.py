@@ -212,17 +212,17 @@ class Run:
         )
 
     def plot(self, *names: str) -> Any:
-        """The figures of the report: all, or those whose names begin with one of `names`.
+        """The plots of the report: all, or those whose names begin with one of `names`.
 
-        A notebook shows them; `narrows.report.session.Figures` describes what else they can do.
+        A notebook shows them; `narrows.report.session.Plots` describes what else they can do.
 
         Raises:
-            NarrowsError: No figure's name begins with one of them.
+            NarrowsError: No plot's name begins with one of them.
         """
         return drawn("of_run", self, names)
 
     def _repr_html_(self) -> str:
-        """The figures and the summary, for notebooks."""
+        """The plots and the summary, for notebooks."""
         return str(drawn("in_notebook", self))
 
     @property

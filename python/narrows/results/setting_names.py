@@ -1,4 +1,4 @@
-"""Short names of varied keys, of their values, and of combinations, for tables and figures."""
+"""Short names of varied keys, of their values, and of combinations, for tables and plots."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def is_same_quantity(one: object, other: object) -> bool:
 
 
 def key_words(key: str) -> str:
-    """A key in words, for the axis of a figure.
+    """A key in words, for the axis of a plot.
 
     Examples:
         >>> key_words("traffic.connections"), key_words("links.wan.forward.delay")

@@ -207,7 +207,7 @@ class Sweep:
         return plot
 
     def _repr_html_(self) -> str:
-        """A figure and the table of means, for notebooks."""
+        """A plot and the table of means, for notebooks."""
         return str(drawn("in_notebook", self))
 
 

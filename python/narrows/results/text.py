@@ -25,7 +25,7 @@ class TextTable:
     """The title; empty for none."""
     sections: Sequence[tuple[str, Sequence[tuple[str, ...]]]]
     notes: Sequence[str] = ()
-    picture: Sequence[str] = ()
+    plot: Sequence[str] = ()
     """Lines below the title, before everything else."""
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class TextTable:
             max((len(row[i]) for row in shown if i < len(row)), default=0) for i in range(count)
         ]
         lines = [self.title] if self.title else []
-        lines += ["", *self.picture] if self.picture else []
+        lines += ["", *self.plot] if self.plot else []
         if heads:
             lines += ["", *(_line("", head, widths) for head in heads)]
         for name, part in self.sections:

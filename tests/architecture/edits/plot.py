@@ -24,5 +24,5 @@ SCENARIO = Scenario.from_dict(
 
 with tempfile.TemporaryDirectory() as folder:
     write_run_report(run(SCENARIO).save(Path(folder) / "run"))
-    assert list(Path(folder).glob("run/figures/spare-*.svg")), "the report lacks the plot"
+    assert list(Path(folder).glob("run/plots/spare-*.svg")), "the report lacks the plot"
 print("everything knows it")

@@ -83,7 +83,7 @@ text = reference()
 assert f'## `queue`, `kind = "{NAME}"`\n\nEarly Random Drop (Hashem 1989).\n' in text
 assert "| `limit` | whole number, 1 to 10000000 | `100` | Packets that may wait. |" in text
 
-# Figures: the name in titles, and the levels.
+# Plots: the name in titles, and the levels.
 direction = scenario.links[0].direction("forward")
 assert direction.queue.label == "Early Random Drop"
 assert direction.queue.facts.levels == (("level", 10.0), ("limit", 20.0))

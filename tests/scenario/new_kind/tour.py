@@ -11,7 +11,7 @@ import pytest
 
 import narrows
 from narrows import Run, Scenario, ScenarioError
-from narrows.report.comparison_report import comparison_figures
+from narrows.report.comparison_report import comparison_plots
 from narrows.report.run_report import write_run_report
 from narrows.results import compare, summary_table
 from narrows.results.schema import reference as tables
@@ -126,12 +126,12 @@ with tempfile.TemporaryDirectory() as folder:
     html = write_run_report(loaded).read_text()
     assert "Curve: half of the beacons took 4 ms." in html
     assert "half of the beacons within" in html
-    assert (Path(folder) / "a" / "figures" / "beacon-delay.svg").is_file()
+    assert (Path(folder) / "a" / "plots" / "beacon-delay.svg").is_file()
 two = run([1.0, 3.0], ["birds", "bees"])
 assert two.summary["beacons"]["groups"]["bees"]["delay_median_ms"] == 3.0
 assert "beacons, group bees" in str(summary_table(two))
 found = compare([run([1.0, 2.0]), run([4.0, 4.0, 5.0])])
 assert {row.key for row in found.rows} >= {"beacons.sent", "beacons.delay_median_ms"}
-assert "beacon-delay" in {shown.name for shown in comparison_figures(found)}
+assert "beacon-delay" in {shown.name for shown in comparison_plots(found)}
 assert run([]).summary["beacons"] is None
 print("everything knows it")

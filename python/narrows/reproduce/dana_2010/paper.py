@@ -6,8 +6,8 @@ from pathlib import Path
 
 from narrows.reproduce.dana_2010.cells import CELLS, ROWS, on_linux
 from narrows.reproduce.dana_2010.claims import CLAIMS
-from narrows.reproduce.dana_2010.figures import figures
 from narrows.reproduce.dana_2010.measure import measure
+from narrows.reproduce.dana_2010.plots import plots
 from narrows.reproduce.dana_2010.tables import tables
 from narrows.reproduce.paper import Paper
 
@@ -22,7 +22,7 @@ PAPER = Paper(
     rows=ROWS,
     measure=measure,
     tables=tables,
-    figures=figures,
+    plots=plots,
     on_kernel=on_linux,
     seeds=10,
     row_seeds=5,

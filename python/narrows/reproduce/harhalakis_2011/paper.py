@@ -6,9 +6,9 @@ from pathlib import Path
 
 from narrows.reproduce.harhalakis_2011.cells import CELLS, ROWS
 from narrows.reproduce.harhalakis_2011.claims import CLAIMS
-from narrows.reproduce.harhalakis_2011.figures import figures
 from narrows.reproduce.harhalakis_2011.kernel import CASES, agreement
 from narrows.reproduce.harhalakis_2011.measure import measure
+from narrows.reproduce.harhalakis_2011.plots import plots
 from narrows.reproduce.harhalakis_2011.tables import tables
 from narrows.reproduce.paper import Paper
 
@@ -24,7 +24,7 @@ PAPER = Paper(
     rows=ROWS,
     measure=measure,
     tables=tables,
-    figures=figures,
+    plots=plots,
     agreement=agreement,
     agreement_cells=frozenset(CASES),
     summary=(

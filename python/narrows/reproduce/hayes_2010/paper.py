@@ -6,8 +6,8 @@ from pathlib import Path
 
 from narrows.reproduce.hayes_2010.cells import CELLS, ROWS
 from narrows.reproduce.hayes_2010.claims import CLAIMS
-from narrows.reproduce.hayes_2010.figures import figures
 from narrows.reproduce.hayes_2010.measure import not_a_scenario, recorded
+from narrows.reproduce.hayes_2010.plots import plots
 from narrows.reproduce.hayes_2010.tables import headline, tables
 from narrows.reproduce.paper import Paper
 
@@ -22,7 +22,7 @@ PAPER = Paper(
     rows=ROWS,
     measure=not_a_scenario,
     tables=tables,
-    figures=figures,
+    plots=plots,
     seeds=20,
     recorded=recorded,
     headline=headline,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from narrows.reproduce.kantawala_2002.cells import CELLS
 from narrows.reproduce.kantawala_2002.claims import CLAIMS
-from narrows.reproduce.kantawala_2002.figures import figures
 from narrows.reproduce.kantawala_2002.measure import measure
+from narrows.reproduce.kantawala_2002.plots import plots
 from narrows.reproduce.kantawala_2002.rows import ROWS
 from narrows.reproduce.kantawala_2002.tables import tables
 from narrows.reproduce.paper import Paper
@@ -23,7 +23,7 @@ PAPER = Paper(
     rows=ROWS,
     measure=measure,
     tables=tables,
-    figures=figures,
+    plots=plots,
     seeds=4,
     row_seeds=3,
     quick={"duration": "40 s"},

@@ -216,7 +216,7 @@ CLAIMS: list[Claim] = [
         (),
         _not_tested,
         ("needs the day's results: narrows import atlas, narrows ratio", "at least", 0.0),
-        note="samples/figures has all four kinds, of a small sample in Atlas's form",
+        note="samples/plots has all four kinds, of a small sample in Atlas's form",
     ),
     Claim(
         "R5",
@@ -284,7 +284,7 @@ CLAIMS: list[Claim] = [
         "",
         (FIXED, FARTHER, LATE, OLD, NEW),
         _not_tested,
-        ("needs a day of C-root's results; the pictures show four causes", "at least", 0.0),
+        ("needs a day of C-root's results; the plots show four causes", "at least", 0.0),
     ),
     Claim(
         "R7",

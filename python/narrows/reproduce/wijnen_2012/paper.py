@@ -7,8 +7,8 @@ from pathlib import Path
 from narrows.reproduce.paper import Paper
 from narrows.reproduce.wijnen_2012.cells import CELLS, ROWS
 from narrows.reproduce.wijnen_2012.claims import CLAIMS
-from narrows.reproduce.wijnen_2012.figures import figures
 from narrows.reproduce.wijnen_2012.measure import execute, lacks, not_a_scenario
+from narrows.reproduce.wijnen_2012.plots import plots
 from narrows.reproduce.wijnen_2012.reference import agreement
 from narrows.reproduce.wijnen_2012.tables import tables
 
@@ -39,7 +39,7 @@ PAPER = Paper(
     rows=ROWS,
     measure=not_a_scenario,
     tables=tables,
-    figures=figures,
+    plots=plots,
     agreement=agreement,
     agreement_title="Agreement with real NSD 3.2.13 and 3.2.14 at the same distances",
     summary=SUMMARY,

@@ -218,7 +218,7 @@ WATERFALL = Record(
         Figure(
             "shown",
             "objects of the first load",
-            doc="Requested objects of the load that began first; a figure shows this load.",
+            doc="Requested objects of the load that began first; a plot shows this load.",
         ),
     ),
     summarise=_summarise_objects,

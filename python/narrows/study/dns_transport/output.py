@@ -11,17 +11,17 @@ from textwrap import fill, wrap
 from typing import Any, TextIO
 
 from narrows import _core
-from narrows.records import USUAL_FIGURE_FILES, FigureFile
+from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.report import REPORT_FILE
 from narrows.report.page import (
     render,
     shown_on_page,
     write_bytes,
-    write_figures,
     write_page,
+    write_plots,
 )
-from narrows.study.dns_transport.figures import figures
 from narrows.study.dns_transport.phrases import title
+from narrows.study.dns_transport.plots import plots
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.study.dns_transport.study import RUNS_FILE, STUDY_FILE, Study
 
@@ -84,8 +84,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE_FILES) -> None:
-    """Writes `report.html`, `study.json`, the tables and the figures into `folder`.
+def write(study: Study, folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES) -> None:
+    """Writes `report.html`, `study.json`, the tables and the plots into `folder`.
 
     Raises:
         RunFolderError: They cannot be written.
@@ -97,8 +97,8 @@ def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE
         data = io.BytesIO()
         table.write_parquet(data)
         write_bytes(folder / name, data.getvalue())
-    drawn = figures(study.runs) if study.runs.height else []
-    write_figures(drawn, folder / "figures", kinds)
+    drawn = plots(study.runs) if study.runs.height else []
+    write_plots(drawn, folder / "plots", kinds)
     html = render(
         "study.html",
         package="narrows.study.dns_transport",
@@ -109,7 +109,7 @@ def write(study: Study, folder: Path, kinds: Sequence[FigureFile] = USUAL_FIGURE
         seeds=len(study.seeds),
         notes=study.notes,
         tables=study.tables,
-        figures=shown_on_page(drawn),
+        plots=shown_on_page(drawn),
         surprises=[_surprise(each) for each in study.surprises.found],
         comparisons=study.surprises.comparisons,
         by_chance=study.surprises.by_chance,
