@@ -19,6 +19,7 @@ const STEPS: usize = 20_000;
 ///
 /// - Packets and bytes in = out + dropped + waiting, by `backlog` and by `counters`.
 /// - Each packet comes out once, the packets of a flow in order, and only its ECN field changes.
+///   Flows are not ECN-capable, or send ECT(0), or ECT(1) and CE: a discipline may sort by that.
 /// - A packet comes out whenever one waits, and none if none does; nothing is held back.
 /// - Only ECN-capable packets are marked, each once, and at enqueue the verdict says so.
 /// - The counters of drops and marks agree with the verdicts, the packets and the lists of drops.
@@ -131,8 +132,13 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
     fn enqueue(&mut self) {
         let flow = (self.random.next_u32() as usize) % FLOWS;
         let bytes = [40, 576, 1500, 1500][(self.random.next_u32() % 4) as usize];
-        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
-        let ecn = ecn[(self.random.next_u32() % 4) as usize];
+        // A discipline may sort by this field, with CE beside ECT(1) (RFC 9332). So a flow that has
+        // CE has no ECT(0).
+        let ecn = match flow / 2 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect0,
+            _ => [Ecn::Ect1, Ecn::Ce][(self.random.next_u32() % 2) as usize],
+        };
         let packet = TestPacket {
             flow: flow as u8,
             number: self.arrived.0,
