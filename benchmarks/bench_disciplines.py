@@ -20,6 +20,7 @@ BOUNDS: dict[str, float | None] = {
     "pie": 1.5,
     "codel": 2.5,
     "fq-codel": 2.5,
+    "dualpi2": 1.6,
     "drr": 2.5,
     "tdrr": 2.5,
     "qsdrr": 2.5,

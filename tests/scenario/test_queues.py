@@ -91,6 +91,30 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                 }
             },
         ),
+        # tc-dualpi2(8): limit 10000, target 15 ms, tupdate 16 ms, alpha 0.16, beta 3.2, coupling
+        # factor 2, step 1 ms, drop_on_overload, drop_dequeue, l4s_ect, classic protection 10 %.
+        (
+            {"kind": "dualpi2"},
+            {
+                "dualpi2": {
+                    "limit": 10_000,
+                    "memlimit": None,
+                    "target": 15 * MS,
+                    "tupdate": 16 * MS,
+                    "alpha": 0.16,
+                    "beta": 3.2,
+                    "coupling_factor": 2,
+                    "step_thresh": 1 * MS,
+                    "step_packets": None,
+                    "min_qlen_step": 0,
+                    "drop_on_overload": True,
+                    "drop_enqueue": False,
+                    "any_ect": False,
+                    "classic_protection": 0.1,
+                    "mtu": 1514,
+                }
+            },
+        ),
         # tc-pie(8): limit 1000, target 15 ms, tupdate 15 ms, alpha 2, beta 20, noecn, nobytemode.
         (
             {"kind": "pie"},
@@ -156,6 +180,16 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({**RED_1993, "adaptive": {"apha": 1}}, 'did you mean "alpha"?'),
         ({"kind": "fq-codel", "flows": 0}, "queue.flows: must be at least 1"),
         ({"kind": "fq-codel", "quantum": "100 B"}, 'queue.quantum: must be at least "256 B"'),
+        (
+            {"kind": "dualpi2", "limit": 50, "step_packets": 50},
+            "queue.step_packets: is above limit, so that the step would never mark; hint: at most "
+            "49, or a higher limit",
+        ),
+        (
+            {"kind": "dualpi2", "classic_protection": 10},
+            "queue.classic_protection: must be at most",
+        ),
+        ({"kind": "dualpi2", "ecn": True}, "queue.ecn: is not a known key"),
         ({"kind": "pie", "alpha": 33}, "queue.alpha: must be at most 32"),
         ({"kind": "pie", "tupdate": "0 s"}, "queue.tupdate: must be above zero"),
         ({"kind": "prio"}, "queue.bands: is missing"),

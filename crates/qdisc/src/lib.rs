@@ -18,6 +18,7 @@ mod counters;
 mod custom;
 mod disciplines;
 pub mod drr;
+pub mod dualpi2;
 pub mod fifo;
 pub mod filter;
 pub mod fq_codel;

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::drr::{plain, qsdrr, tdrr};
     use crate::fifo::{BfifoConfig, PfifoConfig};
-    use crate::{blue, codel, fq_codel, pie, prio, red, sfq};
+    use crate::{blue, codel, dualpi2, fq_codel, pie, prio, red, sfq};
 
     #[test]
     fn figures_show_the_limit_or_the_target() {
@@ -102,6 +102,7 @@ mod tests {
             AnyConfig::from(codel::Config { target, ..Default::default() }),
             AnyConfig::from(pie::Config { target, ..Default::default() }),
             AnyConfig::from(fq_codel::Config { target, ..Default::default() }),
+            AnyConfig::from(dualpi2::Config { target, ..Default::default() }),
             AnyConfig::from(prio::Config { bands: Vec::new() }),
         ]
         .map(|config| config.levels())
@@ -113,8 +114,8 @@ mod tests {
         assert_eq!(levels[..3], [packets.clone(), bytes, packets]);
         assert_eq!(levels[3..7], vec![flows; 4]);
         assert_eq!(levels[7..9], [waits.clone(), waits.clone()]);
-        assert_eq!(levels[9], Levels { several_lines: true, ..waits });
-        assert_eq!(levels[10], Levels { several_lines: true, ..Levels::default() });
+        assert_eq!(levels[9..11], vec![Levels { several_lines: true, ..waits }; 2]);
+        assert_eq!(levels[11], Levels { several_lines: true, ..Levels::default() });
     }
 
     #[test]

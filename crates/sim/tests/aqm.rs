@@ -4,7 +4,9 @@
 mod common;
 
 use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
-use narrows_qdisc::{AnyConfig, Filter, Protocol, classes, codel, fifo, fq_codel, pie, prio};
+use narrows_qdisc::{
+    AnyConfig, Filter, Protocol, classes, codel, dualpi2, fifo, fq_codel, pie, prio,
+};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Kind, Plan, Queue, bulk::Bulk};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -113,6 +115,23 @@ fn pie_holds_the_delay_at_its_target_for_one_to_twenty_flows() {
         let wait = settled(&simulation, "sojourn_mean_ms") - PACKET_MS;
         assert!((wait - 15.0).abs() < 4.0, "{flows} flows wait {wait} ms");
         assert!(utilisation(&simulation) > 0.98);
+    }
+}
+
+/// Without L4S traffic it is PI2 alone. A single flow halves its window, which is less than twice what
+/// the path holds, and leaves the queue empty for a time.
+#[test]
+fn dualpi2_holds_the_classic_delay_at_its_target_for_two_to_twenty_flows() {
+    for flows in [1, 2, 5, 10, 20] {
+        let simulation = run(bulk(flows, Queue::Dualpi2(dualpi2::Config::default())));
+        let wait = settled(&simulation, "sojourn_mean_ms") - PACKET_MS;
+        let utilisation = utilisation(&simulation);
+        if flows == 1 {
+            assert!(wait > 5.0 && wait < 15.0 && utilisation > 0.9, "{wait} ms, {utilisation}");
+        } else {
+            assert!((wait - 15.0).abs() < 4.0, "{flows} flows wait {wait} ms");
+            assert!(utilisation > 0.98, "{flows}: {utilisation}");
+        }
     }
 }
 

@@ -83,7 +83,7 @@ def _marks(part: Any) -> bool:
         return any(map(_marks, part))
     if not isinstance(part, dict):
         return False
-    if part.get("ecn") or part.get("ce_threshold") is not None:
+    if "dualpi2" in part or part.get("ecn") or part.get("ce_threshold") is not None:
         return True
     return any(map(_marks, part.values()))
 

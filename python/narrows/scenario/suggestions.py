@@ -20,7 +20,7 @@ _CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
 
 
 _ABSENT = frozenset(
-    ("bbr", "bbr2", "bbr3", "cake", "dctcp", "dualpi2", "fq-pie", "fq_pie", "ledbat", "prague")
+    ("bbr", "bbr2", "bbr3", "cake", "dctcp", "fq-pie", "fq_pie", "ledbat", "prague")
 )
 """Well-known queues and congestion controls that narrows lacks; docs/limits.md has the reasons."""
 

@@ -212,6 +212,7 @@ def _time(picoseconds: int) -> str:
 _OTHERS = {
     # sch_drr.c: a scheduler of classes, each with its own queue and limit.
     "drr": "Linux's drr has no limit that all flows share; sfq has one",
+    "dualpi2": "only Linux 6.17 and newer has it",
 }
 """Why Linux's discipline of the same name differs."""
 
